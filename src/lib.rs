@@ -1,0 +1,1 @@
+//! Teams of LLM agents as supervised actors that survive anything.
