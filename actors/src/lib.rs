@@ -1,1 +1,9 @@
-//! The engine of Ghostlight.
+//! The engine of Ghostlight: what runs, who watches it, and what is remembered.
+//!
+//! An agent is an ordinary async function that touches the world only through its
+//! `RunContext`; everything that passes through is recorded, so after a crash the function is
+//! run again from its top and gets recorded results back.
+
+pub mod contract;
+pub mod definition;
+pub mod vocabulary;

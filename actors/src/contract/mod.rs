@@ -1,0 +1,30 @@
+//! What is plugged into the engine: models, tools, stores, the clock and chance.
+//!
+//! Each trait is implemented as plain `async fn` and kept as `Arc<dyn …>` behind one erasing
+//! adapter ([`ModelHandle`], [`ToolHandle`], [`StoreHandle`]), so no public type has a
+//! parameter for its model, tools or store.
+//!
+//! Architecture invariant: a contract knows the vocabulary and nothing else.
+
+mod clock;
+mod entropy;
+mod model;
+mod store;
+mod tool;
+
+pub use clock::{Clock, SystemClock};
+pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use model::{Model, ModelContext, ModelError, ModelHandle};
+pub use store::{
+    Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow,
+    RunStatus, StateValue, StateWrite, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+};
+pub use tool::{
+    Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
+};
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where previews go: pieces of answers, progress. It never waits; what nobody watches is lost.
+pub type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;

@@ -1,0 +1,233 @@
+//! What answers model requests.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{BoxFuture, PreviewSink};
+use crate::vocabulary::{
+    Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
+};
+
+/// A language model, or what stands for one.
+///
+/// One call is one attempt: retries, limits and the breaker are the gateway's. An
+/// implementation sets bounds of its own on time, and returns exactly one whole answer, also
+/// when it streamed pieces through [`ModelContext::delta`] on the way.
+pub trait Model: Send + Sync + 'static {
+    /// Answers a request.
+    fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> impl Future<Output = Result<ModelResponse, ModelError>> + Send;
+
+    /// What people call it, such as `offline` or `openai gpt-5 at api.example.com`.
+    fn description(&self) -> String {
+        String::from("a model")
+    }
+}
+
+/// A model of any kind. Cloning shares it.
+#[derive(Clone)]
+pub struct ModelHandle(Arc<dyn ErasedModel>);
+
+impl ModelHandle {
+    /// Keeps a model.
+    pub fn new(model: impl Model) -> Self {
+        Self(Arc::new(model))
+    }
+
+    /// Makes one attempt. See [`Model::respond`].
+    pub fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> BoxFuture<'_, Result<ModelResponse, ModelError>> {
+        self.0.respond(request, cx)
+    }
+
+    /// What people call it.
+    pub fn description(&self) -> String {
+        self.0.description()
+    }
+}
+
+impl fmt::Debug for ModelHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModelHandle({})", self.description())
+    }
+}
+
+trait ErasedModel: Send + Sync {
+    fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> BoxFuture<'_, Result<ModelResponse, ModelError>>;
+    fn description(&self) -> String;
+}
+
+impl<M: Model> ErasedModel for M {
+    fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> BoxFuture<'_, Result<ModelResponse, ModelError>> {
+        Box::pin(Model::respond(self, request, cx))
+    }
+
+    fn description(&self) -> String {
+        Model::description(self)
+    }
+}
+
+/// What an attempt knows of its surroundings.
+#[derive(Clone)]
+pub struct ModelContext {
+    run: RunId,
+    operation: OperationId,
+    attempt: u32,
+    cancelled: CancellationToken,
+    previews: Option<PreviewSink>,
+}
+
+impl ModelContext {
+    /// The surroundings of one attempt.
+    pub fn new(
+        run: RunId,
+        operation: OperationId,
+        attempt: u32,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self {
+            run,
+            operation,
+            attempt,
+            cancelled,
+            previews: None,
+        }
+    }
+
+    /// Surroundings for a call outside of any run, such as in a test of a model.
+    pub fn detached() -> Self {
+        Self::new(
+            RunId::from_random(0),
+            OperationId::default(),
+            1,
+            CancellationToken::new(),
+        )
+    }
+
+    /// Sends previews there.
+    #[must_use]
+    pub fn previews(mut self, sink: PreviewSink) -> Self {
+        self.previews = Some(sink);
+        self
+    }
+
+    /// The run that asks.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The operation that asks.
+    pub fn operation(&self) -> OperationId {
+        self.operation
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Fires when nobody wants the answer any more. The future is dropped as well, so only an
+    /// implementation that hands work to others needs it.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.cancelled
+    }
+
+    /// Shows a piece of the answer while it is made.
+    pub fn delta(&self, delta: Delta) {
+        if let Some(previews) = &self.previews {
+            let (operation, attempt) = (self.operation, self.attempt);
+            previews(Preview::Delta {
+                operation,
+                attempt,
+                delta,
+            });
+        }
+    }
+}
+
+impl fmt::Debug for ModelContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelContext")
+            .field("run", &self.run)
+            .field("operation", &self.operation)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an attempt failed. The kind decides what the gateway does; the message is for people and
+/// holds neither keys nor prompts.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct ModelError {
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    /// What happened and what to do.
+    pub message: String,
+    /// Whether another attempt can help.
+    pub retryable: bool,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// How long the server asks to wait before another attempt.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    /// A terminal failure of this kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            kind,
+            message,
+            retryable: false,
+            status: None,
+            retry_after: None,
+        }
+    }
+
+    /// The same failure, worth another attempt.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+
+    /// The same failure, with an HTTP status.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// The same failure, with the server's wish to wait.
+    #[must_use]
+    pub fn retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+}
+
+impl From<ModelError> for OperationError {
+    fn from(error: ModelError) -> Self {
+        let mut operation = OperationError::new(error.kind, error.message);
+        operation.retryable = error.retryable;
+        operation.status = error.status;
+        operation
+    }
+}

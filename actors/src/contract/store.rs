@@ -1,0 +1,674 @@
+//! Where journals are kept.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use super::BoxFuture;
+use crate::vocabulary::{
+    Digest, Entry, JournalId, Message, OperationId, RunId, SessionId, Timestamp,
+};
+
+/// A durable store of journals, state, inboxes and checkpoints.
+///
+/// The conformance suite in `ghostlight_actors::testing::store_conformance` says by example
+/// what every implementation owes; run it against yours. In short:
+///
+/// * A [`Batch`] is all or nothing, over several journals. A commit is durable when it returns.
+/// * An append that does not carry the journal's next sequence number, or the epoch of its
+///   latest claim, is refused and changes nothing.
+/// * After a failed write or sync the store refuses all work until it is opened again.
+/// * What cannot be read is an error, never an empty answer.
+pub trait Store: Send + Sync + 'static {
+    /// Commits batches, in order, in one durable transaction. A refused batch (a stale epoch, a
+    /// wrong sequence number, a state conflict) leaves no trace and does not hinder the others.
+    fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> impl Future<Output = Result<Vec<Result<Committed, StoreError>>, StoreError>> + Send;
+
+    /// Makes this process the owner of a journal and raises its epoch. A journal that does not
+    /// exist yet is made, empty. Without `take_over` a journal whose owner lives is refused as
+    /// [`StoreError::Owned`]; the owner itself may claim again, which closes its old epoch.
+    fn claim(
+        &self,
+        journal: JournalId,
+        take_over: bool,
+    ) -> impl Future<Output = Result<Claim, StoreError>> + Send;
+
+    /// Entries of one journal, from this sequence number on, at most so many. An unknown journal
+    /// has none.
+    fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<StoredLine>, StoreError>> + Send;
+
+    /// Entries of a root run and all runs below it, after this position, in the order of their
+    /// commits, at most so many.
+    fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<TreeLine>, StoreError>> + Send;
+
+    /// What the index knows of a run.
+    fn run(&self, run: RunId) -> impl Future<Output = Result<Option<RunRow>, StoreError>> + Send;
+
+    /// Runs, the latest begun first.
+    fn runs(
+        &self,
+        filter: RunFilter,
+    ) -> impl Future<Output = Result<Vec<RunRow>, StoreError>> + Send;
+
+    /// A value of shared state.
+    fn state(
+        &self,
+        scope: String,
+        key: String,
+    ) -> impl Future<Output = Result<Option<StateValue>, StoreError>> + Send;
+
+    /// All values of a scope, by key.
+    fn scope(
+        &self,
+        scope: String,
+    ) -> impl Future<Output = Result<Vec<(String, StateValue)>, StoreError>> + Send;
+
+    /// A blob by its content hash.
+    fn blob(
+        &self,
+        digest: Digest,
+    ) -> impl Future<Output = Result<Option<Arc<[u8]>>, StoreError>> + Send;
+
+    /// Puts something into a run's inbox, durably; anyone may, from any process. `false` when an
+    /// item with this id was there before, taken or not.
+    fn post(
+        &self,
+        run: RunId,
+        item: InboxItem,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// What is in a run's inbox and was not yet taken by a commit, oldest first.
+    fn inbox(&self, run: RunId) -> impl Future<Output = Result<Vec<InboxItem>, StoreError>> + Send;
+
+    /// The runs that have something in their inboxes that was posted after this mark, and the
+    /// new mark. It is asked some ten times a second, so it must be cheap when nothing is new.
+    fn posted(
+        &self,
+        after: u64,
+    ) -> impl Future<Output = Result<(u64, Vec<RunId>), StoreError>> + Send;
+
+    /// A session's checkpoint, if there is one.
+    fn checkpoint(
+        &self,
+        session: SessionId,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
+    /// Replaces or deletes a session's checkpoint. It is only a cache and need not be durable.
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Lets go of what this process owns. Nothing can be committed afterwards.
+    fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
+    /// What people call it, such as its file.
+    fn description(&self) -> String;
+}
+
+/// Changes that are made together or not at all.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Batch {
+    /// Entries, journal by journal.
+    pub appends: Vec<Append>,
+    /// Changes of shared state.
+    pub writes: Vec<StateWrite>,
+    /// Blobs, kept by their content hash. One that is there already is left as it is.
+    pub blobs: Vec<(Digest, Arc<[u8]>)>,
+    /// Inbox items that these entries deal with.
+    pub taken: Vec<(RunId, String)>,
+}
+
+impl Batch {
+    /// A batch of one append.
+    pub fn of(append: Append) -> Self {
+        Self {
+            appends: vec![append],
+            ..Self::default()
+        }
+    }
+}
+
+/// Entries for one journal.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Append {
+    /// The journal.
+    pub journal: JournalId,
+    /// The sequence number of the first of these entries: how many the journal has.
+    pub expected: u64,
+    /// The epoch of the owner's claim.
+    pub epoch: u64,
+    /// The entries.
+    pub lines: Vec<Line>,
+    /// The run's row in the index as it is after these entries, when it changed. With
+    /// `expected` 0 and `epoch` 1 it makes the run, owned by this process.
+    pub row: Option<Box<RunRow>>,
+}
+
+impl Append {
+    /// Entries for this journal.
+    pub fn new(journal: impl Into<JournalId>, expected: u64, epoch: u64, lines: Vec<Line>) -> Self {
+        Self {
+            journal: journal.into(),
+            expected,
+            epoch,
+            lines,
+            row: None,
+        }
+    }
+
+    /// Sets the run's row in the index.
+    #[must_use]
+    pub fn row(mut self, row: RunRow) -> Self {
+        self.row = Some(Box::new(row));
+        self
+    }
+}
+
+/// An encoded entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// When it was written.
+    pub at: Timestamp,
+    /// The entry's JSON text.
+    pub text: Box<str>,
+}
+
+impl Line {
+    /// Encodes an entry.
+    pub fn encode(at: Timestamp, entry: &Entry) -> Self {
+        // Entries hold text keys and finite numbers only, so encoding cannot fail.
+        let text = serde_json::to_string(entry).unwrap_or_default().into();
+        Self { at, text }
+    }
+
+    /// Decodes the entry.
+    ///
+    /// # Errors
+    /// What does not fit, such as an entry of a later version.
+    pub fn decode(&self) -> Result<Entry, serde_json::Error> {
+        serde_json::from_str(&self.text)
+    }
+}
+
+/// An entry as it stands in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLine {
+    /// Its place in its journal, from 0.
+    pub sequence: u64,
+    /// Its place in the order of commits over the whole store.
+    pub position: u64,
+    /// The entry.
+    pub line: Line,
+}
+
+/// An entry of one of the runs of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeLine {
+    /// The run.
+    pub run: RunId,
+    /// The entry.
+    pub stored: StoredLine,
+}
+
+/// What a commit told of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// The position of its first entry; the others follow one by one, in the batch's order.
+    pub position: u64,
+}
+
+/// Ownership of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The epoch that appends must carry.
+    pub epoch: u64,
+    /// How many entries the journal has.
+    pub entries: u64,
+}
+
+/// What the index knows of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunRow {
+    /// The run.
+    pub run: RunId,
+    /// The root of its tree.
+    pub root: RunId,
+    /// The run that delegated it.
+    pub parent: Option<RunId>,
+    /// The session that it belongs to.
+    pub session: Option<SessionId>,
+    /// The team.
+    pub team: String,
+    /// The agent that carries it.
+    pub agent: String,
+    /// The agents from the root's to this one.
+    pub path: Vec<String>,
+    /// How it stands.
+    pub status: RunStatus,
+    /// The first characters of its input, for lists.
+    pub title: String,
+    /// When it must be woken, if it sleeps.
+    pub wake_at: Option<Timestamp>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When its last entry was written.
+    pub updated_at: Timestamp,
+}
+
+impl RunRow {
+    /// The row of a root run that begins now.
+    pub fn new(run: RunId, team: impl Into<String>, agent: impl Into<String>) -> Self {
+        let agent = agent.into();
+        Self {
+            run,
+            root: run,
+            parent: None,
+            session: None,
+            team: team.into(),
+            path: vec![agent.clone()],
+            agent,
+            status: RunStatus::Running,
+            title: String::new(),
+            wake_at: None,
+            started_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        }
+    }
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// It is under way, or will be once a process takes it up.
+    Running,
+    /// All that it waits for is outside: an answer, a message, a timer, a ticket.
+    Waiting,
+    /// It waits until somebody retries, forks or cancels it.
+    Parked,
+    /// It is being cancelled.
+    Cancelling,
+    /// It ended with an answer.
+    Answered,
+    /// It ended before its task was done.
+    Stopped,
+    /// It ended with an error.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It goes on in another run's journal.
+    Continued,
+}
+
+impl RunStatus {
+    /// Whether the run has ended.
+    pub fn is_ended(self) -> bool {
+        matches!(
+            self,
+            Self::Answered | Self::Stopped | Self::Failed | Self::Cancelled | Self::Continued
+        )
+    }
+
+    /// The word for people and for stores.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Parked => "parked",
+            Self::Cancelling => "cancelling",
+            Self::Answered => "answered",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Continued => "continued",
+        }
+    }
+
+    /// The status of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        use RunStatus::*;
+        [
+            Running, Waiting, Parked, Cancelling, Answered, Stopped, Failed, Cancelled, Continued,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == word)
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which runs are wanted.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunFilter {
+    /// Only runs that have not ended.
+    pub open: bool,
+    /// Only roots.
+    pub roots: bool,
+    /// Only runs of this session.
+    pub session: Option<SessionId>,
+    /// Only runs whose id begins with these hexadecimal digits.
+    pub prefix: Option<String>,
+    /// Only runs of this tree.
+    pub root: Option<RunId>,
+    /// At most so many; 0 is without bound.
+    pub limit: usize,
+}
+
+/// A value of shared state with its version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateValue {
+    /// The value.
+    pub value: Value,
+    /// How often it was written; 1 after the first time.
+    pub version: u64,
+}
+
+/// A change of shared state.
+#[derive(Clone, Debug)]
+pub struct StateWrite {
+    /// Whose state, such as `user:42` or a run's working memory.
+    pub scope: String,
+    /// Which value.
+    pub key: String,
+    /// The new value; `None` deletes it.
+    pub value: Option<Box<RawValue>>,
+    /// What must be there before.
+    pub expected: Expected,
+}
+
+/// What must be there before a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// Anything or nothing: the last write wins.
+    #[default]
+    Any,
+    /// Nothing.
+    Absent,
+    /// The value of this version.
+    Version(u64),
+}
+
+/// Something from outside for a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InboxItem {
+    /// The sender's id of it; an id counts once in a run.
+    pub id: String,
+    /// When it was posted.
+    pub at: Timestamp,
+    /// What it is.
+    pub body: InboxBody,
+}
+
+impl InboxItem {
+    /// An item with this id.
+    pub fn new(id: impl Into<String>, at: Timestamp, body: InboxBody) -> Self {
+        Self {
+            id: id.into(),
+            at,
+            body,
+        }
+    }
+}
+
+/// What comes from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InboxBody {
+    /// An answer to the question that this operation asked.
+    Answer {
+        /// The operation.
+        operation: OperationId,
+        /// The answer.
+        value: Value,
+    },
+    /// The result of a call that gave a ticket.
+    Result {
+        /// The operation.
+        operation: OperationId,
+        /// The result's text, or why it failed.
+        result: Result<String, String>,
+    },
+    /// A typed message for `RunContext::receive`.
+    Message {
+        /// The type's stable name.
+        name: String,
+        /// Its content.
+        value: Value,
+    },
+    /// A person says something while the run is under way.
+    Steer(Message),
+    /// The run is to be cancelled.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// One call is to be cancelled while the run goes on.
+    CancelCall {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// A parked run is to be tried again.
+    Retry,
+}
+
+/// What a store refuses or fails with.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process owns the journal.
+    #[error(
+        "{journal} is owned by {owner}, which is alive: stop it, or take the run over with \
+         `resume --take-over` if it hangs"
+    )]
+    Owned {
+        /// The journal.
+        journal: JournalId,
+        /// Its owner, in words.
+        owner: String,
+    },
+    /// The journal was claimed again since; this owner may not write any more.
+    #[error("{journal} has moved to epoch {current}; epoch {epoch} may not write to it any more")]
+    Stale {
+        /// The journal.
+        journal: JournalId,
+        /// The epoch of the refused append.
+        epoch: u64,
+        /// The epoch of the latest claim.
+        current: u64,
+    },
+    /// An append did not carry the journal's next sequence number.
+    #[error("{journal} has {have} entries, but the append expected {expected}")]
+    Sequence {
+        /// The journal.
+        journal: JournalId,
+        /// What the append expected.
+        expected: u64,
+        /// What the journal has.
+        have: u64,
+    },
+    /// Somebody else wrote the value first.
+    #[error("{scope}/{key} was changed by somebody else first (its version is {version:?})")]
+    Conflict {
+        /// Whose state.
+        scope: String,
+        /// Which value.
+        key: String,
+        /// Its version now, if it exists.
+        version: Option<u64>,
+    },
+    /// What is stored cannot be trusted or read.
+    #[error("{place} is damaged: {reason}; restore it from a copy, the rest was left untouched")]
+    Damaged {
+        /// Where.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The store lost commits that it once had.
+    #[error(
+        "{place} ends at commit {have}, but its anchor says that commit {expected} was durable: \
+         it was truncated or replaced by an older copy, and is open for reading only"
+    )]
+    Truncated {
+        /// Where.
+        place: String,
+        /// The last commit that is there.
+        have: u64,
+        /// The last commit that was durable.
+        expected: u64,
+    },
+    /// A later version wrote it.
+    #[error(
+        "{place} has format version {found}, this program reads up to {known}: use a newer \
+         program; the file was left untouched"
+    )]
+    TooNew {
+        /// Where.
+        place: String,
+        /// Its version.
+        found: u32,
+        /// The latest version that is known.
+        known: u32,
+    },
+    /// A write or sync failed earlier; the store must be opened again.
+    #[error("{place} refuses work since a write failed ({reason}): open it again")]
+    Poisoned {
+        /// Where.
+        place: String,
+        /// What failed.
+        reason: String,
+    },
+    /// Reading or writing failed.
+    #[error("{place}: {reason}")]
+    Io {
+        /// Where.
+        place: String,
+        /// What failed.
+        reason: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// A store of any kind. Cloning shares it.
+#[derive(Clone)]
+pub struct StoreHandle(Arc<dyn ErasedStore>);
+
+macro_rules! erased_store {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        trait ErasedStore: Send + Sync {
+            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
+            fn description(&self) -> String;
+        }
+
+        impl<S: Store> ErasedStore for S {
+            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
+                Box::pin(Store::$name(self, $($argument),*))
+            })*
+
+            fn description(&self) -> String {
+                Store::description(self)
+            }
+        }
+
+        impl StoreHandle {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// What the store refuses or fails with.
+                pub async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+                    self.0.$name($($argument),*).await
+                }
+            )*
+        }
+    };
+}
+
+erased_store! {
+    /// See [`Store::commit`].
+    fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
+    /// See [`Store::claim`].
+    fn claim(journal: JournalId, take_over: bool) -> Claim;
+    /// See [`Store::read`].
+    fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
+    /// See [`Store::read_tree`].
+    fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
+    /// See [`Store::run`].
+    fn run(run: RunId) -> Option<RunRow>;
+    /// See [`Store::runs`].
+    fn runs(filter: RunFilter) -> Vec<RunRow>;
+    /// See [`Store::state`].
+    fn state(scope: String, key: String) -> Option<StateValue>;
+    /// See [`Store::scope`].
+    fn scope(scope: String) -> Vec<(String, StateValue)>;
+    /// See [`Store::blob`].
+    fn blob(digest: Digest) -> Option<Arc<[u8]>>;
+    /// See [`Store::post`].
+    fn post(run: RunId, item: InboxItem) -> bool;
+    /// See [`Store::inbox`].
+    fn inbox(run: RunId) -> Vec<InboxItem>;
+    /// See [`Store::posted`].
+    fn posted(after: u64) -> (u64, Vec<RunId>);
+    /// See [`Store::checkpoint`].
+    fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
+    /// See [`Store::put_checkpoint`].
+    fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    /// See [`Store::close`].
+    fn close() -> ();
+}
+
+impl StoreHandle {
+    /// Keeps a store.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+
+    /// What people call it, such as its file.
+    pub fn description(&self) -> String {
+        self.0.description()
+    }
+}
+
+impl<S: Store> From<S> for StoreHandle {
+    fn from(store: S) -> Self {
+        Self::new(store)
+    }
+}
+
+impl fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreHandle({})", self.description())
+    }
+}

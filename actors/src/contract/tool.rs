@@ -1,0 +1,383 @@
+//! What agents call.
+
+use std::{fmt, sync::Arc};
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{BoxFuture, PreviewSink};
+use crate::vocabulary::{
+    Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
+};
+
+/// Something that an agent's model can call.
+///
+/// The executor has checked the arguments against the schema, holds the call to its timeout and
+/// concurrency, contains a panic and cuts the output. A tool says honestly what it is by its
+/// [`Effect`](crate::vocabulary::Effect); `once` is assumed.
+pub trait Tool: Send + Sync + 'static {
+    /// What the tool says of itself. It is asked once, when the tool is registered.
+    fn definition(&self) -> ToolDefinition;
+
+    /// Does what is asked.
+    fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+
+    /// Tells whether a `once` call that was begun, and whose end was never heard of, happened.
+    /// It must not do anything.
+    fn reconcile(
+        &self,
+        call: &ToolCall,
+        cx: ToolContext,
+    ) -> impl Future<Output = Reconciled> + Send {
+        let _ = (call, cx);
+        async { Reconciled::Unknown }
+    }
+}
+
+/// A tool of any kind with its definition. Cloning shares it.
+#[derive(Clone)]
+pub struct ToolHandle {
+    definition: Arc<ToolDefinition>,
+    tool: Arc<dyn ErasedTool>,
+}
+
+impl ToolHandle {
+    /// Keeps a tool.
+    pub fn new(tool: impl Tool) -> Self {
+        Self {
+            definition: Arc::new(tool.definition()),
+            tool: Arc::new(tool),
+        }
+    }
+
+    /// What the tool says of itself.
+    pub fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    /// Does what is asked. See [`Tool::call`].
+    pub fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        self.tool.call(arguments, cx)
+    }
+
+    /// Tells whether a call in doubt happened. See [`Tool::reconcile`].
+    pub fn reconcile<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        cx: ToolContext,
+    ) -> BoxFuture<'a, Reconciled> {
+        self.tool.reconcile(call, cx)
+    }
+}
+
+impl<T: Tool> From<T> for ToolHandle {
+    fn from(tool: T) -> Self {
+        Self::new(tool)
+    }
+}
+
+impl fmt::Debug for ToolHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolHandle({})", self.definition.name)
+    }
+}
+
+trait ErasedTool: Send + Sync {
+    fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled>;
+}
+
+impl<T: Tool> ErasedTool for T {
+    fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(Tool::call(self, arguments, cx))
+    }
+
+    fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled> {
+        Box::pin(Tool::reconcile(self, call, cx))
+    }
+}
+
+/// What a call knows of its surroundings.
+#[derive(Clone)]
+pub struct ToolContext {
+    run: RunId,
+    operation: OperationId,
+    agent: Arc<str>,
+    deadline: Option<Timestamp>,
+    cancelled: CancellationToken,
+    previews: Option<PreviewSink>,
+}
+
+impl ToolContext {
+    /// The surroundings of one call.
+    pub fn new(
+        run: RunId,
+        operation: OperationId,
+        agent: impl Into<Arc<str>>,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self {
+            run,
+            operation,
+            agent: agent.into(),
+            deadline: None,
+            cancelled,
+            previews: None,
+        }
+    }
+
+    /// Surroundings for a call outside of any run, such as in a test of a tool.
+    pub fn detached() -> Self {
+        let run = RunId::from_random(0);
+        Self::new(
+            run,
+            OperationId::default(),
+            "nobody",
+            CancellationToken::new(),
+        )
+    }
+
+    /// Sets when the call must have ended.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Option<Timestamp>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sends previews there.
+    #[must_use]
+    pub fn previews(mut self, sink: PreviewSink) -> Self {
+        self.previews = Some(sink);
+        self
+    }
+
+    /// The run that calls.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The operation that calls.
+    pub fn operation(&self) -> OperationId {
+        self.operation
+    }
+
+    /// The agent that calls.
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The key under which an `idempotent` effect may be repeated: the same for every attempt
+    /// of this call, and for no other call.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.run, self.operation)
+    }
+
+    /// When the call must have ended.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
+    /// Fires when nobody wants the result any more. A `once` tool has a grace period from then
+    /// on to come to a known end; any other is dropped.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.cancelled
+    }
+
+    /// Tells how far the call is: a share from 0 to 1, when it is known, and what it is doing.
+    pub fn progress(&self, fraction: Option<f64>, message: impl Into<String>) {
+        if let Some(previews) = &self.previews {
+            let (operation, message) = (self.operation, message.into());
+            previews(Preview::ToolProgress {
+                operation,
+                fraction,
+                message,
+            });
+        }
+    }
+
+    /// Shows a piece of output while the call goes on. Only the result is recorded.
+    pub fn output(&self, text: impl Into<String>) {
+        if let Some(previews) = &self.previews {
+            previews(Preview::ToolOutput {
+                operation: self.operation,
+                text: text.into(),
+            });
+        }
+    }
+
+    /// A ticket for a result that comes later, from outside: return
+    /// [`ToolOutput::later`] now, and hand the ticket to whoever will know the result.
+    pub fn ticket(&self) -> Ticket {
+        Ticket {
+            run: self.run,
+            operation: self.operation,
+        }
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("run", &self.run)
+            .field("operation", &self.operation)
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to give a call's result later. It is plain data and may leave the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+pub struct Ticket {
+    /// The run that waits.
+    pub run: RunId,
+    /// The operation that waits.
+    pub operation: OperationId,
+}
+
+/// What a call gives back.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ToolOutput {
+    /// What the model reads.
+    pub text: String,
+    /// Files and other data beside the text.
+    pub attachments: Vec<Data>,
+    /// Whether the result comes later, through the call's ticket.
+    pub later: bool,
+}
+
+impl ToolOutput {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Any value: a string as it is, everything else as JSON.
+    ///
+    /// # Errors
+    /// When the value does not serialise.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
+        Ok(Self::text(match serde_json::to_value(value)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        }))
+    }
+
+    /// Nothing yet: the result comes through the call's [`Ticket`].
+    pub fn later() -> Self {
+        Self {
+            later: true,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a file or other data.
+    #[must_use]
+    pub fn attach(mut self, data: Data) -> Self {
+        self.attachments.push(data);
+        self
+    }
+}
+
+/// What became of a call in doubt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reconciled {
+    /// It happened, and this was its result.
+    Happened(ToolOutput),
+    /// It did not happen, so it may run now.
+    DidNotHappen,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// A failed call, as the model will read it. Any error converts into one, so `?` works.
+///
+/// It is no `std::error::Error` itself, because then that conversion could not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolError {
+    /// What sort of failure it was.
+    pub kind: ToolErrorKind,
+    /// What happened and what to try instead.
+    pub message: String,
+}
+
+/// What sort of failure a [`ToolError`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ToolErrorKind {
+    /// It failed, and it is known to have failed.
+    Failed,
+    /// It was refused.
+    Denied,
+    /// It may or may not have happened.
+    InDoubt,
+}
+
+impl ToolError {
+    /// A call that is known to have failed.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            kind: ToolErrorKind::Failed,
+            message: message.into(),
+        }
+    }
+
+    /// A call that was refused.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self {
+            kind: ToolErrorKind::Denied,
+            message: message.into(),
+        }
+    }
+
+    /// A call of which nobody knows whether it happened, such as a request whose answer was
+    /// lost.
+    pub fn in_doubt(message: impl Into<String>) -> Self {
+        Self {
+            kind: ToolErrorKind::InDoubt,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        // The causes belong to the message: the model sees nothing else.
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !message.contains(&cause_text) {
+                message = format!("{message}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        Self::new(message)
+    }
+}

@@ -1,0 +1,228 @@
+//! One agent as plain data.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::vocabulary::{Budget, ModelSettings};
+
+/// An agent: who it is, what it may use, how it works, and who is below it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AgentSpec {
+    /// The name: letters, digits, `_` and `-`, unique in the team.
+    pub name: String,
+    /// What it is good for, in words for other agents' models.
+    pub description: String,
+    /// What it is to do and how, in words for its own model.
+    pub instructions: String,
+    /// The registered name of its model; its parent's, or else `default`, when left out.
+    pub model: Option<String>,
+    /// Sampling and limits of its model calls.
+    pub settings: ModelSettings,
+    /// Whether its model calls stream.
+    pub stream: bool,
+    /// The registered names of its tools.
+    pub tools: Vec<String>,
+    /// How many tool calls of one step run at once.
+    pub parallel_tools: Option<u32>,
+    /// How it works.
+    pub behavior: BehaviorSpec,
+    /// What watches over it, in order.
+    pub policies: Vec<PolicySpec>,
+    /// The most steps (model calls with their tool calls) of a leg.
+    pub max_steps: Option<u32>,
+    /// JSON Schema that its answer must fit.
+    pub output: Option<Value>,
+    /// The bounds of its child runs, beyond those of the run that delegates.
+    pub budget: Budget,
+    /// How its parent reaches it.
+    pub reach: Reach,
+    /// Where it may hand the conversation.
+    pub transfers: TransferRules,
+    /// The agents below it.
+    pub agents: Vec<AgentSpec>,
+}
+
+impl AgentSpec {
+    /// An agent with this name and nothing else.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// This agent and all below it, from the top, each with the names above it.
+    pub fn walk(&self) -> Vec<(Vec<&str>, &AgentSpec)> {
+        let mut found = Vec::new();
+        let mut open = vec![(Vec::new(), self)];
+        while let Some((above, agent)) = open.pop() {
+            let mut path = above.clone();
+            path.push(agent.name.as_str());
+            open.extend(agent.agents.iter().rev().map(|child| (path.clone(), child)));
+            found.push((above, agent));
+        }
+        found
+    }
+
+    /// The agent of this name, here or below.
+    pub fn find(&self, name: &str) -> Option<&AgentSpec> {
+        self.walk()
+            .into_iter()
+            .map(|(_, agent)| agent)
+            .find(|agent| agent.name == name)
+    }
+}
+
+/// How an agent works: the registered name of a behavior, and its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NameOrSettings", into = "NameOrSettings")]
+#[schemars(with = "NameOrSettings")]
+pub struct BehaviorSpec {
+    /// The registered name.
+    pub name: String,
+    /// Settings of its own; an object.
+    pub settings: Value,
+}
+
+impl BehaviorSpec {
+    /// A behavior without settings.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            settings: Value::Object(serde_json::Map::new()),
+        }
+    }
+
+    /// Sets the settings.
+    #[must_use]
+    pub fn settings(mut self, settings: Value) -> Self {
+        self.settings = settings;
+        self
+    }
+}
+
+impl Default for BehaviorSpec {
+    fn default() -> Self {
+        Self::new("function_calling")
+    }
+}
+
+/// What watches over an agent: the registered name of a policy, and its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NameOrSettings", into = "NameOrSettings")]
+#[schemars(with = "NameOrSettings")]
+pub struct PolicySpec {
+    /// The registered name.
+    pub name: String,
+    /// Settings of its own; an object.
+    pub settings: Value,
+}
+
+/// In a file: `react`, or `{ name: react, max_steps: 8 }`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum NameOrSettings {
+    /// Only the name.
+    Name(String),
+    /// The name and settings beside it.
+    Settings {
+        /// The registered name.
+        name: String,
+        /// Settings of its own.
+        #[serde(flatten)]
+        settings: serde_json::Map<String, Value>,
+    },
+}
+
+impl From<NameOrSettings> for (String, Value) {
+    fn from(spec: NameOrSettings) -> Self {
+        match spec {
+            NameOrSettings::Name(name) => (name, Value::Object(serde_json::Map::new())),
+            NameOrSettings::Settings { name, settings } => (name, Value::Object(settings)),
+        }
+    }
+}
+
+impl From<(String, Value)> for NameOrSettings {
+    fn from((name, settings): (String, Value)) -> Self {
+        match settings {
+            Value::Object(settings) if !settings.is_empty() => Self::Settings { name, settings },
+            _ => Self::Name(name),
+        }
+    }
+}
+
+impl From<NameOrSettings> for BehaviorSpec {
+    fn from(spec: NameOrSettings) -> Self {
+        let (name, settings) = spec.into();
+        Self { name, settings }
+    }
+}
+
+impl From<BehaviorSpec> for NameOrSettings {
+    fn from(spec: BehaviorSpec) -> Self {
+        (spec.name, spec.settings).into()
+    }
+}
+
+impl From<NameOrSettings> for PolicySpec {
+    fn from(spec: NameOrSettings) -> Self {
+        let (name, settings) = spec.into();
+        Self { name, settings }
+    }
+}
+
+impl From<PolicySpec> for NameOrSettings {
+    fn from(spec: PolicySpec) -> Self {
+        (spec.name, spec.settings).into()
+    }
+}
+
+/// How a parent's model reaches an agent below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// By handing it the conversation.
+    #[default]
+    Transfer,
+    /// By giving it a task and getting the result.
+    Delegate,
+    /// Either way.
+    Both,
+    /// Not at all: only code reaches it.
+    Hidden,
+}
+
+impl Reach {
+    /// Whether the parent may hand it the conversation.
+    pub fn transfers(self) -> bool {
+        matches!(self, Self::Transfer | Self::Both)
+    }
+
+    /// Whether the parent may give it a task.
+    pub fn delegates(self) -> bool {
+        matches!(self, Self::Delegate | Self::Both)
+    }
+}
+
+/// Where an agent may hand the conversation, beside the agents below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransferRules {
+    /// To the agent above it.
+    pub parent: bool,
+    /// To the agents beside it.
+    pub peers: bool,
+}
+
+impl Default for TransferRules {
+    fn default() -> Self {
+        Self {
+            parent: true,
+            peers: true,
+        }
+    }
+}

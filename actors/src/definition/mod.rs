@@ -1,0 +1,12 @@
+//! Agents and teams as plain data, and the checks of their tree.
+//!
+//! Builder and team file both produce these; the code behind their names is in a registry.
+//! Only the definition is printed, validated, drawn, hashed and pinned.
+
+mod agent;
+mod pinned;
+mod team;
+
+pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
+pub use pinned::{Pinned, PinnedAgent};
+pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec};

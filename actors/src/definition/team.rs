@@ -1,0 +1,246 @@
+//! A team as plain data, and its checks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{AgentSpec, Reach};
+use crate::vocabulary::Budget;
+
+/// A team: a tree of agents, the models that they name, and what holds for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TeamSpec {
+    /// The name; the root agent's when left out.
+    pub name: String,
+    /// What every agent is told before its own instructions.
+    pub instructions: String,
+    /// The models, by the names that agents use.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// The agent that takes the first turn, with all below it.
+    pub agent: AgentSpec,
+    /// The bounds of one run of the team.
+    pub budget: Budget,
+    /// When a run's entries are durable.
+    pub durability: Durability,
+    /// The most transfers of one run.
+    pub max_transfers: Option<u32>,
+    /// Whether a model request that differs from the recorded one parks the run.
+    pub park_on_drift: bool,
+}
+
+impl TeamSpec {
+    /// A team of this agent and all below it.
+    pub fn new(agent: AgentSpec) -> Self {
+        Self {
+            name: agent.name.clone(),
+            agent,
+            ..Self::default()
+        }
+    }
+
+    /// The agent of this name.
+    pub fn find(&self, name: &str) -> Option<&AgentSpec> {
+        self.agent.find(name)
+    }
+
+    /// The names from the root's to this agent's.
+    pub fn path(&self, name: &str) -> Option<Vec<String>> {
+        let (above, agent) = self
+            .agent
+            .walk()
+            .into_iter()
+            .find(|(_, agent)| agent.name == name)?;
+        Some(
+            above
+                .into_iter()
+                .chain([agent.name.as_str()])
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+
+    /// The agents to which this one may hand the conversation, in the order of the tree.
+    pub fn transfer_targets(&self, name: &str) -> Vec<&AgentSpec> {
+        let Some((above, agent)) = self
+            .agent
+            .walk()
+            .into_iter()
+            .find(|(_, agent)| agent.name == name)
+        else {
+            return Vec::new();
+        };
+        let parent = above.last().and_then(|parent| self.find(parent));
+        let children = agent.agents.iter().filter(|child| child.reach.transfers());
+        let up = parent.filter(|_| agent.transfers.parent && agent.reach.transfers());
+        let beside = parent
+            .filter(|_| agent.transfers.peers && agent.reach.transfers())
+            .map_or(&[][..], |parent| &parent.agents);
+        let peers = beside
+            .iter()
+            .filter(|peer| peer.name != name && peer.reach.transfers());
+        children.chain(up).chain(peers).collect()
+    }
+
+    /// Checks the tree: that every name is well formed and there once.
+    ///
+    /// # Errors
+    /// The first fault, with the agent and what to do.
+    pub fn check(&self) -> Result<(), DefinitionError> {
+        let well_formed = |name: &str| {
+            let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
+        };
+        if !well_formed(&self.name) {
+            return Err(DefinitionError::Name {
+                what: "team",
+                name: self.name.clone(),
+            });
+        }
+        let mut names = BTreeSet::new();
+        for (above, agent) in self.agent.walk() {
+            if !well_formed(&agent.name) {
+                return Err(DefinitionError::Name {
+                    what: "agent",
+                    name: agent.name.clone(),
+                });
+            }
+            if !names.insert(agent.name.as_str()) {
+                return Err(DefinitionError::Twice {
+                    name: agent.name.clone(),
+                });
+            }
+            if above.len() >= Self::MAX_DEPTH {
+                return Err(DefinitionError::TooDeep {
+                    name: agent.name.clone(),
+                });
+            }
+            let mut tools = BTreeSet::new();
+            for tool in &agent.tools {
+                if !tools.insert(tool) {
+                    let (agent, tool) = (agent.name.clone(), tool.clone());
+                    return Err(DefinitionError::ToolTwice { agent, tool });
+                }
+            }
+        }
+        if self.agent.reach == Reach::Hidden {
+            return Err(DefinitionError::HiddenRoot {
+                name: self.agent.name.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// How many levels of agents a team may have.
+    pub const MAX_DEPTH: usize = 64;
+}
+
+/// A model of a team: which provider serves it, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ModelSpec {
+    /// The registered name of the provider, such as `openai` or `offline`.
+    pub provider: String,
+    /// Settings of its own, such as `model` and `base_url`.
+    #[serde(flatten)]
+    pub settings: serde_json::Map<String, Value>,
+}
+
+impl ModelSpec {
+    /// A model of this provider without settings.
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self {
+            provider: provider.into(),
+            settings: serde_json::Map::new(),
+        }
+    }
+
+    /// Adds a setting.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.settings.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// When a run's entries are durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Durability {
+    /// Nothing outside happens on the strength of an entry that is not durable.
+    #[default]
+    Sync,
+    /// Entries become durable in the background; the start of a `once` call is waited for.
+    Async,
+}
+
+/// What is wrong with a team's definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    /// A name is not well formed.
+    #[error("{what} name {name:?}: use 1 to 64 letters, digits, `_` or `-`")]
+    Name {
+        /// Whose name.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Two agents have one name.
+    #[error("two agents are called {name:?}: names are unique over the whole team; rename one")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// An agent names a tool twice.
+    #[error("agent {agent:?} names the tool {tool:?} twice: remove one")]
+    ToolTwice {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+    },
+    /// The tree has too many levels.
+    #[error(
+        "agent {name:?} is below the deepest level that a team may have ({})",
+        TeamSpec::MAX_DEPTH
+    )]
+    TooDeep {
+        /// The agent.
+        name: String,
+    },
+    /// Nobody could reach the root.
+    #[error("the root agent {name:?} is hidden: remove its `reach`")]
+    HiddenRoot {
+        /// The agent.
+        name: String,
+    },
+    /// A name stands for nothing.
+    #[error("{wanted_by} names the {what} {name:?}, which does not exist; there are: {known}")]
+    Unknown {
+        /// Who names it.
+        wanted_by: String,
+        /// What it should be.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A behavior, policy or model refused its settings.
+    #[error("{wanted_by}: the {what} {name:?} refuses its settings: {reason}")]
+    Settings {
+        /// Who sets them.
+        wanted_by: String,
+        /// What they are for.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,321 @@
+//! The lines of a journal.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, RunId, SessionId, Spent,
+    StopReason,
+};
+
+/// Eight bytes of a digest of an operation's input, printed as hexadecimal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallDigest(pub u64);
+
+impl From<Digest> for CallDigest {
+    fn from(digest: Digest) -> Self {
+        Self(digest.short())
+    }
+}
+
+impl std::fmt::Display for CallDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl std::str::FromStr for CallDigest {
+    type Err = super::IdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16)
+            .map(Self)
+            .map_err(|_| super::IdError::new("16 hexadecimal digits", text))
+    }
+}
+
+super::id::serde_as_text!(CallDigest);
+
+/// One line of a journal. The truth about a run is the sequence of its entries.
+///
+/// An entry names a thing that happened, in the past tense. Results travel as raw JSON: they
+/// are encoded once, when they are made, and decoded once, by the operation that asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Entry {
+    /// The first entry of a run.
+    RunStarted(Box<RunStart>),
+    /// A leg began: this agent's function carries the run from here.
+    LegStarted {
+        /// The leg, from 0.
+        leg: u32,
+        /// The agent.
+        agent: String,
+        /// What the agent is asked, where another one handed over.
+        request: Option<String>,
+        /// What was said in the run before this leg, beyond the session's history.
+        messages: Vec<Arc<Message>>,
+    },
+    /// An operation began whose beginning matters: a `once` effect, a question, a timer, a
+    /// child run.
+    Started {
+        /// The operation.
+        op: OperationId,
+        /// Its kind, such as `tool`.
+        kind: Cow<'static, str>,
+        /// Its name, such as the tool's.
+        name: String,
+        /// The digest of its input.
+        digest: CallDigest,
+        /// What the kind records of its beginning.
+        detail: Box<RawValue>,
+    },
+    /// An operation ended, with a result or an error.
+    Completed {
+        /// The operation.
+        op: OperationId,
+        /// Its kind.
+        kind: Cow<'static, str>,
+        /// Its name.
+        name: String,
+        /// The digest of its input.
+        digest: CallDigest,
+        /// `{"Ok": …}` or `{"Err": …}`.
+        result: Box<RawValue>,
+    },
+    /// The function dropped an operation that had begun; its result is not wanted any more.
+    Dropped {
+        /// The operation.
+        op: OperationId,
+    },
+    /// The function said something to observers.
+    Emitted {
+        /// The operation.
+        op: OperationId,
+        /// The event's name.
+        name: String,
+        /// Its content.
+        data: Box<RawValue>,
+    },
+    /// A model request differs from the recorded one; the recorded answer was used.
+    Drifted {
+        /// The operation.
+        op: OperationId,
+        /// The digest that is recorded.
+        recorded: CallDigest,
+        /// The digest of what the code asks now.
+        found: CallDigest,
+    },
+    /// Another process or a restarted actor took the run up.
+    Activated {
+        /// The owner's epoch.
+        epoch: u64,
+    },
+    /// The run's function failed and is run again, after a pause.
+    Restarted {
+        /// What happened.
+        reason: String,
+    },
+    /// The run was parked: it waits until somebody retries, forks or cancels it.
+    Parked {
+        /// Why.
+        reason: AgentError,
+    },
+    /// The run is being cancelled. From here on its function is never run again.
+    CancelRequested {
+        /// Why.
+        reason: String,
+    },
+    /// What to call if the run is cancelled.
+    UndoRegistered {
+        /// The operation.
+        op: OperationId,
+        /// The tool call that undoes what was done.
+        call: super::ToolCall,
+    },
+    /// The last entry of a run.
+    RunEnded(Box<RunEnd>),
+    /// A turn of a session began (in the session's journal).
+    TurnStarted(Box<SessionTurn>),
+    /// A turn of a session ended (in the session's journal).
+    TurnEnded(Box<TurnEnd>),
+}
+
+/// How a run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunStart {
+    /// The team.
+    pub team: String,
+    /// The agent of the first leg.
+    pub agent: String,
+    /// The content hash of the pinned definition.
+    pub definition: Digest,
+    /// The task or the user's turn.
+    pub input: Arc<Message>,
+    /// The session, for a root run of one.
+    pub session: Option<SessionId>,
+    /// How many entries of the session's journal make up the history.
+    pub history: u64,
+    /// The run and the operation that delegated this one.
+    pub parent: Option<(RunId, OperationId)>,
+    /// The root of the tree.
+    pub root: RunId,
+    /// Agents from the root's to this one.
+    pub path: Vec<String>,
+    /// The bounds of this run and its children.
+    pub budget: Budget,
+    /// When it must have ended.
+    pub deadline: Option<super::Timestamp>,
+    /// When it began.
+    pub at: super::Timestamp,
+}
+
+impl RunStart {
+    /// A root run without session or bounds.
+    pub fn new(
+        run: RunId,
+        team: impl Into<String>,
+        agent: impl Into<String>,
+        definition: Digest,
+        input: impl Into<Arc<Message>>,
+    ) -> Self {
+        let agent = agent.into();
+        Self {
+            team: team.into(),
+            path: vec![agent.clone()],
+            agent,
+            definition,
+            input: input.into(),
+            session: None,
+            history: 0,
+            parent: None,
+            root: run,
+            budget: Budget::default(),
+            deadline: None,
+            at: super::Timestamp::default(),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunEnd {
+    /// With an answer.
+    Answered {
+        /// The answer.
+        answer: Answer,
+        /// What the run and its children consumed.
+        spent: Spent,
+    },
+    /// Before the task was done.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// The best answer so far.
+        partial: Option<Answer>,
+        /// What the run and its children consumed.
+        spent: Spent,
+    },
+    /// With an error.
+    Failed {
+        /// What happened.
+        error: AgentError,
+        /// What the run and its children consumed.
+        spent: Spent,
+    },
+    /// In a fresh journal.
+    Continued {
+        /// The run that goes on.
+        next: RunId,
+        /// What the run and its children consumed.
+        spent: Spent,
+    },
+}
+
+impl RunEnd {
+    /// What the run and its children consumed.
+    pub fn spent(&self) -> Spent {
+        match self {
+            Self::Answered { spent, .. }
+            | Self::Stopped { spent, .. }
+            | Self::Failed { spent, .. }
+            | Self::Continued { spent, .. } => *spent,
+        }
+    }
+
+    /// The outcome for who waits for it; a run that went on elsewhere has none.
+    ///
+    /// # Errors
+    /// What the run failed with.
+    pub fn outcome(&self) -> Option<Result<Outcome, AgentError>> {
+        match self {
+            Self::Answered { answer, .. } => Some(Ok(Outcome::Answer(answer.clone()))),
+            Self::Stopped {
+                reason, partial, ..
+            } => Some(Ok(Outcome::Stopped {
+                reason: reason.clone(),
+                partial: partial.clone(),
+            })),
+            Self::Failed { error, .. } => Some(Err(error.clone())),
+            Self::Continued { .. } => None,
+        }
+    }
+}
+
+/// A turn as its session records it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionTurn {
+    /// The caller's id of the turn.
+    pub turn: String,
+    /// The run that answers it.
+    pub run: RunId,
+    /// What was said.
+    pub message: Arc<Message>,
+    /// Who owns the session.
+    pub owner: Option<String>,
+}
+
+impl SessionTurn {
+    /// A turn that this run answers.
+    pub fn new(turn: impl Into<String>, run: RunId, message: impl Into<Arc<Message>>) -> Self {
+        Self {
+            turn: turn.into(),
+            run,
+            message: message.into(),
+            owner: None,
+        }
+    }
+}
+
+/// What a run left to its session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TurnEnd {
+    /// The run.
+    pub run: RunId,
+    /// What was said, the user's turn first.
+    pub messages: Vec<Arc<Message>>,
+    /// The agent that answers the next turn.
+    pub active_agent: String,
+    /// What the run consumed.
+    pub spent: Spent,
+}
+
+impl TurnEnd {
+    /// What this run left.
+    pub fn new(run: RunId, active_agent: impl Into<String>, messages: Vec<Arc<Message>>) -> Self {
+        Self {
+            run,
+            messages,
+            active_agent: active_agent.into(),
+            spent: Spent::default(),
+        }
+    }
+}

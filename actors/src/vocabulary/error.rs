@@ -1,0 +1,157 @@
+//! Errors that go through the journal unchanged, and those that end a function.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{OperationId, Resource};
+
+/// What kind of failure it was. Code matches on this, people read the message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The model's server refused or failed.
+    Model,
+    /// The request does not fit the model's context.
+    ContextOverflow,
+    /// The server refused the key.
+    Authentication,
+    /// The server asks to slow down.
+    RateLimited,
+    /// A tool failed.
+    Tool,
+    /// A delegated task failed.
+    Delegation,
+    /// The store failed.
+    Store,
+    /// It took too long.
+    Timeout,
+    /// A budget is used up.
+    Budget(Resource),
+    /// New work was refused because there is too much of it.
+    Overloaded,
+    /// Somebody else changed the value first.
+    Conflict,
+    /// The input does not fit.
+    InvalidInput,
+    /// No such agent, tool, model or key.
+    NotFound,
+    /// A person or a policy said no.
+    Denied,
+    /// It was cancelled.
+    Cancelled,
+    /// Nobody answered in time.
+    Expired,
+    /// Whether it happened is not known.
+    InDoubt,
+    /// It panicked.
+    Panicked,
+    /// A model's answer could not be read.
+    Malformed,
+    /// Anything else.
+    Other,
+}
+
+/// A failed operation, as plain data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub struct OperationError {
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    /// What happened, to whom, and what to do.
+    pub message: String,
+    /// Whether trying again can help.
+    pub retryable: bool,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// The agents through which it came, outermost first.
+    pub path: Vec<String>,
+}
+
+impl OperationError {
+    /// A terminal failure of this kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retryable: false,
+            status: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// The same failure, worth another try.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+
+    /// The same failure, with an HTTP status.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path.join("/"))?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// What an operation or an agent's function fails with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AgentError {
+    /// An operation failed; its failure is recorded.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The function asked for something else than what is recorded. The run is parked: retry it
+    /// with the code that recorded it, fork it before this operation, or cancel it.
+    #[error(
+        "operation {at} is recorded as {recorded}, but the code now asks for {found}: the code or \
+         its input changed while the run was under way; run the recorded code, fork the run \
+         before {at}, or cancel it"
+    )]
+    Diverged {
+        /// The operation.
+        at: OperationId,
+        /// What the journal has.
+        recorded: String,
+        /// What the code asks for.
+        found: String,
+    },
+    /// The run has ended, or another process has taken it over.
+    #[error("the run has ended or moved: this context can do nothing more")]
+    Ended,
+    /// The function itself failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl AgentError {
+    /// A failure of the function's own.
+    pub fn failed(cause: impl fmt::Display) -> Self {
+        Self::Failed(cause.to_string())
+    }
+
+    /// The failed operation, when it is one.
+    pub fn operation(&self) -> Option<&OperationError> {
+        match self {
+            Self::Operation(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The kind of the failed operation, when it is one.
+    pub fn kind(&self) -> Option<&ErrorKind> {
+        self.operation().map(|error| &error.kind)
+    }
+}

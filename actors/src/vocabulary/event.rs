@@ -1,0 +1,539 @@
+//! What observers see.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    AgentError, Delta, FinishReason, OperationId, Outcome, Resource, RunId, Spent, StopReason,
+    Timestamp, ToolCall, ToolResult, Usage,
+};
+
+/// Where an event stands: the run, and the sequence number of its entry in that run's journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventId {
+    /// The run.
+    pub run: RunId,
+    /// The entry's sequence number.
+    pub sequence: u64,
+}
+
+/// An event with its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EventRecord {
+    /// The run.
+    pub run: RunId,
+    /// The entry's sequence number; `None` for a preview, which is not recorded.
+    pub sequence: Option<u64>,
+    /// The place in the order of commits over the whole store; `None` for a preview.
+    pub position: Option<u64>,
+    /// When the entry was written.
+    pub at: Timestamp,
+    /// The agents from the root's to the one concerned.
+    pub path: Vec<String>,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+impl EventRecord {
+    /// A record of this event, without place.
+    pub fn new(run: RunId, at: Timestamp, path: Vec<String>, event: Event) -> Self {
+        Self {
+            run,
+            sequence: None,
+            position: None,
+            at,
+            path,
+            event,
+        }
+    }
+
+    /// The event's id, unless it is a preview.
+    pub fn id(&self) -> Option<EventId> {
+        self.sequence.map(|sequence| EventId {
+            run: self.run,
+            sequence,
+        })
+    }
+
+    /// The agent concerned.
+    pub fn agent(&self) -> &str {
+        self.path.last().map_or("", String::as_str)
+    }
+}
+
+/// Everything that is told about a run. All but [`Event::Preview`] derive from the journal's
+/// entries, so a live stream and one read later are the same sequence.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A run began.
+    RunStarted {
+        /// The agent of the first leg.
+        agent: String,
+        /// The task or the user's turn.
+        input: String,
+        /// The run that delegated it.
+        parent: Option<RunId>,
+    },
+    /// An agent's function carries the run from here.
+    LegStarted {
+        /// The agent.
+        agent: String,
+        /// What it is asked, where another agent handed over.
+        request: Option<String>,
+    },
+    /// A model call ended.
+    ModelCalled {
+        /// The operation.
+        operation: OperationId,
+        /// The model's registered name.
+        model: String,
+        /// The text of its answer.
+        text: String,
+        /// The text of its reasoning.
+        reasoning: String,
+        /// The tools that it asks for.
+        tool_calls: Vec<ToolCall>,
+        /// Why it stopped.
+        finish: FinishReason,
+        /// What it consumed.
+        usage: Usage,
+        /// How many attempts were made.
+        attempts: u32,
+        /// How long it took, in milliseconds.
+        latency_ms: u64,
+    },
+    /// An operation failed.
+    OperationFailed {
+        /// The operation.
+        operation: OperationId,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What happened.
+        error: AgentError,
+    },
+    /// A `once` tool call's start is recorded.
+    ToolStarted {
+        /// The operation.
+        operation: OperationId,
+        /// The tool.
+        tool: String,
+    },
+    /// A tool call ended.
+    ToolCalled {
+        /// The operation.
+        operation: OperationId,
+        /// Its result.
+        result: ToolResult,
+    },
+    /// A task was given to a child run.
+    Delegated {
+        /// The operation.
+        operation: OperationId,
+        /// The agent that is to do it.
+        agent: String,
+        /// The child run.
+        run: RunId,
+    },
+    /// A child run ended.
+    DelegationEnded {
+        /// The operation.
+        operation: OperationId,
+        /// The agent that did it.
+        agent: String,
+        /// Its answer, or why there is none.
+        text: String,
+    },
+    /// The run waits for an answer from outside.
+    QuestionAsked {
+        /// The operation, which an answer names.
+        operation: OperationId,
+        /// What is asked.
+        question: Question,
+    },
+    /// The answer came.
+    QuestionAnswered {
+        /// The operation.
+        operation: OperationId,
+        /// The answer.
+        answer: Value,
+    },
+    /// Any other operation ended.
+    OperationCompleted {
+        /// The operation.
+        operation: OperationId,
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// The function dropped an operation that had begun.
+    OperationDropped {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// The function told something of its own.
+    Custom {
+        /// The event's name.
+        name: String,
+        /// Its content.
+        data: Value,
+    },
+    /// The code asks a model something else than what is recorded.
+    Drifted {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// The run was taken up again, by this owner's epoch.
+    Resumed {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// The run's function failed and is run again.
+    Restarted {
+        /// What happened.
+        reason: String,
+    },
+    /// The run waits until somebody retries, forks or cancels it.
+    Parked {
+        /// Why.
+        reason: AgentError,
+    },
+    /// The run is being cancelled.
+    Cancelling {
+        /// Why.
+        reason: String,
+    },
+    /// A bound is near: this share of it, in percent, is used.
+    BudgetWarning {
+        /// Which bound.
+        resource: Resource,
+        /// How much is used, in percent.
+        percent: u32,
+    },
+    /// A run ended. The last event of a stream is the root's.
+    RunEnded {
+        /// How.
+        end: RunResult,
+        /// What it and its children consumed.
+        spent: Spent,
+    },
+    /// Something is under way; it is not recorded and may be voided by a later attempt.
+    Preview(Preview),
+    /// An event of a later version, kept as it came.
+    Unknown(UnknownEvent),
+}
+
+/// How a run ended, for observers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunResult {
+    /// With this answer.
+    Answered(String),
+    /// Before its task was done.
+    Stopped(StopReason),
+    /// With an error.
+    Failed(AgentError),
+    /// In this run's journal.
+    Continued(RunId),
+}
+
+impl RunResult {
+    /// The result of this outcome.
+    pub fn of(outcome: &Result<Outcome, AgentError>) -> Self {
+        match outcome {
+            Ok(Outcome::Stopped { reason, .. }) => Self::Stopped(reason.clone()),
+            Ok(outcome) => Self::Answered(outcome.text().to_owned()),
+            Err(error) => Self::Failed(error.clone()),
+        }
+    }
+}
+
+/// What is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Preview {
+    /// A model call began its next attempt.
+    ModelStarted {
+        /// The operation.
+        operation: OperationId,
+        /// The attempt, from 1; it voids what earlier ones showed.
+        attempt: u32,
+        /// The model's registered name.
+        model: String,
+    },
+    /// A piece of a model's answer.
+    Delta {
+        /// The operation.
+        operation: OperationId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// The piece.
+        delta: Delta,
+    },
+    /// A model call pauses before its next attempt.
+    ModelRetry {
+        /// The operation.
+        operation: OperationId,
+        /// The attempt that failed.
+        attempt: u32,
+        /// What happened.
+        error: String,
+        /// How long the pause is, in milliseconds.
+        pause_ms: u64,
+    },
+    /// A tool began.
+    ToolStarted {
+        /// The operation.
+        operation: OperationId,
+        /// The call.
+        call: ToolCall,
+    },
+    /// A tool tells how far it is.
+    ToolProgress {
+        /// The operation.
+        operation: OperationId,
+        /// How much is done, from 0 to 1, when it is known.
+        fraction: Option<f64>,
+        /// What it is doing.
+        message: String,
+    },
+    /// A piece of a tool's output.
+    ToolOutput {
+        /// The operation.
+        operation: OperationId,
+        /// The piece.
+        text: String,
+    },
+}
+
+/// What a run asks the world outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Question {
+    /// What sort of answer is wanted.
+    pub kind: QuestionKind,
+    /// The question, for a person.
+    pub prompt: String,
+    /// The tool call in question, with secrets redacted.
+    pub call: Option<ToolCall>,
+    /// What may be answered, when the answer is a choice.
+    pub options: Vec<String>,
+    /// When nobody's answer counts any more.
+    pub expires: Option<Timestamp>,
+    /// What counts as the answer then; without one the question fails as expired.
+    pub default: Option<Value>,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
+impl Question {
+    /// A question with a free answer.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            kind: QuestionKind::Text,
+            prompt: prompt.into(),
+            call: None,
+            options: Vec::new(),
+            expires: None,
+            default: None,
+        }
+    }
+
+    /// May this be done? The answer is an [`Approval`](super::Approval) decision: `true`,
+    /// `false`, or an object with `approved`, `reason` and `arguments`.
+    pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {
+        Self {
+            kind: QuestionKind::Approval,
+            call: Some(call),
+            ..Self::new(prompt)
+        }
+    }
+
+    /// A choice among options.
+    pub fn choice<O: Into<String>>(
+        prompt: impl Into<String>,
+        options: impl IntoIterator<Item = O>,
+    ) -> Self {
+        let options = options.into_iter().map(Into::into).collect();
+        Self {
+            kind: QuestionKind::Choice,
+            options,
+            ..Self::new(prompt)
+        }
+    }
+}
+
+/// What sort of answer a question wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum QuestionKind {
+    /// Approve or deny a tool call.
+    Approval,
+    /// Yes or no.
+    Confirmation,
+    /// One of the options.
+    Choice,
+    /// Any text or JSON value.
+    #[default]
+    Text,
+    /// Whether a call in doubt happened.
+    InDoubt,
+}
+
+/// An event whose type this version does not know. It survives a round trip unchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnknownEvent {
+    /// The type's name.
+    pub name: String,
+    /// Its content.
+    pub data: Value,
+}
+
+mod wire {
+    //! Events as JSON: `{"type": …, "data": {…}}`, with unknown types kept as they are.
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+    use serde_json::Value;
+
+    use super::*;
+
+    macro_rules! wire_events {
+        ($($variant:ident { $($field:ident: $type:ty),* $(,)? } = $name:literal,)*) => {
+            impl Event {
+                /// The type's name in JSON, such as `tool_called`.
+                pub fn name(&self) -> &str {
+                    match self {
+                        $(Self::$variant { .. } => $name,)*
+                        Self::Preview(_) => "preview",
+                        Self::Unknown(unknown) => &unknown.name,
+                    }
+                }
+
+                /// The names of all types of this version.
+                pub const NAMES: &'static [&'static str] = &[$($name,)* "preview"];
+            }
+
+            impl Serialize for Event {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    #[derive(Serialize)]
+                    struct Tagged<'a, T> {
+                        r#type: &'a str,
+                        data: T,
+                    }
+                    let r#type = self.name();
+                    match self {
+                        $(Self::$variant { $($field),* } => {
+                            #[derive(Serialize)]
+                            struct Fields<'a> { $($field: &'a $type),* }
+                            Tagged { r#type, data: Fields { $($field),* } }.serialize(serializer)
+                        })*
+                        Self::Preview(data) => Tagged { r#type, data }.serialize(serializer),
+                        Self::Unknown(unknown) => {
+                            Tagged { r#type, data: &unknown.data }.serialize(serializer)
+                        }
+                    }
+                }
+            }
+
+            impl<'de> Deserialize<'de> for Event {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    #[derive(Deserialize)]
+                    struct Tagged {
+                        r#type: String,
+                        #[serde(default)]
+                        data: Value,
+                    }
+                    let tagged = Tagged::deserialize(deserializer)?;
+                    match tagged.r#type.as_str() {
+                        $($name => {
+                            #[derive(Deserialize)]
+                            struct Fields { $($field: $type),* }
+                            let Fields { $($field),* } =
+                                serde_json::from_value(tagged.data).map_err(D::Error::custom)?;
+                            Ok(Self::$variant { $($field),* })
+                        })*
+                        "preview" => serde_json::from_value(tagged.data)
+                            .map(Self::Preview)
+                            .map_err(D::Error::custom),
+                        _ => Ok(Self::Unknown(UnknownEvent {
+                            name: tagged.r#type,
+                            data: tagged.data,
+                        })),
+                    }
+                }
+            }
+        };
+    }
+
+    wire_events! {
+        RunStarted { agent: String, input: String, parent: Option<RunId> } = "run_started",
+        LegStarted { agent: String, request: Option<String> } = "leg_started",
+        ModelCalled {
+            operation: OperationId, model: String, text: String, reasoning: String,
+            tool_calls: Vec<ToolCall>, finish: FinishReason, usage: Usage, attempts: u32,
+            latency_ms: u64,
+        } = "model_called",
+        OperationFailed {
+            operation: OperationId, kind: String, name: String, error: AgentError,
+        } = "operation_failed",
+        ToolStarted { operation: OperationId, tool: String } = "tool_started",
+        ToolCalled { operation: OperationId, result: ToolResult } = "tool_called",
+        Delegated { operation: OperationId, agent: String, run: RunId } = "delegated",
+        DelegationEnded {
+            operation: OperationId, agent: String, text: String,
+        } = "delegation_ended",
+        QuestionAsked { operation: OperationId, question: Question } = "question_asked",
+        QuestionAnswered { operation: OperationId, answer: Value } = "question_answered",
+        OperationCompleted {
+            operation: OperationId, kind: String, name: String,
+        } = "operation_completed",
+        OperationDropped { operation: OperationId } = "operation_dropped",
+        Custom { name: String, data: Value } = "custom",
+        Drifted { operation: OperationId } = "drifted",
+        Resumed { epoch: u64 } = "resumed",
+        Restarted { reason: String } = "restarted",
+        Parked { reason: AgentError } = "parked",
+        Cancelling { reason: String } = "cancelling",
+        BudgetWarning { resource: Resource, percent: u32 } = "budget_warning",
+        RunEnded { end: RunResult, spent: Spent } = "run_ended",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_later_version_survives_a_round_trip() {
+        let text = r#"{"type":"dreamed","data":{"of":["sheep",2]}}"#;
+        let event: Event = serde_json::from_str(text).unwrap();
+        assert_eq!(event.name(), "dreamed");
+        assert_eq!(serde_json::to_string(&event).unwrap(), text);
+    }
+
+    #[test]
+    fn a_record_goes_through_json_unchanged() {
+        let run = RunId::from_random(7);
+        let event = Event::ToolStarted {
+            operation: OperationId::default(),
+            tool: "add".into(),
+        };
+        let record = EventRecord::new(run, Timestamp(3), vec!["desk".into()], event);
+        let json = serde_json::to_string(&record).unwrap();
+        assert!(json.contains(r#""type":"tool_started""#), "{json}");
+        assert_eq!(serde_json::from_str::<EventRecord>(&json).unwrap(), record);
+    }
+}

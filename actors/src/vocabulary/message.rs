@@ -1,0 +1,325 @@
+//! Messages of a conversation.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// A person, or what stands for one.
+    User,
+    /// The model.
+    Assistant,
+    /// The results of tool calls.
+    Tool,
+}
+
+/// One message. Its parts keep the order in which they were said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// The agent that said it, where one did.
+    pub author: Option<String>,
+    /// What was said.
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// A message of one text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self {
+            role,
+            author: None,
+            parts: vec![Part::Text(text.into())],
+        }
+    }
+
+    /// A user's message.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::text(Role::User, text)
+    }
+
+    /// A model's message.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::text(Role::Assistant, text)
+    }
+
+    /// The results of tool calls, in the order of the calls.
+    pub fn results(results: impl IntoIterator<Item = ToolResult>) -> Self {
+        let parts = results.into_iter().map(Part::ToolResult).collect();
+        Self {
+            role: Role::Tool,
+            author: None,
+            parts,
+        }
+    }
+
+    /// The same message, said by this agent.
+    #[must_use]
+    pub fn by(mut self, author: impl Into<String>) -> Self {
+        self.author = Some(author.into());
+        self
+    }
+
+    /// The text parts, joined by a line break.
+    pub fn content(&self) -> String {
+        let mut texts = self.parts.iter().filter_map(Part::as_text);
+        let mut content = texts.next().unwrap_or_default().to_owned();
+        for text in texts {
+            content.push('\n');
+            content.push_str(text);
+        }
+        content
+    }
+
+    /// The tool calls, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The tool results, in order.
+    pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+}
+
+/// One part of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Part {
+    /// Text for the reader.
+    Text(String),
+    /// The model asks for a tool.
+    ToolCall(ToolCall),
+    /// What a tool answered.
+    ToolResult(ToolResult),
+    /// The model's reasoning, apart from its text.
+    Reasoning(Reasoning),
+    /// A file or other data.
+    Data(Data),
+}
+
+impl Part {
+    /// The text, when this is a text part.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Reasoning that a model wrote before its answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reasoning {
+    /// The text, possibly empty where the provider hides it.
+    pub text: String,
+    /// The provider's proof of it, to be sent back unchanged.
+    pub signature: Option<String>,
+}
+
+/// A model's wish to call a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The call's id, unique in its message; the result carries it too.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, as the model wrote them.
+    pub arguments: Arguments,
+}
+
+impl ToolCall {
+    /// A call with these arguments.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<Arguments>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }
+    }
+}
+
+/// Tool arguments: the JSON text that the model sent, parsed once and only when asked.
+#[derive(Clone)]
+pub struct Arguments {
+    text: Arc<str>,
+    parsed: Arc<OnceLock<Result<Value, String>>>,
+}
+
+impl Arguments {
+    /// Keeps a text, whatever it holds. An empty one stands for no arguments.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
+        Self {
+            text: text.into(),
+            parsed: Arc::default(),
+        }
+    }
+
+    /// The text as the model sent it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed value; blank text is an empty object.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where.
+    pub fn value(&self) -> Result<&Value, &str> {
+        let parsed = self.parsed.get_or_init(|| {
+            if self.text.trim().is_empty() {
+                return Ok(Value::Object(serde_json::Map::new()));
+            }
+            serde_json::from_str(&self.text).map_err(|error| error.to_string())
+        });
+        parsed.as_ref().map_err(String::as_str)
+    }
+
+    /// The arguments as a type.
+    ///
+    /// # Errors
+    /// What is wrong with the text, or which field does not fit.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let value = self.value()?;
+        T::deserialize(value).map_err(|error| error.to_string())
+    }
+}
+
+impl From<Value> for Arguments {
+    fn from(value: Value) -> Self {
+        let text: Arc<str> = value.to_string().into();
+        Self {
+            text,
+            parsed: Arc::new(OnceLock::from(Ok(value))),
+        }
+    }
+}
+
+impl From<&str> for Arguments {
+    fn from(text: &str) -> Self {
+        Self::from_text(text)
+    }
+}
+
+impl From<String> for Arguments {
+    fn from(text: String) -> Self {
+        Self::from_text(text)
+    }
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl std::fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Arguments {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolStatus {
+    /// It did what was asked.
+    Success,
+    /// It failed, and says why.
+    Error,
+    /// A person refused it.
+    Denied,
+    /// A policy held it back.
+    Blocked,
+    /// It was cancelled before it ended.
+    Interrupted,
+    /// It may or may not have happened: its end was never heard of.
+    Unknown,
+}
+
+/// What a tool call came to. Every call in a conversation has exactly one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// What the model reads.
+    pub text: String,
+    /// How many characters were cut off the text to keep the tool's output limit.
+    pub truncated: u64,
+    /// Files and other data beside the text.
+    pub attachments: Vec<Data>,
+    /// Whether the step ends here, without another model call.
+    pub ends_step: bool,
+}
+
+impl ToolResult {
+    /// A result of this call with this status and text.
+    pub fn new(call: &ToolCall, status: ToolStatus, text: impl Into<String>) -> Self {
+        Self {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            status,
+            text: text.into(),
+            truncated: 0,
+            attachments: Vec::new(),
+            ends_step: false,
+        }
+    }
+}
+
+/// A file or other data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// Its media type, such as `image/png`.
+    pub media_type: String,
+    /// Its name, for people.
+    pub name: Option<String>,
+    /// Where its bytes are.
+    pub source: DataSource,
+}
+
+/// Where the bytes of some data are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DataSource {
+    /// Here, in base64.
+    Base64(String),
+    /// At an address that the model's server can reach.
+    Url(String),
+}

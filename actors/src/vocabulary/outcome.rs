@@ -1,0 +1,199 @@
+//! What a leg and a run come to.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{Message, Resource};
+
+/// What an agent's function returns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The task is done.
+    Answer(Answer),
+    /// The run stops before its end, with what it has.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// The best answer so far.
+        partial: Option<Answer>,
+    },
+    /// Another agent takes over, in the same run and with the conversation.
+    Transfer(Transfer),
+}
+
+impl Outcome {
+    /// An answer of one text.
+    pub fn answer(text: impl Into<String>) -> Self {
+        Self::Answer(Answer::text(text))
+    }
+
+    /// A stop without a partial answer.
+    pub fn stopped(reason: StopReason) -> Self {
+        Self::Stopped {
+            reason,
+            partial: None,
+        }
+    }
+
+    /// The answer's text, the partial answer's, or nothing.
+    pub fn text(&self) -> &str {
+        self.as_answer().map_or("", |answer| &answer.text)
+    }
+
+    /// The answer, whole or partial.
+    pub fn as_answer(&self) -> Option<&Answer> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Stopped { partial, .. } => partial.as_ref(),
+            Self::Transfer(_) => None,
+        }
+    }
+
+    /// Why the run stopped, when it stopped before its end.
+    pub fn stop_reason(&self) -> Option<&StopReason> {
+        match self {
+            Self::Stopped { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The answer as a type, when it is JSON.
+    ///
+    /// # Errors
+    /// What does not fit, or that there is no answer.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.text())
+    }
+
+    /// The conversation's new messages.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        match self {
+            Self::Answer(answer) => &answer.messages,
+            Self::Stopped { partial, .. } => partial.as_ref().map_or(&[], |a| &a.messages),
+            Self::Transfer(transfer) => &transfer.messages,
+        }
+    }
+}
+
+/// A run's answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The text for the caller.
+    pub text: String,
+    /// What was said since the turn began, ending with the answer. Left empty it is the answer
+    /// alone. The session keeps it; the run's own journal does not repeat it.
+    #[serde(skip)]
+    pub messages: Vec<Arc<Message>>,
+    /// Whether the answer is flagged: given although a policy still objected.
+    pub flagged: Option<String>,
+}
+
+impl Answer {
+    /// An answer of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets what was said since the turn began, the answer last.
+    #[must_use]
+    pub fn with_messages(mut self, messages: Vec<Arc<Message>>) -> Self {
+        self.messages = messages;
+        self
+    }
+}
+
+/// The next leg of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Transfer {
+    /// The agent that takes over.
+    pub to: String,
+    /// What it is asked to do, in the words of the agent that hands over.
+    pub request: Option<String>,
+    /// What was said since the leg began.
+    #[serde(skip)]
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Transfer {
+    /// A transfer to this agent.
+    pub fn to(agent: impl Into<String>) -> Self {
+        Self {
+            to: agent.into(),
+            request: None,
+            messages: Vec::new(),
+        }
+    }
+
+    /// Sets what the receiver is asked to do.
+    #[must_use]
+    pub fn request(mut self, request: impl Into<String>) -> Self {
+        self.request = Some(request.into());
+        self
+    }
+
+    /// Sets what was said since the leg began.
+    #[must_use]
+    pub fn with_messages(mut self, messages: Vec<Arc<Message>>) -> Self {
+        self.messages = messages;
+        self
+    }
+}
+
+/// Why a run ended before its task was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The agent's bound on steps.
+    MaxSteps(u32),
+    /// A budget was used up before the next act.
+    BudgetExhausted(Resource),
+    /// The task was done, but its last act went over a budget.
+    FinishOverBudget(Resource),
+    /// The model said nothing, several times in a row.
+    EmptyTurns(u32),
+    /// The model did not call the tool that ends the task.
+    NoToolCalls,
+    /// The deadline passed.
+    Deadline,
+    /// Somebody cancelled the run, for this reason.
+    Cancelled(String),
+    /// An agent handed the problem to its parent.
+    Escalated(String),
+    /// Transfers went round without an answer.
+    TransferLimit(u32),
+    /// A policy rejected the answer too often.
+    GaveUp(String),
+    /// A loop was told to end.
+    LoopExited,
+    /// A reason of a behavior's own.
+    Other(String),
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MaxSteps(steps) => write!(f, "the bound of {steps} steps was reached"),
+            Self::BudgetExhausted(what) => write!(f, "the budget of {what} is used up"),
+            Self::FinishOverBudget(what) => write!(f, "finished over the budget of {what}"),
+            Self::EmptyTurns(turns) => write!(f, "the model said nothing {turns} times in a row"),
+            Self::NoToolCalls => f.write_str("the model did not call the finishing tool"),
+            Self::Deadline => f.write_str("the deadline passed"),
+            Self::Cancelled(reason) => write!(f, "cancelled: {reason}"),
+            Self::Escalated(reason) => write!(f, "escalated: {reason}"),
+            Self::TransferLimit(bound) => write!(f, "more than {bound} transfers in one run"),
+            Self::GaveUp(reason) => write!(f, "gave up: {reason}"),
+            Self::LoopExited => f.write_str("the loop was told to end"),
+            Self::Other(reason) => f.write_str(reason),
+        }
+    }
+}

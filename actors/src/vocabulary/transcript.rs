@@ -1,0 +1,176 @@
+//! A conversation that is cheap to clone and to extend.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, Message};
+
+/// An append-only list of messages with a rolling digest.
+///
+/// Clones share one log: a clone costs one reference count, and the clone that stands at the
+/// log's end extends it in place. Only a clone that stands before the end (a branch of the
+/// conversation) copies, and only when it is extended. Each message is hashed once, when it is
+/// pushed, so the cost of a step does not grow with the length of the conversation.
+#[derive(Clone, Default)]
+pub struct Transcript {
+    log: Arc<RwLock<Vec<Line>>>,
+    len: usize,
+}
+
+#[derive(Clone)]
+struct Line {
+    message: Arc<Message>,
+    /// The digest of all messages up to and including this one.
+    digest: Digest,
+}
+
+impl Transcript {
+    /// An empty conversation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many messages it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: impl Into<Arc<Message>>) {
+        let message = message.into();
+        let mut digest = self.digest().0.to_vec();
+        // Vocabulary types serialise to JSON without failing: no maps with other keys than text.
+        let json = serde_json::to_vec(&*message).unwrap_or_default();
+        digest.extend_from_slice(&json);
+        let line = Line {
+            message,
+            digest: Digest::of(&digest),
+        };
+        let mut log = self.log.write();
+        if log.len() == self.len {
+            log.push(line);
+        } else {
+            let mut copy = log[..self.len].to_vec();
+            copy.push(line);
+            drop(log);
+            self.log = Arc::new(RwLock::new(copy));
+        }
+        self.len += 1;
+    }
+
+    /// The rolling digest over all messages.
+    pub fn digest(&self) -> Digest {
+        match self.len {
+            0 => Digest([0; 32]),
+            len => self.log.read()[len - 1].digest,
+        }
+    }
+
+    /// The message at this place.
+    pub fn get(&self, index: usize) -> Option<Arc<Message>> {
+        (index < self.len).then(|| self.log.read()[index].message.clone())
+    }
+
+    /// The last message.
+    pub fn last(&self) -> Option<Arc<Message>> {
+        self.len.checked_sub(1).and_then(|last| self.get(last))
+    }
+
+    /// The messages from this place on, shared and not copied.
+    pub fn since(&self, start: usize) -> Vec<Arc<Message>> {
+        let log = self.log.read();
+        let lines = log.get(start..self.len).unwrap_or_default();
+        lines.iter().map(|line| line.message.clone()).collect()
+    }
+
+    /// All messages, shared and not copied.
+    pub fn messages(&self) -> Vec<Arc<Message>> {
+        self.since(0)
+    }
+
+    /// The conversation as it was after its first `len` messages.
+    #[must_use]
+    pub fn truncated(&self, len: usize) -> Self {
+        Self {
+            log: self.log.clone(),
+            len: len.min(self.len),
+        }
+    }
+}
+
+impl<M: Into<Arc<Message>>> Extend<M> for Transcript {
+    fn extend<I: IntoIterator<Item = M>>(&mut self, messages: I) {
+        messages.into_iter().for_each(|message| self.push(message));
+    }
+}
+
+impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
+    fn from_iter<I: IntoIterator<Item = M>>(messages: I) -> Self {
+        let mut transcript = Self::new();
+        transcript.extend(messages);
+        transcript
+    }
+}
+
+impl PartialEq for Transcript {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.digest() == other.digest()
+    }
+}
+
+impl fmt::Debug for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.messages()).finish()
+    }
+}
+
+impl Serialize for Transcript {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.messages())
+    }
+}
+
+impl<'de> Deserialize<'de> for Transcript {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Message>::deserialize(deserializer)?
+            .into_iter()
+            .collect())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_that_is_extended_leaves_the_other_as_it_was() {
+        let mut first = Transcript::from_iter([Message::user("a")]);
+        let mut second = first.clone();
+        first.push(Message::user("b"));
+        second.push(Message::user("c"));
+        second.push(Message::user("d"));
+        let texts = |t: &Transcript| t.messages().iter().map(|m| m.content()).collect::<Vec<_>>();
+        assert_eq!(texts(&first), ["a", "b"]);
+        assert_eq!(texts(&second), ["a", "c", "d"]);
+        assert_ne!(first.digest(), second.truncated(2).digest());
+        assert_eq!(first.truncated(1), second.truncated(1));
+    }
+
+    #[test]
+    fn the_digest_depends_on_content_and_order_only() {
+        let one = Transcript::from_iter([Message::user("a"), Message::user("b")]);
+        let json = serde_json::to_string(&one).unwrap();
+        let same: Transcript = serde_json::from_str(&json).unwrap();
+        let other = Transcript::from_iter([Message::user("b"), Message::user("a")]);
+        assert_eq!(one, same);
+        assert_ne!(one, other);
+    }
+}
