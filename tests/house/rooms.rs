@@ -1,0 +1,484 @@
+//! Which room may name which. In the engine every arrow points down; in `ghostlight` a topic uses
+//! the engine's public face and only the other topics that stand beside it in the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mentions::{Mention, mentions};
+use crate::sources::SourceFile;
+
+const ENGINE: &str = "ghostlight_actors";
+const FACE: &str = "ghostlight";
+
+/// The rooms of the engine from top to bottom: each may name those that follow it.
+const ENGINE_ROOMS: [&str; 6] = [
+    "actor",
+    "session",
+    "run",
+    "definition",
+    "contract",
+    "vocabulary",
+];
+
+/// The engine's test kit may name every room; what ships below it may not name the kit.
+const ENGINE_TEST_KIT: &str = "testing";
+
+/// Modules at a crate root that only gather names for the outside: they may name every room, and
+/// no room names them.
+const FACADES: [&str; 1] = ["prelude"];
+
+#[derive(Debug, Clone, Copy)]
+enum May {
+    Name(&'static [&'static str]),
+    NameAny,
+}
+
+/// The topics of `ghostlight`, each with the other topics that it may name.
+const TOPICS: [(&str, May); 20] = [
+    (
+        "behaviors",
+        May::Name(&["context", "policies", "structured_output"]),
+    ),
+    ("cli", May::NameAny),
+    ("config", May::NameAny),
+    ("context", May::Name(&["instructions", "safety"])),
+    ("error", May::Name(&[])),
+    ("evals", May::Name(&["workflows"])),
+    ("instructions", May::Name(&[])),
+    ("interceptors", May::Name(&[])),
+    ("memory", May::Name(&["retrieval"])),
+    ("models", May::Name(&[])),
+    ("policies", May::Name(&["instructions", "safety"])),
+    ("protocols", May::NameAny),
+    ("retrieval", May::Name(&[])),
+    ("safety", May::Name(&[])),
+    ("server", May::NameAny),
+    ("stores", May::Name(&[])),
+    ("structured_output", May::Name(&[])),
+    ("telemetry", May::Name(&[])),
+    ("tools", May::Name(&[])),
+    ("workflows", May::Name(&["behaviors"])),
+];
+
+/// What every topic may name without an arrow of its own: the error type that they share.
+const FOR_EVERY_TOPIC: &str = "error";
+
+/// Where a name at a crate root comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    /// Re-exported from, or a macro of, this room.
+    Room(String),
+    /// Written in the crate root itself, or brought there from another crate.
+    Root,
+}
+
+/// Everything that the given library files name although their room may not, as
+/// `file:line: from → to: why`.
+pub(crate) fn wrong_arrows(files: &[&SourceFile], packages: &[String]) -> Vec<String> {
+    let mut findings = BTreeSet::new();
+    for package in [ENGINE, FACE] {
+        let own: Vec<&SourceFile> = files
+            .iter()
+            .copied()
+            .filter(|file| file.package == package)
+            .collect();
+        let rooms = rooms_of(package);
+        let origins = root_names(&own, &rooms);
+        for file in own {
+            if let Some(finding) = unknown_room(file, &rooms) {
+                findings.insert(finding);
+            }
+            for mention in mentions(file, packages) {
+                if let Some(why) = judge(package, &mention, &rooms, &origins) {
+                    let place = format!("{}:{}", file.path.display(), mention.line);
+                    findings.insert(format!("{place}: {why}"));
+                }
+            }
+        }
+    }
+    findings.into_iter().collect()
+}
+
+fn rooms_of(package: &str) -> Vec<&'static str> {
+    if package == ENGINE {
+        ENGINE_ROOMS
+            .into_iter()
+            .chain([ENGINE_TEST_KIT])
+            .chain(FACADES)
+            .collect()
+    } else {
+        TOPICS
+            .into_iter()
+            .map(|(topic, _)| topic)
+            .chain(FACADES)
+            .collect()
+    }
+}
+
+fn unknown_room(file: &SourceFile, rooms: &[&str]) -> Option<String> {
+    let room = file.module.first()?;
+    let unknown = !file.test_only && !rooms.contains(&room.as_str());
+    unknown.then(|| {
+        format!(
+            "{}:1: `{room}` is no room of {}: put it into one, or say in tests/house/rooms.rs what \
+             it may name",
+            file.path.display(),
+            file.package
+        )
+    })
+}
+
+fn judge(
+    package: &str,
+    mention: &Mention,
+    rooms: &[&str],
+    origins: &BTreeMap<String, Origin>,
+) -> Option<String> {
+    let target = mention.path.join("::");
+    if package == ENGINE && mention.package == FACE {
+        return Some(format!(
+            "engine → ghostlight ({FACE}::{target}): the engine never names it"
+        ));
+    }
+    if mention.renames_root && mention.package != "ghostlight_macros" {
+        return Some(format!(
+            "gives the root of {} another name, under which arrows cannot be followed",
+            mention.package
+        ));
+    }
+    // The crate root and its facades gather names; other packages show only their public face.
+    let from = mention
+        .within
+        .first()
+        .filter(|room| !FACADES.contains(&room.as_str()))?;
+    if mention.package != package {
+        return None;
+    }
+    let named = mention.path.first()?;
+    let to = if rooms.contains(&named.as_str()) {
+        named.clone()
+    } else {
+        match origins.get(named) {
+            Some(Origin::Room(room)) => room.clone(),
+            Some(Origin::Root) => return None,
+            None => {
+                return Some(format!(
+                    "{from} → ? (crate::{target}): name it by the room that it belongs to"
+                ));
+            }
+        }
+    };
+    let allowed = if package == ENGINE {
+        engine_allows(from, &to)
+    } else {
+        face_allows(from, &to)
+    };
+    (!allowed).then(|| format!("{from} → {to} ({target}): {}", allowance(package, from)))
+}
+
+fn engine_allows(from: &str, to: &str) -> bool {
+    let level = |room: &str| ENGINE_ROOMS.iter().position(|known| *known == room);
+    from == to
+        || from == ENGINE_TEST_KIT && !FACADES.contains(&to)
+        || matches!((level(from), level(to)), (Some(upper), Some(lower)) if upper < lower)
+}
+
+fn face_allows(from: &str, to: &str) -> bool {
+    let listed = match TOPICS.iter().find(|(topic, _)| *topic == from) {
+        Some((_, May::NameAny)) => !FACADES.contains(&to),
+        Some((_, May::Name(others))) => others.contains(&to),
+        None => false,
+    };
+    from == to || to == FOR_EVERY_TOPIC || listed
+}
+
+/// What `from` may name, as a developer wants to read it beside the finding.
+fn allowance(package: &str, from: &str) -> String {
+    let others: Vec<&str> = rooms_of(package)
+        .into_iter()
+        .filter(|to| {
+            *to != from
+                && if package == ENGINE {
+                    engine_allows(from, to)
+                } else {
+                    face_allows(from, to)
+                }
+        })
+        .collect();
+    if others.is_empty() {
+        format!("{from} may name no other room")
+    } else {
+        format!("{from} may name {}", others.join(", "))
+    }
+}
+
+/// Where the names at the root of a package come from, so that `crate::Message` is seen as
+/// what it is: a way to the room that the root re-exports it from.
+fn root_names(files: &[&SourceFile], rooms: &[&str]) -> BTreeMap<String, Origin> {
+    let mut origins = BTreeMap::new();
+    for file in files {
+        let exported = file.syntax.items.iter().filter_map(exported_macro);
+        if let Some(room) = file.module.first() {
+            origins.extend(exported.map(|name| (name, Origin::Room(room.clone()))));
+            continue;
+        }
+        for item in &file.syntax.items {
+            if let syn::Item::Use(used) = item {
+                re_exports(&[], &used.tree, rooms, &mut origins);
+            } else if let Some(name) = declared_name(item) {
+                origins.insert(name, Origin::Root);
+            }
+        }
+    }
+    origins
+}
+
+fn re_exports(
+    prefix: &[String],
+    tree: &syn::UseTree,
+    rooms: &[&str],
+    origins: &mut BTreeMap<String, Origin>,
+) {
+    let mut name = |visible: String, last: String| {
+        let path = [prefix, &[last]].concat();
+        let inside = path
+            .iter()
+            .find(|part| !["crate", "self"].contains(&part.as_str()));
+        let origin = match inside {
+            Some(room) if rooms.contains(&room.as_str()) => Origin::Room(room.clone()),
+            _ => Origin::Root,
+        };
+        origins.insert(visible, origin);
+    };
+    match tree {
+        syn::UseTree::Path(path) => {
+            let deeper = [prefix, &[path.ident.to_string()]].concat();
+            re_exports(&deeper, &path.tree, rooms, origins);
+        }
+        syn::UseTree::Name(last) => name(last.ident.to_string(), last.ident.to_string()),
+        syn::UseTree::Rename(last) => name(last.rename.to_string(), last.ident.to_string()),
+        syn::UseTree::Group(group) => {
+            for part in &group.items {
+                re_exports(prefix, part, rooms, origins);
+            }
+        }
+        // What a glob brings cannot be told from here; such a name has to be written by its room.
+        syn::UseTree::Glob(_) => {}
+    }
+}
+
+fn exported_macro(item: &syn::Item) -> Option<String> {
+    let syn::Item::Macro(rules) = item else {
+        return None;
+    };
+    let exported = rules
+        .attrs
+        .iter()
+        .any(|attribute| attribute.path().is_ident("macro_export"));
+    rules
+        .ident
+        .as_ref()
+        .filter(|_| exported)
+        .map(ToString::to_string)
+}
+
+fn declared_name(item: &syn::Item) -> Option<String> {
+    let ident = match item {
+        syn::Item::Const(item) => &item.ident,
+        syn::Item::Enum(item) => &item.ident,
+        syn::Item::Fn(item) => &item.sig.ident,
+        syn::Item::Macro(item) => item.ident.as_ref()?,
+        syn::Item::Static(item) => &item.ident,
+        syn::Item::Struct(item) => &item.ident,
+        syn::Item::Trait(item) => &item.ident,
+        syn::Item::Type(item) => &item.ident,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Workspace;
+
+    fn check(files: &[SourceFile]) -> Vec<String> {
+        let packages = [ENGINE, FACE, "ghostlight_macros"].map(str::to_owned);
+        wrong_arrows(&files.iter().collect::<Vec<_>>(), &packages)
+    }
+
+    fn engine(module: &str, text: &str) -> Vec<String> {
+        check(&[SourceFile::snippet(ENGINE, module, text)])
+    }
+
+    fn face(module: &str, text: &str) -> Vec<String> {
+        check(&[SourceFile::snippet(FACE, module, text)])
+    }
+
+    #[test]
+    fn every_arrow_in_this_workspace_is_allowed() {
+        let workspace = Workspace::read();
+        let files: Vec<&SourceFile> = workspace
+            .files
+            .iter()
+            .filter(|file| file.in_library)
+            .collect();
+        let findings = wrong_arrows(&files, &workspace.packages);
+        crate::assert_none(&findings, "arrows point down only (ARCHITECTURE.md):");
+    }
+
+    #[test]
+    fn in_the_engine_each_room_names_those_below_it_and_none_above() {
+        for (upper, from) in ENGINE_ROOMS.iter().enumerate() {
+            for (lower, to) in ENGINE_ROOMS.iter().enumerate() {
+                let findings = engine(from, &format!("use crate::{to}::Thing;"));
+                assert_eq!(
+                    findings.is_empty(),
+                    upper <= lower,
+                    "{from} → {to}: {findings:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_finding_names_file_line_arrow_and_what_is_allowed() {
+        assert_eq!(
+            engine("definition::tree", "\nfn f() { crate::run::Scope::new() }"),
+            [
+                "definition/tree.rs:2: definition → run (run::Scope::new): definition may name \
+              contract, vocabulary"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_arrow_is_found_behind_super_and_in_macros() {
+        assert_eq!(
+            engine("run::scope", "use super::super::actor::System;").len(),
+            1
+        );
+        assert_eq!(
+            engine("run", "fn f() { vec![ghostlight_actors::session::f()] }").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_test_kit_names_all_and_is_named_by_none() {
+        for room in ENGINE_ROOMS {
+            assert!(
+                engine("testing", &format!("use crate::{room}::X;")).is_empty(),
+                "{room}"
+            );
+            assert_eq!(engine(room, "use crate::testing::X;").len(), 1, "{room}");
+            let test = "#[cfg(test)] mod tests { use crate::testing::X; }";
+            assert!(engine(room, test).is_empty(), "{room}");
+        }
+    }
+
+    #[test]
+    fn the_engine_never_names_ghostlight() {
+        assert_eq!(
+            engine("actor", "fn f() { ghostlight::cli::main() }").len(),
+            1
+        );
+        assert_eq!(engine("", "pub use ghostlight::prelude;").len(), 1);
+    }
+
+    #[test]
+    fn a_re_export_at_the_root_is_followed_to_its_room() {
+        let root = SourceFile::snippet(
+            ENGINE,
+            "",
+            "pub mod actor; pub use actor::{System, Handle as ActorHandle}; pub const LIMIT: u8 = 1;",
+        );
+        let user = |text| SourceFile::snippet(ENGINE, "session", text);
+        let above = check(&[root, user("use crate::ActorHandle;")]);
+        assert_eq!(above.len(), 1);
+        assert!(above[0].contains("session → actor"), "{above:?}");
+
+        let root = SourceFile::snippet(ENGINE, "", "pub const LIMIT: u8 = 1;");
+        assert!(check(&[root, user("use crate::LIMIT;")]).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_reported() {
+        assert_eq!(
+            engine("session", "use crate::*;").len(),
+            1,
+            "a glob of the root"
+        );
+        assert_eq!(
+            engine("session", "use crate as root;").len(),
+            1,
+            "the root renamed"
+        );
+        assert_eq!(
+            engine("session", "use crate::Unknown;").len(),
+            1,
+            "a name of unknown origin"
+        );
+        assert_eq!(engine("drawer", "").len(), 1, "a room that no table names");
+    }
+
+    #[test]
+    fn topics_name_each_other_only_where_the_table_says_so() {
+        for (from, to) in [
+            ("workflows", "behaviors"),
+            ("behaviors", "context"),
+            ("behaviors", "policies"),
+            ("policies", "safety"),
+            ("context", "instructions"),
+            ("memory", "retrieval"),
+            ("evals", "workflows"),
+            ("cli", "server"),
+            ("config", "workflows"),
+            ("models", "error"),
+        ] {
+            assert!(
+                face(from, &format!("use crate::{to}::X;")).is_empty(),
+                "{from} → {to}"
+            );
+        }
+        for (from, to) in [
+            ("behaviors", "workflows"),
+            ("workflows", "context"),
+            ("retrieval", "memory"),
+            ("tools", "models"),
+            ("safety", "policies"),
+            ("stores", "cli"),
+            ("cli", "prelude"),
+        ] {
+            assert_eq!(
+                face(from, &format!("use crate::{to}::X;")).len(),
+                1,
+                "{from} → {to}"
+            );
+        }
+    }
+
+    #[test]
+    fn topics_use_the_public_face_of_the_engine() {
+        assert!(face("stores", "use ghostlight_actors::contract::Store;").is_empty());
+        assert_eq!(face("stores", "use ghostlight_actors as engine;").len(), 1);
+    }
+
+    #[test]
+    fn every_arrow_between_topics_leads_to_a_known_topic_and_none_leads_back() {
+        let known = rooms_of(FACE);
+        for (from, may) in TOPICS {
+            let May::Name(others) = may else { continue };
+            for to in others {
+                assert!(known.contains(to), "{from} → {to}");
+                assert!(!reaches(to, from), "{from} → {to} closes a circle");
+            }
+        }
+    }
+
+    fn reaches(from: &str, goal: &str) -> bool {
+        let Some((_, May::Name(others))) = TOPICS.iter().find(|(topic, _)| *topic == from) else {
+            return false;
+        };
+        others.iter().any(|to| *to == goal || reaches(to, goal))
+    }
+}
