@@ -10,6 +10,7 @@ mod files;
 mod licences;
 mod mentions;
 mod public_items;
+mod reach;
 mod rooms;
 mod sources;
 
