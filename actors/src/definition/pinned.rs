@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSpec, TeamSpec};
-use crate::vocabulary::{Digest, ToolDefinition, ToolSet};
+use crate::vocabulary::{Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet};
 
 /// A team and the definitions of its tools, stored once by content hash when a run starts.
 /// Replay uses it, so a changed team file applies from the next run.
@@ -51,10 +51,22 @@ impl Pinned {
             .iter()
             .filter_map(|tool| self.tools.get(tool).cloned());
         let tools: ToolSet = tools.collect();
+        let offered = offered(&self.team, name, &tools);
+        let output = spec.output.clone().map(|schema| {
+            let name = format!("{}_answer", spec.name).replace('-', "_");
+            Arc::new(OutputSchema {
+                name,
+                schema,
+                strict: true,
+            })
+        });
         let parts = [self.team.instructions.trim(), spec.instructions.trim()];
         let instructions: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Some(PinnedAgent {
             instructions: instructions.join("\n\n").into(),
+            settings: Arc::new(spec.settings.clone()),
+            output,
+            offered,
             team: self.clone(),
             path,
             spec,
@@ -78,6 +90,55 @@ pub struct PinnedAgent {
     pub model: String,
     /// Its own tools, without those that reach other agents.
     pub tools: ToolSet,
+    /// Its own tools, and those that reach other agents.
+    pub offered: ToolSet,
     /// The team's instructions and its own.
     pub instructions: Arc<str>,
+    /// Sampling and limits of its model calls.
+    pub settings: Arc<ModelSettings>,
+    /// The schema that its answer must fit.
+    pub output: Option<Arc<OutputSchema>>,
+}
+
+/// What the name of a tool begins with that hands the conversation to an agent.
+pub const TRANSFER_PREFIX: &str = "transfer_to_";
+/// What the name of a tool begins with that gives a task to an agent.
+pub const DELEGATE_PREFIX: &str = "delegate_to_";
+
+fn offered(team: &TeamSpec, name: &str, own: &ToolSet) -> ToolSet {
+    let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
+        let description = format!("{what} {}: {}", agent.name, agent.description);
+        let parameters = serde_json::json!({
+            "type": "object",
+            "properties": { argument: { "type": "string", "description": about } },
+            "required": [argument],
+            "additionalProperties": false,
+        });
+        let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
+        Arc::new(tool.parameters(parameters).effect(Effect::Read))
+    };
+    let transfers = team.transfer_targets(name).into_iter().map(|agent| {
+        let what = "Hands the whole conversation to the agent";
+        reach(
+            TRANSFER_PREFIX,
+            agent,
+            what,
+            "request",
+            "What the agent is to do.",
+        )
+    });
+    let children = team.find(name).map_or(&[][..], |agent| &agent.agents);
+    let delegates = children
+        .iter()
+        .filter(|child| child.reach.delegates())
+        .map(|agent| {
+            let what = "Gives a task to the agent and returns its answer. The agent";
+            let about = "The task, complete: the agent sees nothing else.";
+            reach(DELEGATE_PREFIX, agent, what, "task", about)
+        });
+    own.iter()
+        .cloned()
+        .chain(transfers)
+        .chain(delegates)
+        .collect()
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, RunId, SessionId, Spent,
-    StopReason,
+    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, Question, RunId, SessionId,
+    Spent, StopReason,
 };
 
 /// Eight bytes of a digest of an operation's input, printed as hexadecimal.
@@ -58,6 +58,8 @@ pub enum Entry {
         request: Option<String>,
         /// What was said in the run before this leg, beyond the session's history.
         messages: Vec<Arc<Message>>,
+        /// What the run consumed before this leg.
+        spent: Spent,
     },
     /// An operation began whose beginning matters: a `once` effect, a question, a timer, a
     /// child run.
@@ -70,8 +72,8 @@ pub enum Entry {
         name: String,
         /// The digest of its input.
         digest: CallDigest,
-        /// What the kind records of its beginning.
-        detail: Box<RawValue>,
+        /// What began.
+        begun: Begun,
     },
     /// An operation ended, with a result or an error.
     Completed {
@@ -142,6 +144,23 @@ pub enum Entry {
     TurnStarted(Box<SessionTurn>),
     /// A turn of a session ended (in the session's journal).
     TurnEnded(Box<TurnEnd>),
+}
+
+/// What began with an operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Begun {
+    /// An effect that must not happen twice.
+    Effect,
+    /// A question to the world outside.
+    Question(Box<Question>),
+    /// The waiting for a result that comes through a ticket.
+    Ticket,
+    /// A timer.
+    Timer(super::Timestamp),
+    /// A child run.
+    Child(RunId),
 }
 
 /// How a run began.

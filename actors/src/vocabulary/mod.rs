@@ -19,7 +19,7 @@ mod transcript;
 mod usage;
 
 pub use budget::{Budget, Resource, Spent};
-pub use entry::{CallDigest, Entry, RunEnd, RunStart, SessionTurn, TurnEnd};
+pub use entry::{Begun, CallDigest, Entry, RunEnd, RunStart, SessionTurn, TurnEnd};
 pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{
     Event, EventId, EventRecord, Preview, Question, QuestionKind, RunResult, UnknownEvent,

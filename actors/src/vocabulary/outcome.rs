@@ -22,6 +22,8 @@ pub enum Outcome {
     },
     /// Another agent takes over, in the same run and with the conversation.
     Transfer(Transfer),
+    /// The run goes on in a fresh journal with this input, as if it had just begun.
+    ContinueAs(Box<Message>),
 }
 
 impl Outcome {
@@ -48,7 +50,7 @@ impl Outcome {
         match self {
             Self::Answer(answer) => Some(answer),
             Self::Stopped { partial, .. } => partial.as_ref(),
-            Self::Transfer(_) => None,
+            Self::Transfer(_) | Self::ContinueAs(_) => None,
         }
     }
 
@@ -74,6 +76,7 @@ impl Outcome {
             Self::Answer(answer) => &answer.messages,
             Self::Stopped { partial, .. } => partial.as_ref().map_or(&[], |a| &a.messages),
             Self::Transfer(transfer) => &transfer.messages,
+            Self::ContinueAs(_) => &[],
         }
     }
 }

@@ -1,0 +1,85 @@
+//! How an agent works.
+
+use std::{fmt, sync::Arc};
+
+use super::RunContext;
+use crate::{
+    contract::BoxFuture,
+    vocabulary::{AgentError, Outcome},
+};
+
+/// How an agent works: an ordinary async function that touches the world only through its
+/// context. Function calling, ReAct, a workflow, your own.
+///
+/// ```
+/// use ghostlight_actors::run::{Behavior, RunContext};
+/// use ghostlight_actors::vocabulary::{AgentError, Outcome};
+///
+/// struct Echo;
+///
+/// impl Behavior for Echo {
+///     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+///         Ok(Outcome::answer(cx.input().content()))
+///     }
+/// }
+/// ```
+///
+/// Fields are for settings; what a run learns belongs into local variables, which replay makes
+/// afresh.
+pub trait Behavior: Send + Sync + 'static {
+    /// Carries one leg of a run to its outcome.
+    fn run(&self, cx: RunContext) -> impl Future<Output = Result<Outcome, AgentError>> + Send;
+}
+
+/// A behavior of any kind. Cloning shares it.
+#[derive(Clone)]
+pub struct BehaviorHandle(Arc<dyn ErasedBehavior>);
+
+impl BehaviorHandle {
+    /// Keeps a behavior.
+    pub fn new(behavior: impl Behavior) -> Self {
+        Self(Arc::new(behavior))
+    }
+
+    /// Keeps a function as a behavior.
+    pub fn from_fn<F, Fut>(function: F) -> Self
+    where
+        F: Fn(RunContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, AgentError>> + Send + 'static,
+    {
+        Self::new(FromFn(function))
+    }
+
+    /// Carries one leg of a run. See [`Behavior::run`].
+    pub fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
+        self.0.run(cx)
+    }
+}
+
+impl fmt::Debug for BehaviorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BehaviorHandle(..)")
+    }
+}
+
+trait ErasedBehavior: Send + Sync {
+    fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
+}
+
+impl<B: Behavior> ErasedBehavior for B {
+    fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
+        Box::pin(Behavior::run(self, cx))
+    }
+}
+
+struct FromFn<F>(F);
+
+impl<F, Fut> Behavior for FromFn<F>
+where
+    F: Fn(RunContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome, AgentError>> + Send + 'static,
+{
+    fn run(&self, cx: RunContext) -> impl Future<Output = Result<Outcome, AgentError>> + Send {
+        (self.0)(cx)
+    }
+}

@@ -1,0 +1,276 @@
+//! The context through which an agent's function touches the world.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::FutureExt;
+
+use super::{
+    leg::{Leg, Note},
+    operation::Operation,
+};
+use crate::{
+    definition::{AgentSpec, PinnedAgent},
+    vocabulary::{
+        AgentError, Message, ModelRequest, OperationId, RunId, RunStart, SessionId, ToolCall,
+        ToolDefinition, ToolSet, Transcript,
+    },
+};
+
+/// Everything that an agent's function may do. Each act is an [`Operation`]: it takes its id
+/// when the method is called, starts when its future is first polled, and its result is
+/// recorded before anything outside rests on it.
+///
+/// A context is owned by its function and is not `Clone`; [`branch`](Self::branch) is the only
+/// way to a second one. When the run has ended or moved to another process, every operation
+/// answers [`AgentError::Ended`].
+///
+/// What a function must not do, because it would not be the same when it is run again: read the
+/// clock (use [`now`](Self::now)), draw random numbers ([`random`](Self::random)), iterate a
+/// hash map into a request (use an ordered map), spawn tasks by hand (use `join!` over
+/// operations), or touch the world by itself ([`step`](Self::step)).
+pub struct RunContext {
+    leg: Arc<Leg>,
+    branch: u32,
+    name: Arc<str>,
+    next: AtomicU32,
+}
+
+impl RunContext {
+    pub(crate) fn new(leg: Arc<Leg>) -> Self {
+        Self {
+            leg,
+            branch: 0,
+            name: "".into(),
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// Does one thing: the one door through which every operation goes.
+    pub fn perform<O: Operation>(&self, operation: O) -> Performing<O> {
+        self.perform_as(self.allocate(), operation)
+    }
+
+    pub(crate) fn allocate(&self) -> OperationId {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        OperationId {
+            leg: self.leg.number,
+            branch: self.branch,
+            number,
+        }
+    }
+
+    pub(crate) fn perform_as<O: Operation>(&self, id: OperationId, operation: O) -> Performing<O> {
+        Performing {
+            leg: self.leg.clone(),
+            id,
+            operation: Some(operation),
+            waiting: false,
+        }
+    }
+
+    /// A second context for a part of the function that runs beside the rest. Its operations
+    /// count for themselves, so adding one to it does not move those of other branches.
+    #[must_use]
+    pub fn branch(&self, name: impl Into<Arc<str>>) -> Self {
+        let mut books = self.leg.books.lock();
+        let branch = books.branches;
+        books.branches += 1;
+        Self {
+            leg: self.leg.clone(),
+            branch,
+            name: name.into(),
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// The name that this branch was given; empty for the function's own context.
+    pub fn branch_name(&self) -> &str {
+        &self.name
+    }
+
+    /// The run.
+    pub fn run(&self) -> RunId {
+        self.leg.run
+    }
+
+    /// How the run began.
+    pub fn start(&self) -> &RunStart {
+        &self.leg.start
+    }
+
+    /// The session that the run belongs to; `None` for a delegated task.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.leg.start.session.as_ref()
+    }
+
+    /// The agent whose function this is, as it was pinned when the run began.
+    pub fn agent(&self) -> &PinnedAgent {
+        &self.leg.agent
+    }
+
+    /// The agent's definition.
+    pub fn spec(&self) -> &AgentSpec {
+        &self.leg.agent.spec
+    }
+
+    /// The task or the user's turn.
+    pub fn input(&self) -> &Message {
+        &self.leg.start.input
+    }
+
+    /// What this agent is asked by the one that transferred to it.
+    pub fn request(&self) -> Option<&str> {
+        self.leg.request.as_deref()
+    }
+
+    /// The conversation so far: the session's history, the turn, and what earlier legs said.
+    pub fn conversation(&self) -> Transcript {
+        self.leg.conversation.clone()
+    }
+
+    /// A request to the agent's model with its instructions, tools and settings.
+    pub fn model_request(&self, conversation: Transcript) -> ModelRequest {
+        let agent = self.agent();
+        let mut request = ModelRequest::new(conversation)
+            .model(agent.model.clone())
+            .instructions(agent.instructions.clone())
+            .tools(self.tools_offered())
+            .settings(agent.settings.clone());
+        request.output.clone_from(&agent.output);
+        request.stream = agent.spec.stream;
+        request
+    }
+
+    /// The agent's tools, and those that reach other agents.
+    pub fn tools_offered(&self) -> ToolSet {
+        self.agent().offered.clone()
+    }
+
+    /// Tells observers something. It is recorded once, and not told again in replay.
+    pub fn emit(&self, name: impl Into<String>, data: &impl serde::Serialize) {
+        let op = self.allocate();
+        let Ok(data) = serde_json::value::to_raw_value(data) else {
+            return;
+        };
+        let mut books = self.leg.books.lock();
+        if !books.noted.contains(&op) {
+            books.notes.push(Note::Emitted {
+                op,
+                name: name.into(),
+                data,
+            });
+        }
+    }
+
+    /// Registers a tool call that undoes what was done, if the run is cancelled from here on.
+    /// Undo steps run in reverse order, as `once` effects, after all open calls have ended.
+    pub fn on_cancel(&self, call: ToolCall) {
+        let op = self.allocate();
+        let mut books = self.leg.books.lock();
+        if !books.noted.contains(&op) {
+            books.undo.push((op, call.clone()));
+            books.notes.push(Note::Undo { op, call });
+        }
+    }
+
+    pub(crate) fn leg(&self) -> &Arc<Leg> {
+        &self.leg
+    }
+
+    pub(crate) fn tool_definition(&self, name: &str) -> Option<Arc<ToolDefinition>> {
+        self.leg.agent.tools.get(name).cloned()
+    }
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("run", &self.leg.run)
+            .field("agent", &self.leg.agent_name)
+            .field("branch", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An operation under way. It starts when it is first polled; dropping it after that cancels
+/// this one call, and this is recorded.
+#[must_use = "an operation starts when it is polled"]
+pub struct Performing<O: Operation> {
+    leg: Arc<Leg>,
+    id: OperationId,
+    operation: Option<O>,
+    waiting: bool,
+}
+
+impl<O: Operation> Performing<O> {
+    /// The operation's id.
+    pub fn id(&self) -> OperationId {
+        self.id
+    }
+}
+
+// It holds no reference into itself, whatever the operation is.
+impl<O: Operation> Unpin for Performing<O> {}
+
+impl<O: Operation> Future for Performing<O> {
+    type Output = Result<O::Output, AgentError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(operation) = self.operation.take() {
+            if let Err(error) = self.leg.begin(self.id, operation) {
+                return Poll::Ready(Err(error));
+            }
+            self.waiting = true;
+        }
+        let polled = self.leg.poll::<O::Output>(self.id, cx);
+        if let Poll::Ready(result) = &polled {
+            self.waiting = false;
+            if let Ok(output) = result {
+                self.leg.books.lock().spent += O::spent(output);
+            }
+        }
+        polled
+    }
+}
+
+impl<O: Operation> Drop for Performing<O> {
+    fn drop(&mut self) {
+        if self.waiting {
+            self.leg.dropped(self.id);
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for Performing<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Performing")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Several operations that make one result. It starts when it is first polled.
+#[must_use = "an operation starts when it is polled"]
+pub struct Composed<T>(pub(crate) crate::contract::BoxFuture<'static, Result<T, AgentError>>);
+
+impl<T> Future for Composed<T> {
+    type Output = Result<T, AgentError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(cx)
+    }
+}
+
+impl<T> fmt::Debug for Composed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Composed(..)")
+    }
+}

@@ -1,0 +1,243 @@
+//! A run's own journal, as its driver writes and reads it.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::sync::Notify;
+
+use super::Ports;
+use crate::{
+    contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
+    vocabulary::{Entry, JournalId, RunId, Timestamp},
+};
+
+/// How far a run's entries are durable.
+#[derive(Debug, Default)]
+pub(crate) struct Durable {
+    entries: AtomicU64,
+    failed: OnceLock<StoreError>,
+    changed: Notify,
+}
+
+impl Durable {
+    fn acknowledge(&self, entries: u64, result: Result<Committed, StoreError>) {
+        match result {
+            Ok(_) => {
+                self.entries.fetch_max(entries, Ordering::Release);
+            }
+            Err(error) => {
+                let _ = self.failed.set(error);
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until so many entries are durable, or a commit failed.
+    pub(crate) async fn reached(&self, entries: u64) -> Result<(), StoreError> {
+        loop {
+            let changed = self.changed.notified();
+            if self.entries.load(Ordering::Acquire) >= entries {
+                return Ok(());
+            }
+            if let Some(error) = self.failed.get() {
+                return Err(error.clone());
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for a commit that fails.
+    pub(crate) async fn failing(&self) -> StoreError {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(error) = self.failed.get() {
+                return error.clone();
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Acknowledges once, also when the journal dies before it answers.
+struct Acknowledgement {
+    durable: Arc<Durable>,
+    entries: u64,
+    given: bool,
+}
+
+impl Acknowledgement {
+    fn give(mut self, result: Result<Committed, StoreError>) {
+        self.given = true;
+        self.durable.acknowledge(self.entries, result);
+    }
+
+    /// Says nothing: the refusal is dealt with elsewhere.
+    fn keep(mut self) {
+        self.given = true;
+    }
+}
+
+impl Drop for Acknowledgement {
+    fn drop(&mut self) {
+        if !self.given {
+            self.durable
+                .acknowledge(self.entries, Err(StoreError::Closed));
+        }
+    }
+}
+
+/// Writes one run's journal. It holds the owner's epoch and the next sequence number.
+pub(crate) struct JournalWriter {
+    pub(crate) run: RunId,
+    pub(crate) root: RunId,
+    epoch: u64,
+    /// The sequence number of the next entry, those in `pending` counted.
+    next: u64,
+    pending: Vec<Line>,
+    /// Inbox items that the pending entries deal with.
+    taken: Vec<String>,
+    pub(crate) row: RunRow,
+    row_changed: bool,
+    pub(crate) durable: Arc<Durable>,
+    ports: Arc<dyn Ports>,
+}
+
+impl JournalWriter {
+    pub(crate) fn new(run: RunId, row: RunRow, claim: Claim, ports: Arc<dyn Ports>) -> Self {
+        let durable = Durable::default();
+        durable.entries.store(claim.entries, Ordering::Release);
+        Self {
+            run,
+            root: row.root,
+            epoch: claim.epoch,
+            next: claim.entries,
+            pending: Vec::new(),
+            taken: Vec::new(),
+            row,
+            row_changed: false,
+            durable: Arc::new(durable),
+            ports,
+        }
+    }
+
+    /// How many entries the journal has, those not yet sent counted.
+    pub(crate) fn entries(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Adds an entry to the next commit.
+    pub(crate) fn append(&mut self, entry: &Entry) {
+        self.pending
+            .push(Line::encode(self.ports.clock().now(), entry));
+        self.next += 1;
+    }
+
+    /// Strikes an item off the run's inbox, with the next commit.
+    pub(crate) fn strike(&mut self, inbox_id: String) {
+        self.taken.push(inbox_id);
+    }
+
+    /// Changes the run's row in the index, with the next commit.
+    pub(crate) fn change_row(&mut self, change: impl FnOnce(&mut RunRow)) {
+        change(&mut self.row);
+        self.row_changed = true;
+    }
+
+    /// Takes what is pending as one batch.
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        if self.pending.is_empty() && !self.row_changed && self.taken.is_empty() {
+            return None;
+        }
+        let lines = std::mem::take(&mut self.pending);
+        let expected = self.next - lines.len() as u64;
+        let mut append = Append::new(JournalId::Run(self.run), expected, self.epoch, lines);
+        if std::mem::take(&mut self.row_changed) {
+            self.row.updated_at = self.ports.clock().now();
+            append = append.row(self.row.clone());
+        }
+        let mut batch = Batch::of(append);
+        batch.taken = self.taken.drain(..).map(|id| (self.run, id)).collect();
+        Some(batch)
+    }
+
+    /// Sends what is pending to the journal, and does not wait.
+    pub(crate) fn flush(&mut self) {
+        if let Some(batch) = self.take() {
+            self.commit(batch);
+        }
+    }
+
+    /// Sends a batch that holds all that was pending.
+    pub(crate) fn commit(&self, batch: Batch) {
+        let acknowledgement = self.acknowledgement();
+        let (ports, root) = (self.ports.clone(), self.root);
+        let lines: usize = batch.appends.iter().map(|append| append.lines.len()).sum();
+        self.ports.commit(
+            batch,
+            Box::new(move |result| {
+                if let Ok(Committed { position }) = &result {
+                    ports.published(root, position + lines as u64);
+                }
+                acknowledgement.give(result);
+            }),
+        );
+    }
+
+    fn acknowledgement(&self) -> Acknowledgement {
+        Acknowledgement {
+            durable: self.durable.clone(),
+            entries: self.next,
+            given: false,
+        }
+    }
+
+    /// Sends a batch and waits for its result; a refusal for a conflict harms nothing and gives
+    /// the entries back by `undo`.
+    pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let acknowledgement = self.acknowledgement();
+        let (ports, root) = (self.ports.clone(), self.root);
+        let lines: Vec<usize> = batch
+            .appends
+            .iter()
+            .map(|append| append.lines.len())
+            .collect();
+        let own: usize = lines.iter().sum();
+        self.ports.commit(
+            batch,
+            Box::new(move |result| {
+                match result {
+                    Ok(Committed { position }) => {
+                        ports.published(root, position + own as u64);
+                        acknowledgement.give(Ok(Committed { position }));
+                        let _ = sender.send(Ok(()));
+                    }
+                    Err(error @ StoreError::Conflict { .. }) => {
+                        acknowledgement.keep();
+                        let _ = sender.send(Err(error));
+                    }
+                    Err(error) => {
+                        acknowledgement.give(Err(error.clone()));
+                        let _ = sender.send(Err(error));
+                    }
+                };
+            }),
+        );
+        receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Takes back the entries of a refused batch, of which there were so many.
+    pub(crate) fn take_back(&mut self, entries: u64) {
+        self.next -= entries;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.ports.clock().now()
+    }
+}

@@ -1,0 +1,283 @@
+//! What the contexts of a leg and its driver share.
+
+use std::{
+    any::Any,
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{
+    News,
+    operation::{ErasedOperation, Operation, erase},
+};
+use crate::{
+    definition::PinnedAgent,
+    vocabulary::{
+        AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId, Resource,
+        RunId, RunStart, Spent, ToolCall, Transcript,
+    },
+};
+
+/// One leg of a run: what does not change, and the books of its operations.
+pub(crate) struct Leg {
+    pub(crate) run: RunId,
+    pub(crate) number: u32,
+    pub(crate) start: Arc<RunStart>,
+    pub(crate) agent: PinnedAgent,
+    pub(crate) agent_name: Arc<str>,
+    /// History, the turn, and what was said in earlier legs.
+    pub(crate) conversation: Transcript,
+    /// How many messages of it are the session's history.
+    pub(crate) history: usize,
+    /// What this leg is asked, where another agent handed over.
+    pub(crate) request: Option<String>,
+    pub(crate) books: Mutex<Books>,
+    /// What people said to the run, with the inbox ids, until a model call takes it along.
+    pub(crate) steering: Mutex<Vec<(String, Message)>>,
+    /// Inbox ids that were taken along and are to be struck off with the next commit.
+    pub(crate) taken: Mutex<Vec<String>>,
+    /// Where children tell how they stand.
+    pub(crate) news: News,
+}
+
+/// The books of a leg's operations.
+#[derive(Default)]
+pub(crate) struct Books {
+    /// What an earlier life recorded, by operation.
+    pub(crate) recorded: HashMap<OperationId, RecordedCall>,
+    /// Emissions and undo steps that an earlier life recorded.
+    pub(crate) noted: std::collections::HashSet<OperationId>,
+    /// Operations that the function waits for.
+    pub(crate) slots: HashMap<OperationId, Slot>,
+    /// Operations that were polled and not yet begun.
+    pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
+    /// Operations that were begun or polled and then dropped by the function.
+    pub(crate) dropped: Vec<OperationId>,
+    /// What the function noted and the driver has not yet written.
+    pub(crate) notes: Vec<Note>,
+    /// Branches, by number; the first is the leg's own context.
+    pub(crate) branches: u32,
+    /// What to call if the run is cancelled, registered in this life.
+    pub(crate) undo: Vec<(OperationId, ToolCall)>,
+    /// Children that this leg spawned, by agent.
+    pub(crate) spawned: Vec<(String, RunId)>,
+    pub(crate) spent: Spent,
+    /// Set once: every further operation returns it.
+    pub(crate) end: Option<AgentError>,
+    /// Whether the function is being dropped by the engine, so that drops say nothing.
+    pub(crate) detached: bool,
+}
+
+/// What identifies a call besides its id.
+#[derive(Clone, Debug)]
+pub(crate) struct CallIdentity {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) digest: CallDigest,
+}
+
+/// What the journal says of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedCall {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) digest: CallDigest,
+    /// The last start that is recorded.
+    pub(crate) begun: Option<Begun>,
+    /// Whether its end is recorded.
+    pub(crate) completed: bool,
+    /// Whether it is recorded that the function dropped it.
+    pub(crate) dropped: bool,
+}
+
+/// Something to be written that nobody waits for.
+pub(crate) enum Note {
+    Emitted {
+        op: OperationId,
+        name: String,
+        data: Box<RawValue>,
+    },
+    Undo {
+        op: OperationId,
+        call: ToolCall,
+    },
+    Drifted {
+        op: OperationId,
+        recorded: CallDigest,
+        found: CallDigest,
+    },
+}
+
+/// Where an operation's result is put.
+pub(crate) enum Slot {
+    Waiting(Option<Waker>),
+    Live(Box<dyn Any + Send>),
+    Recorded(Box<RawValue>),
+}
+
+/// What is delivered to the function.
+pub(crate) enum Delivery {
+    Live(Box<dyn Any + Send>),
+    Recorded(Box<RawValue>),
+}
+
+impl Leg {
+    /// Registers an operation's first poll.
+    pub(crate) fn begin<O: Operation>(
+        &self,
+        id: OperationId,
+        operation: O,
+    ) -> Result<(), AgentError> {
+        let mut books = self.books.lock();
+        if let Some(end) = &books.end {
+            return Err(end.clone());
+        }
+        let identity = CallIdentity {
+            kind: operation.kind(),
+            name: operation.name().to_owned(),
+            digest: operation.digest().into(),
+        };
+        if let Some(recorded) = books.recorded.get(&id).cloned() {
+            let same_call = recorded.kind == identity.kind && recorded.name == identity.name;
+            let same_input = recorded.digest == identity.digest;
+            if !same_call || (!same_input && !operation.drifts()) {
+                let error = diverged(id, &recorded, &identity);
+                books.end = Some(error.clone());
+                return Err(error);
+            }
+            if !same_input {
+                let (recorded, found) = (recorded.digest, identity.digest);
+                books.notes.push(Note::Drifted {
+                    op: id,
+                    recorded,
+                    found,
+                });
+            }
+        }
+        books.slots.insert(id, Slot::Waiting(None));
+        if !books
+            .recorded
+            .get(&id)
+            .is_some_and(|recorded| recorded.completed)
+        {
+            let resource = operation.resource();
+            books
+                .to_begin
+                .push_back((id, identity, resource, erase(operation)));
+        }
+        Ok(())
+    }
+
+    /// Takes an operation's result, if it was delivered.
+    pub(crate) fn poll<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: OperationId,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, AgentError>> {
+        let mut books = self.books.lock();
+        match books.slots.remove(&id) {
+            Some(Slot::Waiting(waker)) => {
+                if let Some(end) = &books.end {
+                    return Poll::Ready(Err(end.clone()));
+                }
+                let waker = match waker {
+                    Some(waker) if waker.will_wake(cx.waker()) => waker,
+                    _ => cx.waker().clone(),
+                };
+                books.slots.insert(id, Slot::Waiting(Some(waker)));
+                Poll::Pending
+            }
+            Some(Slot::Live(value)) => {
+                drop(books);
+                Poll::Ready(match value.downcast::<Result<T, OperationError>>() {
+                    Ok(result) => result.map_err(AgentError::Operation),
+                    Err(_) => Err(AgentError::Ended),
+                })
+            }
+            Some(Slot::Recorded(json)) => {
+                drop(books);
+                let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
+                Poll::Ready(match result {
+                    Ok(result) => result.map_err(AgentError::Operation),
+                    Err(error) => Err(AgentError::Operation(OperationError::new(
+                        ErrorKind::Malformed,
+                        format!("the recorded result of operation {id} does not read: {error}"),
+                    ))),
+                })
+            }
+            None => Poll::Ready(Err(books.end.clone().unwrap_or(AgentError::Ended))),
+        }
+    }
+
+    /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.
+    pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) -> bool {
+        let mut books = self.books.lock();
+        let Some(slot) = books.slots.get_mut(&id) else {
+            return false;
+        };
+        let delivered = match delivery {
+            Delivery::Live(value) => Slot::Live(value),
+            Delivery::Recorded(json) => Slot::Recorded(json),
+        };
+        if let Slot::Waiting(Some(waker)) = std::mem::replace(slot, delivered) {
+            drop(books);
+            waker.wake();
+        }
+        true
+    }
+
+    /// The function dropped an operation that it had polled.
+    pub(crate) fn dropped(&self, id: OperationId) {
+        let mut books = self.books.lock();
+        if books.slots.remove(&id).is_some() && !books.detached {
+            books.dropped.push(id);
+        }
+    }
+
+    /// Ends every further operation with this error.
+    pub(crate) fn end(&self, error: AgentError) {
+        let mut books = self.books.lock();
+        books.end.get_or_insert(error);
+        let wakers: Vec<Waker> = books
+            .slots
+            .values_mut()
+            .filter_map(|slot| match slot {
+                Slot::Waiting(waker) => waker.take(),
+                _ => None,
+            })
+            .collect();
+        drop(books);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// What was said in the leg so far, for a transcript that is handed on.
+    pub(crate) fn said(&self) -> Vec<Arc<Message>> {
+        self.conversation.since(self.history)
+    }
+}
+
+fn diverged(id: OperationId, recorded: &RecordedCall, found: &CallIdentity) -> AgentError {
+    let same_call = recorded.kind == found.kind && recorded.name == found.name;
+    let input = |digest: CallDigest| {
+        if same_call {
+            format!(" with input {digest}")
+        } else {
+            String::new()
+        }
+    };
+    AgentError::Diverged {
+        at: id,
+        recorded: format!(
+            "{} {:?}{}",
+            recorded.kind,
+            recorded.name,
+            input(recorded.digest)
+        ),
+        found: format!("{} {:?}{}", found.kind, found.name, input(found.digest)),
+    }
+}

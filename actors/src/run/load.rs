@@ -1,0 +1,204 @@
+//! A run's journal, folded into what its driver needs to go on.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::leg::RecordedCall;
+use crate::{
+    contract::{StoreError, StoredLine},
+    vocabulary::{
+        AgentError, Begun, Entry, Message, OperationId, RunEnd, RunId, RunStart, Spent, ToolCall,
+        Usage,
+    },
+};
+
+/// What a journal says about a run.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// How the run began.
+    pub start: Option<Arc<RunStart>>,
+    /// How it ended.
+    pub end: Option<RunEnd>,
+    /// Why it is parked, if nothing came after that.
+    pub parked: Option<AgentError>,
+    /// Why it is being cancelled.
+    pub cancel: Option<String>,
+    pub(crate) leg: u32,
+    pub(crate) agent: String,
+    pub(crate) request: Option<String>,
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// What the run consumed before this leg.
+    pub(crate) spent: Spent,
+    /// The leg's results in the order in which they were delivered.
+    pub(crate) deliveries: VecDeque<RecordedDelivery>,
+    pub(crate) calls: HashMap<OperationId, RecordedCall>,
+    pub(crate) noted: HashSet<OperationId>,
+    /// Children of all legs whose end this journal does not know.
+    pub(crate) children: Vec<(OperationId, RunId)>,
+    /// Children whose operation the function dropped, and whose end this journal does not know.
+    pub(crate) unwanted: Vec<(OperationId, RunId)>,
+    pub(crate) undo: Vec<(OperationId, ToolCall)>,
+}
+
+/// A result that is recorded.
+#[derive(Debug)]
+pub(crate) struct RecordedDelivery {
+    pub(crate) op: OperationId,
+    pub(crate) result: Box<RawValue>,
+}
+
+impl Recorded {
+    /// Folds a journal.
+    ///
+    /// # Errors
+    /// When an entry does not read: it is damaged or of a later version.
+    pub fn fold(lines: &[StoredLine], run: RunId) -> Result<Self, StoreError> {
+        let mut recorded = Self::default();
+        for stored in lines {
+            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
+                place: format!("entry {} of run {run}", stored.sequence),
+                reason: error.to_string(),
+            })?;
+            recorded.add(entry);
+        }
+        Ok(recorded)
+    }
+
+    fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::RunStarted(start) => {
+                self.agent.clone_from(&start.agent);
+                self.start = Some(Arc::new(*start));
+            }
+            Entry::LegStarted {
+                leg,
+                agent,
+                request,
+                messages,
+                spent,
+            } => {
+                self.leg = leg;
+                self.agent = agent;
+                self.request = request;
+                self.messages = messages;
+                self.spent = spent;
+                self.deliveries.clear();
+                self.calls.clear();
+                self.noted.clear();
+            }
+            Entry::Started {
+                op,
+                kind,
+                name,
+                digest,
+                begun,
+            } => {
+                if let Begun::Child(run) = begun {
+                    self.children.push((op, run));
+                }
+                let kind = kind.into_owned();
+                let begun = Some(begun);
+                let call = RecordedCall {
+                    kind,
+                    name,
+                    digest,
+                    begun,
+                    completed: false,
+                    dropped: false,
+                };
+                self.calls.insert(op, call);
+            }
+            Entry::Completed {
+                op,
+                kind,
+                name,
+                digest,
+                result,
+            } => {
+                let begun = self.calls.remove(&op).and_then(|call| call.begun);
+                if kind == "delegate" {
+                    self.children.retain(|(child, _)| *child != op);
+                }
+                let kind = kind.into_owned();
+                let call = RecordedCall {
+                    kind,
+                    name,
+                    digest,
+                    begun,
+                    completed: true,
+                    dropped: false,
+                };
+                self.calls.insert(op, call);
+                self.deliveries.push_back(RecordedDelivery { op, result });
+            }
+            Entry::Dropped { op } => {
+                let unwanted = self.children.extract_if(.., |(child, _)| *child == op);
+                self.unwanted.extend(unwanted);
+                if let Some(call) = self.calls.get_mut(&op) {
+                    call.dropped = true;
+                }
+            }
+            Entry::Emitted { op, .. } => {
+                self.noted.insert(op);
+            }
+            Entry::UndoRegistered { op, call } => {
+                self.noted.insert(op);
+                self.undo.push((op, call));
+            }
+            Entry::Parked { reason } => self.parked = Some(reason),
+            Entry::Activated { .. } | Entry::Restarted { .. } => self.parked = None,
+            Entry::CancelRequested { reason } => self.cancel = Some(reason),
+            Entry::RunEnded(end) => self.end = Some(*end),
+            Entry::Drifted { .. } | Entry::TurnStarted(_) | Entry::TurnEnded(_) => {}
+        }
+    }
+
+    /// What the run consumed, also in a leg whose function is not run again.
+    pub(crate) fn spent_in_all(&self) -> Spent {
+        let mut spent = self.spent;
+        for delivery in &self.deliveries {
+            let kind = self.calls.get(&delivery.op).map(|call| call.kind.as_str());
+            let peeked: Peek = serde_json::from_str(delivery.result.get()).unwrap_or_default();
+            match (kind, peeked.ok) {
+                (
+                    Some("model"),
+                    Some(PeekResult {
+                        usage: Some(usage), ..
+                    }),
+                ) => {
+                    spent += Spent {
+                        model_calls: 1,
+                        usage,
+                        ..Spent::default()
+                    };
+                }
+                (Some("tool"), Some(_)) => spent.tool_calls += 1,
+                (
+                    Some("delegate"),
+                    Some(PeekResult {
+                        spent: Some(child), ..
+                    }),
+                ) => spent += child,
+                _ => {}
+            }
+        }
+        spent
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Peek {
+    #[serde(rename = "Ok")]
+    ok: Option<PeekResult>,
+}
+
+#[derive(Deserialize)]
+struct PeekResult {
+    usage: Option<Usage>,
+    spent: Option<Spent>,
+}

@@ -1,0 +1,35 @@
+//! One run: the context through which an agent's function acts, the operations, the delivery
+//! of their results, and replay.
+//!
+//! Architecture invariant: a run knows no actor and no store. It asks the world through
+//! [`Ports`], and is told things through its door, [`News`].
+
+mod behavior;
+mod context;
+mod driver;
+mod journal;
+mod leg;
+mod load;
+mod observe;
+mod operation;
+pub mod operations;
+mod ports;
+mod registry;
+mod task;
+
+pub use behavior::{Behavior, BehaviorHandle};
+pub use context::{Composed, Performing, RunContext};
+pub use driver::{ParentDoor, answers};
+pub use load::Recorded;
+pub use observe::{Observer, events_of};
+pub use operation::{
+    Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait, WaitFor,
+};
+pub use ports::{
+    Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, Ports, Task,
+    ToolEnd, ToolInvocation,
+};
+pub use registry::Registry;
+pub use task::{Rest, RunTask, SessionTail, row_of};
+
+pub(crate) use leg::Leg;

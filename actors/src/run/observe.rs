@@ -1,0 +1,240 @@
+//! Events, derived from entries.
+
+use std::collections::HashMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, value::RawValue};
+
+use super::ChildResult;
+use crate::{
+    contract::{RunRow, StoreError, TreeLine},
+    vocabulary::{
+        AgentError, Begun, Entry, Event, EventRecord, ModelResponse, OperationError, Part, RunEnd,
+        RunId, RunResult, Spent, ToolResult,
+    },
+};
+
+/// Turns the entries of a tree into events. It remembers which agent carries which run.
+#[derive(Debug, Default)]
+pub struct Observer {
+    paths: HashMap<RunId, Vec<String>>,
+}
+
+impl Observer {
+    /// An observer that has seen nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether it knows where this run stands in its tree.
+    pub fn knows(&self, run: RunId) -> bool {
+        self.paths.contains_key(&run)
+    }
+
+    /// Tells it where a run stands.
+    pub fn learn(&mut self, row: &RunRow) {
+        self.paths
+            .entry(row.run)
+            .or_insert_with(|| row.path.clone());
+    }
+
+    /// The event of an entry, if it has one.
+    ///
+    /// # Errors
+    /// When the entry does not read.
+    pub fn observe(&mut self, line: &TreeLine) -> Result<Option<EventRecord>, StoreError> {
+        let stored = &line.stored;
+        let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
+            place: format!("entry {} of run {}", stored.sequence, line.run),
+            reason: error.to_string(),
+        })?;
+        match &entry {
+            Entry::RunStarted(start) => {
+                self.paths.insert(line.run, start.path.clone());
+            }
+            Entry::LegStarted { agent, .. } => {
+                if let Some(last) = self.paths.entry(line.run).or_default().last_mut() {
+                    last.clone_from(agent);
+                }
+            }
+            _ => {}
+        }
+        let Some(event) = events_of(&entry) else {
+            return Ok(None);
+        };
+        let path = self.paths.get(&line.run).cloned().unwrap_or_default();
+        let mut record = EventRecord::new(line.run, stored.line.at, path, event);
+        (record.sequence, record.position) = (Some(stored.sequence), Some(stored.position));
+        Ok(Some(record))
+    }
+}
+
+/// The event of an entry. An undo step that is registered, and the entries of a session's own
+/// journal, have none.
+pub fn events_of(entry: &Entry) -> Option<Event> {
+    Some(match entry {
+        Entry::RunStarted(start) => Event::RunStarted {
+            agent: start.agent.clone(),
+            input: start.input.content(),
+            parent: start.parent.map(|(parent, _)| parent),
+        },
+        Entry::LegStarted { agent, request, .. } => Event::LegStarted {
+            agent: agent.clone(),
+            request: request.clone(),
+        },
+        Entry::Started {
+            op,
+            kind,
+            name,
+            begun,
+            ..
+        } => started(*op, kind, name, begun)?,
+        Entry::Completed {
+            op,
+            kind,
+            name,
+            result,
+            ..
+        } => {
+            let operation = *op;
+            if let Ok(Err(error)) = read::<Value>(result) {
+                let error = AgentError::Operation(error);
+                let (kind, name) = (kind.to_string(), name.clone());
+                return Some(Event::OperationFailed {
+                    operation,
+                    kind,
+                    name,
+                    error,
+                });
+            }
+            completed(operation, kind, name, result)
+        }
+        Entry::Dropped { op } => Event::OperationDropped { operation: *op },
+        Entry::Emitted { name, data, .. } => Event::Custom {
+            name: name.clone(),
+            data: serde_json::from_str(data.get()).unwrap_or_default(),
+        },
+        Entry::Drifted { op, .. } => Event::Drifted { operation: *op },
+        Entry::Activated { epoch } => Event::Resumed { epoch: *epoch },
+        Entry::Restarted { reason } => Event::Restarted {
+            reason: reason.clone(),
+        },
+        Entry::Parked { reason } => Event::Parked {
+            reason: reason.clone(),
+        },
+        Entry::CancelRequested { reason } => Event::Cancelling {
+            reason: reason.clone(),
+        },
+        Entry::RunEnded(end) => ended(end),
+        Entry::UndoRegistered { .. } | Entry::TurnStarted(_) | Entry::TurnEnded(_) => return None,
+    })
+}
+
+fn started(
+    operation: crate::vocabulary::OperationId,
+    kind: &str,
+    name: &str,
+    begun: &Begun,
+) -> Option<Event> {
+    let name = name.to_owned();
+    Some(match begun {
+        Begun::Effect if kind == "tool" => Event::ToolStarted {
+            operation,
+            tool: name,
+        },
+        Begun::Question(question) => Event::QuestionAsked {
+            operation,
+            question: (**question).clone(),
+        },
+        Begun::Child(run) => Event::Delegated {
+            operation,
+            agent: name,
+            run: *run,
+        },
+        Begun::Effect | Begun::Ticket | Begun::Timer(_) => return None,
+    })
+}
+
+fn completed(
+    operation: crate::vocabulary::OperationId,
+    kind: &str,
+    name: &str,
+    result: &RawValue,
+) -> Event {
+    let other = || Event::OperationCompleted {
+        operation,
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+    match kind {
+        "model" => read::<ModelResponse>(result)
+            .ok()
+            .and_then(Result::ok)
+            .map_or_else(other, |response| model_called(operation, name, response)),
+        "tool" => match read::<ToolResult>(result) {
+            Ok(Ok(result)) => Event::ToolCalled { operation, result },
+            _ => other(),
+        },
+        "delegate" | "join" => match read::<ChildResult>(result) {
+            Ok(Ok(child)) => {
+                let text = match &child.outcome {
+                    Ok(outcome) => outcome.stop_reason().map_or_else(
+                        || outcome.text().to_owned(),
+                        |reason| format!("stopped: {reason}"),
+                    ),
+                    Err(error) => format!("failed: {error}"),
+                };
+                Event::DelegationEnded {
+                    operation,
+                    agent: name.to_owned(),
+                    text,
+                }
+            }
+            _ => other(),
+        },
+        "ask" => match read::<Value>(result) {
+            Ok(Ok(answer)) => Event::QuestionAnswered { operation, answer },
+            _ => other(),
+        },
+        _ => other(),
+    }
+}
+
+fn model_called(
+    operation: crate::vocabulary::OperationId,
+    name: &str,
+    response: ModelResponse,
+) -> Event {
+    let reasoning = response.message.parts.iter().filter_map(|part| match part {
+        Part::Reasoning(reasoning) => Some(reasoning.text.as_str()),
+        _ => None,
+    });
+    Event::ModelCalled {
+        operation,
+        model: name.to_owned(),
+        text: response.content(),
+        reasoning: reasoning.collect::<Vec<_>>().join("\n"),
+        tool_calls: response.calls(),
+        finish: response.finish,
+        usage: response.usage,
+        attempts: response.attempts,
+        latency_ms: response.latency_ms,
+    }
+}
+
+fn ended(end: &RunEnd) -> Event {
+    let spent: Spent = end.spent();
+    let result = match end {
+        RunEnd::Answered { answer, .. } => RunResult::Answered(answer.text.clone()),
+        RunEnd::Stopped { reason, .. } => RunResult::Stopped(reason.clone()),
+        RunEnd::Failed { error, .. } => RunResult::Failed(error.clone()),
+        RunEnd::Continued { next, .. } => RunResult::Continued(*next),
+    };
+    Event::RunEnded { end: result, spent }
+}
+
+fn read<T: DeserializeOwned>(
+    result: &RawValue,
+) -> Result<Result<T, OperationError>, serde_json::Error> {
+    serde_json::from_str(result.get())
+}

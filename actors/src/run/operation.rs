@@ -1,0 +1,334 @@
+//! What an operation is.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Leg, Ports, ports::ChildStart};
+use crate::{
+    contract::{BoxFuture, StateWrite},
+    vocabulary::{
+        Begun, Digest, ErrorKind, OperationError, OperationId, Question, Resource, RunId, RunStart,
+        Spent, Timestamp,
+    },
+};
+
+/// One thing done through a [`RunContext`](super::RunContext): the only way in which an agent's
+/// function touches the world.
+///
+/// Its result is recorded. When the function is run again, an operation that is recorded returns
+/// its recorded result, and `begin` is not called. So an implementation in any crate adds an
+/// operation without the engine knowing it.
+///
+/// ```
+/// use ghostlight_actors::run::{Begin, Operation, OperationContext};
+/// use ghostlight_actors::vocabulary::Digest;
+///
+/// /// Asks how many processors the machine has.
+/// struct Processors;
+///
+/// impl Operation for Processors {
+///     type Output = usize;
+///     fn kind(&self) -> &'static str { "processors" }
+///     fn name(&self) -> &str { "" }
+///     fn digest(&self) -> Digest { Digest::of(b"") }
+///     fn begin(self, _cx: OperationContext) -> Begin<usize> {
+///         Begin::Ready(Ok(std::thread::available_parallelism().map_or(1, usize::from)))
+///     }
+/// }
+/// ```
+pub trait Operation: Send + 'static {
+    /// What it results in.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Its kind, such as `tool`: one word, never changed once journals hold it.
+    fn kind(&self) -> &'static str;
+
+    /// Its name inside the kind, such as the tool's.
+    fn name(&self) -> &str;
+
+    /// What tells its input from another's.
+    fn digest(&self) -> Digest;
+
+    /// What it consumes of a budget, checked before it begins.
+    fn resource(&self) -> Option<Resource> {
+        None
+    }
+
+    /// Whether a different input than the recorded one is drift, which goes on with the recorded
+    /// result, and not divergence, which parks the run.
+    fn drifts(&self) -> bool {
+        false
+    }
+
+    /// What this result consumed of the run's budget.
+    fn spent(_output: &Self::Output) -> Spent {
+        Spent::default()
+    }
+
+    /// Begins it for real.
+    fn begin(self, cx: OperationContext) -> Begin<Self::Output>;
+}
+
+/// How an operation goes on once it has begun.
+pub enum Begin<T> {
+    /// It is done at once, inside the process.
+    Ready(Result<T, OperationError>),
+    /// Something is done outside.
+    Act(Act<T>),
+    /// It ends by something from outside.
+    Wait(Wait<T>),
+    /// Shared state is changed: each attempt reads, decides, and names the writes, which are
+    /// committed together with the result. A conflict makes another attempt.
+    Write(Attempt<T>),
+    /// A child run does it.
+    Child(Child<T>),
+}
+
+/// One attempt to change shared state.
+pub type Attempt<T> =
+    Arc<dyn Fn() -> BoxFuture<'static, (Result<T, OperationError>, Vec<StateWrite>)> + Send + Sync>;
+
+/// Something that is done outside the process.
+pub struct Act<T> {
+    /// Whether its start is recorded, durably, before it runs: when it must not happen twice.
+    pub record_start: bool,
+    /// When it may run and when its result counts.
+    pub gate: Gate,
+    /// The act.
+    pub future: BoxFuture<'static, Progress<T>>,
+}
+
+/// What an act waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It begins when everything before it is durable.
+    Before,
+    /// It begins at once; its result counts when everything before it is durable.
+    After,
+}
+
+/// What an act has come to.
+pub enum Progress<T> {
+    /// Its end.
+    Done(Result<T, OperationError>),
+    /// Its end will come from outside.
+    Wait(Wait<T>),
+}
+
+/// An operation that ends by something from outside.
+pub struct Wait<T> {
+    /// What it waits for.
+    pub wait_for: WaitFor,
+    /// Makes the result from what came.
+    pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
+}
+
+/// What can come from outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WaitFor {
+    /// An answer to this question.
+    Answer(Box<Question>),
+    /// The result of a call that gave a ticket.
+    Result,
+    /// A message of this type.
+    Message(&'static str),
+    /// A point in time.
+    Timer(Timestamp),
+    /// The end of a child run that goes on beside the function.
+    Child(RunId),
+}
+
+/// What came from outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival {
+    /// An answer.
+    Answer(Value),
+    /// The result of a call that gave a ticket, or why it failed.
+    Result(Result<String, String>),
+    /// A message.
+    Message(Value),
+    /// It is time.
+    Timer,
+    /// The child run ended.
+    Child(Box<super::ChildResult>),
+}
+
+/// A child run that does an operation.
+pub struct Child<T> {
+    /// The child.
+    pub start: ChildStart,
+    /// Whether the operation ends with the child, or as soon as the child is recorded.
+    pub awaited: bool,
+    /// Makes the result from the child's end.
+    pub finish:
+        Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>,
+}
+
+macro_rules! opaque {
+    ($($name:ident),*) => {
+        $(impl<T> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "(..)"))
+            }
+        })*
+    };
+}
+
+opaque!(Begin, Act, Progress, Wait, Child);
+
+/// What a beginning operation knows of its surroundings.
+#[derive(Clone)]
+pub struct OperationContext {
+    /// Its id.
+    pub id: OperationId,
+    /// The run.
+    pub run: RunId,
+    /// The doors to the world.
+    pub ports: Arc<dyn Ports>,
+    /// Fires when nobody wants the result any more.
+    pub cancelled: CancellationToken,
+    /// What an earlier life of this run recorded of its start.
+    pub started: Option<Begun>,
+    pub(crate) leg: Arc<Leg>,
+}
+
+impl OperationContext {
+    /// How the run began.
+    pub fn start(&self) -> &Arc<RunStart> {
+        &self.leg.start
+    }
+
+    /// The agent whose function asks.
+    pub fn agent(&self) -> &crate::definition::PinnedAgent {
+        &self.leg.agent
+    }
+}
+
+impl fmt::Debug for OperationContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperationContext")
+            .field("id", &self.id)
+            .field("run", &self.run)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A result as the journal and the function each want it.
+pub(crate) struct Made {
+    /// `{"Ok": …}` or `{"Err": …}`.
+    pub(crate) json: Box<RawValue>,
+    /// A `Result<T, OperationError>`.
+    pub(crate) value: Box<dyn Any + Send>,
+}
+
+impl Made {
+    pub(crate) fn of<T: Serialize + Send + 'static>(result: Result<T, OperationError>) -> Self {
+        match to_raw_value(&result) {
+            Ok(json) => Self {
+                json,
+                value: Box::new(result),
+            },
+            Err(error) => {
+                let message = format!("the result could not be recorded as JSON: {error}");
+                let result: Result<T, OperationError> =
+                    Err(OperationError::new(ErrorKind::Malformed, message));
+                let json = to_raw_value(&result).unwrap_or_else(|_| RawValue::NULL.to_owned());
+                Self {
+                    json,
+                    value: Box::new(result),
+                }
+            }
+        }
+    }
+}
+
+/// Erased forms, which the driver handles without knowing the result's type.
+pub(crate) enum ErasedBegin {
+    Ready(Made),
+    Act {
+        record_start: bool,
+        gate: Gate,
+        future: BoxFuture<'static, ErasedProgress>,
+    },
+    Wait(ErasedWait),
+    Write(ErasedAttempt),
+    Child {
+        start: ChildStart,
+        awaited: bool,
+        finish: FinishChild,
+    },
+}
+
+pub(crate) type FinishChild = Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Made + Send>;
+pub(crate) type ErasedAttempt =
+    Arc<dyn Fn() -> BoxFuture<'static, (Made, Vec<StateWrite>)> + Send + Sync>;
+
+pub(crate) enum ErasedProgress {
+    Done(Made),
+    Wait(ErasedWait),
+    /// An attempt to change shared state, and how to make another.
+    Write(Made, Vec<StateWrite>, ErasedAttempt),
+    /// The child's first entry is durable: it can start.
+    Start(Box<ChildStart>),
+    /// The act was cancelled; nobody waits for it.
+    Cancelled,
+}
+
+pub(crate) struct ErasedWait {
+    pub(crate) wait_for: WaitFor,
+    pub(crate) finish: Box<dyn FnOnce(Arrival) -> Made + Send>,
+}
+
+/// An operation that has been polled and not yet begun.
+pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegin + Send>;
+
+pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
+    Box::new(move |cx| match operation.begin(cx) {
+        Begin::Ready(result) => ErasedBegin::Ready(Made::of(result)),
+        Begin::Act(Act {
+            record_start,
+            gate,
+            future,
+        }) => ErasedBegin::Act {
+            record_start,
+            gate,
+            future: Box::pin(async move {
+                match future.await {
+                    Progress::Done(result) => ErasedProgress::Done(Made::of(result)),
+                    Progress::Wait(wait) => ErasedProgress::Wait(erase_wait(wait)),
+                }
+            }),
+        },
+        Begin::Wait(wait) => ErasedBegin::Wait(erase_wait(wait)),
+        Begin::Write(attempt) => ErasedBegin::Write(Arc::new(move || {
+            let attempt = attempt();
+            Box::pin(async move {
+                let (result, writes) = attempt.await;
+                (Made::of(result), writes)
+            })
+        })),
+        Begin::Child(Child {
+            start,
+            awaited,
+            finish,
+        }) => ErasedBegin::Child {
+            start,
+            awaited,
+            finish: Box::new(move |run, end| Made::of(finish(run, end))),
+        },
+    })
+}
+
+fn erase_wait<T: Serialize + Send + 'static>(wait: Wait<T>) -> ErasedWait {
+    let finish = wait.finish;
+    ErasedWait {
+        wait_for: wait.wait_for,
+        finish: Box::new(move |arrival| Made::of(finish(arrival))),
+    }
+}

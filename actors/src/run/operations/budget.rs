@@ -1,0 +1,99 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    run::{Begin, Operation, OperationContext, Performing, RunContext},
+    vocabulary::{Budget, Digest, Outcome, Spent, Timestamp},
+};
+
+/// What the run may consume, what it has, and when it must end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// The bounds.
+    pub budget: Budget,
+    /// What was consumed, children included.
+    pub spent: Spent,
+    /// When the run must have ended.
+    pub deadline: Option<Timestamp>,
+}
+
+/// A look at the allowance.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadAllowance;
+
+impl Operation for ReadAllowance {
+    type Output = Allowance;
+
+    fn kind(&self) -> &'static str {
+        "budget"
+    }
+
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn digest(&self) -> Digest {
+        Digest([0; 32])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Allowance> {
+        let start = cx.start();
+        let (budget, deadline) = (start.budget, start.deadline);
+        let spent = cx.leg.books.lock().spent;
+        Begin::Ready(Ok(Allowance {
+            budget,
+            spent,
+            deadline,
+        }))
+    }
+}
+
+/// Which variant of changed code this run goes by.
+#[derive(Clone, Debug)]
+pub struct Version {
+    name: String,
+    max: u32,
+}
+
+impl Operation for Version {
+    type Output = u32;
+
+    fn kind(&self) -> &'static str {
+        "version"
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        // Not the bound: it grows with the code, and the recorded variant stands.
+        Digest::of(self.name.as_bytes())
+    }
+
+    fn begin(self, _cx: OperationContext) -> Begin<u32> {
+        Begin::Ready(Ok(self.max))
+    }
+}
+
+impl RunContext {
+    /// What the run may consume, what it has consumed, and when it must end.
+    pub fn budget(&self) -> Performing<ReadAllowance> {
+        self.perform(ReadAllowance)
+    }
+
+    /// Which variant of changed code this run goes by: `max`, the newest, for a run that comes
+    /// here for the first time; the recorded one for a run that was here before.
+    pub fn version(&self, name: impl Into<String>, max: u32) -> Performing<Version> {
+        self.perform(Version {
+            name: name.into(),
+            max,
+        })
+    }
+
+    /// Ends this journal and goes on in a fresh one with this input, in one transaction: return
+    /// the outcome. It is how an agent that runs for ever keeps its journal short.
+    pub fn continue_as(&self, input: impl Into<super::super::Task>) -> Outcome {
+        Outcome::ContinueAs(Box::new(input.into().message))
+    }
+}

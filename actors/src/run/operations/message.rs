@@ -1,0 +1,184 @@
+use std::marker::PhantomData;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    contract::{InboxBody, InboxItem},
+    run::{
+        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
+        Wait, WaitFor,
+    },
+    vocabulary::{Digest, ErrorKind, Message, OperationError, RunId},
+};
+
+/// A typed message to a running agent.
+pub trait AgentMessage: Serialize + DeserializeOwned + Send + 'static {
+    /// The type's stable name: journals hold it.
+    const NAME: &'static str;
+}
+
+impl AgentMessage for Message {
+    const NAME: &'static str = "message";
+}
+
+/// The next message of a type from the run's inbox.
+#[derive(Debug)]
+pub struct Receive<M>(PhantomData<fn() -> M>);
+
+impl<M: AgentMessage> Operation for Receive<M> {
+    type Output = M;
+
+    fn kind(&self) -> &'static str {
+        "receive"
+    }
+
+    fn name(&self) -> &str {
+        M::NAME
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(M::NAME.as_bytes())
+    }
+
+    fn begin(self, _cx: OperationContext) -> Begin<M> {
+        Begin::Wait(Wait {
+            wait_for: WaitFor::Message(M::NAME),
+            finish: Box::new(|arrival| match arrival {
+                Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
+                    let message = format!("a message {:?} does not read: {error}", M::NAME);
+                    OperationError::new(ErrorKind::Malformed, message)
+                }),
+                other => Err(super::tool::unexpected(&other)),
+            }),
+        })
+    }
+}
+
+/// Who is told something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// The run that carries an agent: one that this leg spawned, the latest first, or else the
+    /// parent, or else the root, if that is the agent's.
+    Agent(String),
+    /// A run.
+    Run(RunId),
+    /// The run that delegated this one.
+    Parent,
+}
+
+impl From<&str> for Target {
+    fn from(agent: &str) -> Self {
+        Self::Agent(agent.to_owned())
+    }
+}
+
+impl From<RunId> for Target {
+    fn from(run: RunId) -> Self {
+        Self::Run(run)
+    }
+}
+
+impl From<&super::Spawned> for Target {
+    fn from(child: &super::Spawned) -> Self {
+        Self::Run(child.run)
+    }
+}
+
+/// A message into a run's inbox.
+#[derive(Debug)]
+pub struct Tell {
+    target: Target,
+    name: &'static str,
+    value: Result<Value, String>,
+}
+
+impl Operation for Tell {
+    type Output = ();
+
+    fn kind(&self) -> &'static str {
+        "tell"
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn digest(&self) -> Digest {
+        let value = self
+            .value
+            .as_ref()
+            .map(Value::to_string)
+            .unwrap_or_default();
+        let target = format!("{:?}", self.target);
+        Digest::of_parts(&[target.as_bytes(), value.as_bytes()])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<()> {
+        let start = cx.start();
+        let run = match &self.target {
+            Target::Run(run) => Some(*run),
+            Target::Parent => start.parent.map(|(run, _)| run),
+            Target::Agent(agent) => {
+                let books = cx.leg.books.lock();
+                let spawned = books.spawned.iter().rev().find(|(name, _)| name == agent);
+                let place = start.path.iter().rev().position(|name| name == agent);
+                spawned.map(|(_, run)| *run).or(match place {
+                    Some(0) => Some(cx.run),
+                    Some(1) => start.parent.map(|(run, _)| run),
+                    Some(_) if start.path.first() == Some(agent) => Some(start.root),
+                    _ => None,
+                })
+            }
+        };
+        let Some(run) = run else {
+            let message = format!("nobody to tell: {:?} has no run in this tree", self.target);
+            return Begin::Ready(Err(OperationError::new(ErrorKind::NotFound, message)));
+        };
+        let value = match self.value {
+            Ok(value) => value,
+            Err(message) => {
+                return Begin::Ready(Err(OperationError::new(ErrorKind::Malformed, message)));
+            }
+        };
+        let body = InboxBody::Message {
+            name: self.name.to_owned(),
+            value,
+        };
+        // The id makes sending it again harmless.
+        let id = format!("{}/{}", cx.run, cx.id);
+        let posted = cx
+            .ports
+            .post(run, InboxItem::new(id, cx.ports.clock().now(), body));
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::Before,
+            future: Box::pin(async move { Progress::Done(posted.await) }),
+        })
+    }
+}
+
+impl RunContext {
+    /// Waits for the next message of this type from the run's inbox.
+    pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
+        self.perform(Receive(PhantomData))
+    }
+
+    /// Puts a message into the inbox of another run of the tree, durably.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the target has no run.
+    pub fn tell<M: AgentMessage>(
+        &self,
+        target: impl Into<Target>,
+        message: &M,
+    ) -> Performing<Tell> {
+        let value = serde_json::to_value(message).map_err(|error| error.to_string());
+        self.perform(Tell {
+            target: target.into(),
+            name: M::NAME,
+            value,
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! The engine's own operations, one file a family. Each adds its methods to
+//! [`RunContext`](super::RunContext); topics outside the engine add theirs the same way,
+//! through [`perform`](super::RunContext::perform).
+
+mod ask;
+mod budget;
+mod child;
+mod message;
+mod model;
+mod state;
+mod step;
+mod time;
+mod tool;
+mod toolset;
+
+pub use ask::{Ask, Decision};
+pub use budget::{Allowance, ReadAllowance, Version};
+pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
+pub use message::{AgentMessage, Receive, Target, Tell};
+pub use model::CallModel;
+pub use state::{Get, Scope, Shared, Update};
+pub use step::Step;
+pub use time::{Draw, Elapsed, Now, Sleep};
+pub use tool::CallTool;
+
+pub(crate) use tool::tool_digest;

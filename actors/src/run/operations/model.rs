@@ -1,0 +1,85 @@
+use crate::{
+    run::{
+        Act, Begin, Gate, ModelCall, Operation, OperationContext, Performing, Progress, RunContext,
+    },
+    vocabulary::{Digest, ModelRequest, ModelResponse, Resource, Spent},
+};
+
+/// A model call.
+#[derive(Debug)]
+pub struct CallModel(pub ModelRequest);
+
+impl Operation for CallModel {
+    type Output = ModelResponse;
+
+    fn kind(&self) -> &'static str {
+        "model"
+    }
+
+    fn name(&self) -> &str {
+        &self.0.model
+    }
+
+    fn digest(&self) -> Digest {
+        self.0.digest()
+    }
+
+    fn resource(&self) -> Option<Resource> {
+        Some(Resource::ModelCalls)
+    }
+
+    fn drifts(&self) -> bool {
+        true
+    }
+
+    fn spent(response: &ModelResponse) -> Spent {
+        Spent {
+            model_calls: 1,
+            usage: response.usage,
+            ..Spent::default()
+        }
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {
+        let call = ModelCall {
+            run: cx.run,
+            root: cx.start().root,
+            operation: cx.id,
+            request: self.0,
+            cancelled: cx.cancelled.clone(),
+        };
+        let answer = cx.ports.model(call);
+        let leg = cx.leg;
+        Begin::Act(Act {
+            record_start: false,
+            // The request may be on its way while what precedes it is being committed.
+            gate: Gate::After,
+            future: Box::pin(async move {
+                let mut answer = answer.await;
+                if let Ok(response) = &mut answer {
+                    for (id, message) in leg.steering.lock().drain(..) {
+                        response.steering.push(message);
+                        leg.taken.lock().push(id);
+                    }
+                }
+                Progress::Done(answer)
+            }),
+        })
+    }
+}
+
+impl RunContext {
+    /// Asks a model. A request without a model's name goes to the agent's own.
+    pub fn model(&self, mut request: ModelRequest) -> Performing<CallModel> {
+        if request.model.is_empty() {
+            request.model.clone_from(&self.agent().model);
+        }
+        self.perform(CallModel(request))
+    }
+
+    /// Asks a model and shows its answer piece by piece to whoever watches the run. The
+    /// function itself gets the answer whole, since pieces are not recorded.
+    pub fn model_stream(&self, request: ModelRequest) -> Performing<CallModel> {
+        self.model(request.streaming())
+    }
+}

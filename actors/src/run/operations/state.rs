@@ -1,0 +1,291 @@
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::to_raw_value};
+
+use crate::{
+    contract::{Expected, StateValue, StateWrite},
+    run::{
+        Act, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress, RunContext,
+    },
+    vocabulary::{AgentError, Digest, ErrorKind, OperationError},
+};
+
+/// Whose state it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// This run's and all runs below the same root: the working memory of the tree. It lives as
+    /// long as the root run is kept.
+    Run,
+    /// The session's, over all its turns; a delegated run uses its root's.
+    Session,
+    /// The user's, over all sessions that this owner has with the team.
+    User(String),
+    /// The team's, over all users.
+    App,
+}
+
+/// Shared values of one scope. Every read and write is an operation; a write is durable, and
+/// seen by others, together with its entry.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    cx: &'a RunContext,
+    scope: String,
+}
+
+/// A look at a shared value.
+#[derive(Clone, Debug)]
+pub struct Get {
+    scope: String,
+    key: String,
+}
+
+impl Operation for Get {
+    type Output = Option<(Value, u64)>;
+
+    fn kind(&self) -> &'static str {
+        "state_get"
+    }
+
+    fn name(&self) -> &str {
+        &self.key
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of_parts(&[self.scope.as_bytes(), self.key.as_bytes()])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
+        let read = cx.ports.state(self.scope, self.key);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::After,
+            future: Box::pin(async move {
+                let read = read.await;
+                Progress::Done(read.map(|found| found.map(|found| (found.value, found.version))))
+            }),
+        })
+    }
+}
+
+/// Decides a shared value from the one that is there; `None` deletes it.
+type Decide =
+    Arc<dyn Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync>;
+
+/// A read, a decision and a write, as one operation: when somebody else writes in between, the
+/// decision is made again.
+pub struct Update {
+    scope: String,
+    key: String,
+    digest: Digest,
+    decide: Decide,
+}
+
+impl std::fmt::Debug for Update {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Update")
+            .field("scope", &self.scope)
+            .field("key", &self.key)
+            .finish()
+    }
+}
+
+impl Operation for Update {
+    /// The value that was written, and its version.
+    type Output = (Option<Value>, u64);
+
+    fn kind(&self) -> &'static str {
+        "state_update"
+    }
+
+    fn name(&self) -> &str {
+        &self.key
+    }
+
+    fn digest(&self) -> Digest {
+        let place = [self.scope.as_bytes(), self.key.as_bytes(), &self.digest.0];
+        Digest::of_parts(&place)
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
+        let ports = cx.ports.clone();
+        let Self {
+            scope, key, decide, ..
+        } = self;
+        Begin::Write(Arc::new(move || {
+            let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
+            let read = ports.state(scope.clone(), key.clone());
+            Box::pin(async move {
+                let found = match read.await {
+                    Ok(found) => found,
+                    Err(error) => return (Err(error), Vec::new()),
+                };
+                let value = match decide(found.as_ref()) {
+                    Ok(value) => value,
+                    Err(error) => return (Err(error), Vec::new()),
+                };
+                let (expected, version) = match &found {
+                    Some(found) => (Expected::Version(found.version), found.version + 1),
+                    None => (Expected::Absent, 1),
+                };
+                if value.is_none() && found.is_none() {
+                    return (Ok((None, 0)), Vec::new());
+                }
+                let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
+                let write = StateWrite {
+                    scope,
+                    key,
+                    value: raw,
+                    expected,
+                };
+                (Ok((value, version)), vec![write])
+            })
+        }))
+    }
+}
+
+impl Shared<'_> {
+    /// The value under this key.
+    ///
+    /// # Errors
+    /// When it is not of this type.
+    pub fn get<T: DeserializeOwned + Send + 'static>(
+        &self,
+        key: impl Into<String>,
+    ) -> Composed<Option<T>> {
+        let get = self.get_versioned(key);
+        Composed(Box::pin(async move {
+            let found = get.await?.map(|(value, _)| serde_json::from_value(value));
+            found
+                .transpose()
+                .map_err(|error| AgentError::Operation(mistyped(&error)))
+        }))
+    }
+
+    /// The value under this key with its version, for a later
+    /// [`set_if`](Self::set_if).
+    pub fn get_versioned(&self, key: impl Into<String>) -> Performing<Get> {
+        self.cx.perform(Get {
+            scope: self.scope.clone(),
+            key: key.into(),
+        })
+    }
+
+    /// Writes a value, whatever is there, and gives its version.
+    ///
+    /// # Errors
+    /// When the value is no JSON.
+    pub fn set<T: Serialize>(&self, key: impl Into<String>, value: &T) -> Composed<u64> {
+        let value = serde_json::to_value(value).map_err(|error| mistyped(&error));
+        self.write(key.into(), value, None)
+    }
+
+    /// Writes a value if the one that is there has this version (`None`: if there is none).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] when it has another one.
+    pub fn set_if<T: Serialize>(
+        &self,
+        key: impl Into<String>,
+        value: &T,
+        version: Option<u64>,
+    ) -> Composed<u64> {
+        let value = serde_json::to_value(value).map_err(|error| mistyped(&error));
+        self.write(key.into(), value, Some(version))
+    }
+
+    fn write(
+        &self,
+        key: String,
+        value: Result<Value, OperationError>,
+        expected: Option<Option<u64>>,
+    ) -> Composed<u64> {
+        let text = value.as_ref().map(Value::to_string).unwrap_or_default();
+        let name = key.clone();
+        let update = self.perform_update(key, Digest::of(text.as_bytes()), move |found| {
+            let have = found.map(|found| found.version);
+            match expected {
+                Some(expected) if expected != have => {
+                    let message =
+                        format!("{name:?} has version {have:?}, but {expected:?} was expected");
+                    Err(OperationError::new(ErrorKind::Conflict, message).retryable())
+                }
+                _ => value.clone().map(Some),
+            }
+        });
+        Composed(Box::pin(async move { Ok(update.await?.1) }))
+    }
+
+    /// Deletes a value.
+    pub fn delete(&self, key: impl Into<String>) -> Composed<()> {
+        let update = self.perform_update(key.into(), Digest::of(b"delete"), |_| Ok(None));
+        Composed(Box::pin(async move { update.await.map(drop) }))
+    }
+
+    /// Changes a value by a function of the one that is there, as one operation. The function
+    /// may be called several times, so it must do nothing else.
+    ///
+    /// # Errors
+    /// When the value that is there is not of this type.
+    pub fn update<T, F>(&self, key: impl Into<String>, change: F) -> Composed<T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(Option<T>) -> T + Send + Sync + 'static,
+    {
+        let update = self.perform_update(key.into(), Digest::of(b"update"), move |found| {
+            let found = found.map(|found| T::deserialize(&found.value)).transpose();
+            let changed = change(found.map_err(|error| mistyped(&error))?);
+            serde_json::to_value(changed)
+                .map(Some)
+                .map_err(|error| mistyped(&error))
+        });
+        Composed(Box::pin(async move {
+            let (value, _) = update.await?;
+            serde_json::from_value(value.unwrap_or_default())
+                .map_err(|error| AgentError::Operation(mistyped(&error)))
+        }))
+    }
+
+    fn perform_update<F>(&self, key: String, digest: Digest, decide: F) -> Performing<Update>
+    where
+        F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
+    {
+        let scope = self.scope.clone();
+        self.cx.perform(Update {
+            scope,
+            key,
+            digest,
+            decide: Arc::new(decide),
+        })
+    }
+}
+
+fn mistyped(error: &serde_json::Error) -> OperationError {
+    OperationError::new(
+        ErrorKind::Malformed,
+        format!("the shared value does not fit: {error}"),
+    )
+}
+
+impl RunContext {
+    /// Shared values of a scope.
+    pub fn state(&self, scope: Scope) -> Shared<'_> {
+        let start = self.start();
+        let scope = match scope {
+            Scope::Run => format!("run:{}", start.root),
+            Scope::Session => match &start.session {
+                Some(session) => format!("session:{session}"),
+                None => format!("run:{}", start.root),
+            },
+            Scope::User(owner) => format!("user:{}/{owner}", start.team),
+            Scope::App => format!("app:{}", start.team),
+        };
+        Shared { cx: self, scope }
+    }
+
+    /// The working memory that all runs of the tree share.
+    pub fn memory(&self) -> Shared<'_> {
+        self.state(Scope::Run)
+    }
+}

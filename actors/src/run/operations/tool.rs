@@ -1,0 +1,175 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    contract::BoxFuture,
+    run::{
+        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
+        ToolEnd, ToolInvocation, Wait, WaitFor,
+    },
+    vocabulary::{
+        Begun, Digest, Effect, ErrorKind, InDoubt, OperationError, Question, QuestionKind,
+        Resource, Spent, ToolCall, ToolDefinition, ToolResult, ToolStatus,
+    },
+};
+
+/// A tool call, without asking anybody first.
+#[derive(Debug)]
+pub struct CallTool {
+    /// The call.
+    pub call: ToolCall,
+    /// The pinned definition.
+    pub definition: Arc<ToolDefinition>,
+}
+
+/// What tells a call from another: the tool and the arguments, not the id that the model gave.
+pub(crate) fn tool_digest(name: &str, arguments: &str) -> Digest {
+    Digest::of_parts(&[name.as_bytes(), arguments.as_bytes()])
+}
+
+impl Operation for CallTool {
+    type Output = ToolResult;
+
+    fn kind(&self) -> &'static str {
+        "tool"
+    }
+
+    fn name(&self) -> &str {
+        &self.call.name
+    }
+
+    fn digest(&self) -> Digest {
+        tool_digest(&self.call.name, self.call.arguments.text())
+    }
+
+    fn resource(&self) -> Option<Resource> {
+        Some(Resource::ToolCalls)
+    }
+
+    fn spent(_result: &ToolResult) -> Spent {
+        Spent {
+            tool_calls: 1,
+            ..Spent::default()
+        }
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
+        let Self { call, definition } = self;
+        match &cx.started {
+            Some(Begun::Ticket) => return Begin::Wait(wait_for_ticket(call)),
+            Some(Begun::Question(question)) => {
+                return Begin::Wait(wait_for_person(call, (**question).clone()));
+            }
+            _ => {}
+        }
+        let once = definition.effect == Effect::Once;
+        let invocation = ToolInvocation {
+            run: cx.run,
+            root: cx.start().root,
+            operation: cx.id,
+            agent: cx.leg.agent_name.clone(),
+            call: call.clone(),
+            definition: definition.clone(),
+            deadline: cx.start().deadline,
+        };
+        let in_doubt = once && cx.started.is_some();
+        let ports = cx.ports.clone();
+        let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {
+            let end = if in_doubt {
+                match ports.reconcile(invocation.clone()).await {
+                    ToolEnd::DidNotHappen => ports.tool(invocation).await,
+                    end => end,
+                }
+            } else {
+                ports.tool(invocation).await
+            };
+            ended(call, &definition, end)
+        });
+        Begin::Act(Act {
+            record_start: once,
+            gate: Gate::Before,
+            future,
+        })
+    }
+}
+
+fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<ToolResult> {
+    match end {
+        ToolEnd::Result(result) => Progress::Done(Ok(result)),
+        ToolEnd::Later => Progress::Wait(wait_for_ticket(call)),
+        ToolEnd::InDoubt(reason) => match definition.in_doubt {
+            InDoubt::TellModel => {
+                let text = format!(
+                    "The outcome of this call is unknown: {reason}. It may or may not have \
+                     happened, and it was not repeated. Check before you call it again."
+                );
+                Progress::Done(Ok(ToolResult::new(&call, ToolStatus::Unknown, text)))
+            }
+            InDoubt::AskPerson => {
+                let prompt = format!("Did the call of {} happen? ({reason})", call.name);
+                let mut question = Question::new(prompt);
+                question.kind = QuestionKind::InDoubt;
+                question.call = Some(call.clone());
+                Progress::Wait(wait_for_person(call, question))
+            }
+            InDoubt::Fail => {
+                let message = format!("the outcome of {} is unknown: {reason}", call.name);
+                Progress::Done(Err(OperationError::new(ErrorKind::InDoubt, message)))
+            }
+        },
+        ToolEnd::DidNotHappen => {
+            let text = "This call did not happen.";
+            Progress::Done(Ok(ToolResult::new(&call, ToolStatus::Error, text)))
+        }
+    }
+}
+
+fn wait_for_ticket(call: ToolCall) -> Wait<ToolResult> {
+    Wait {
+        wait_for: WaitFor::Result,
+        finish: Box::new(move |arrival| match arrival {
+            Arrival::Result(Ok(text)) => Ok(ToolResult::new(&call, ToolStatus::Success, text)),
+            Arrival::Result(Err(text)) => Ok(ToolResult::new(&call, ToolStatus::Error, text)),
+            other => Err(unexpected(&other)),
+        }),
+    }
+}
+
+fn wait_for_person(call: ToolCall, question: Question) -> Wait<ToolResult> {
+    Wait {
+        wait_for: WaitFor::Answer(Box::new(question)),
+        finish: Box::new(move |arrival| match arrival {
+            Arrival::Answer(Value::Bool(true)) => Ok(ToolResult::new(
+                &call,
+                ToolStatus::Success,
+                "The call happened; its output was lost.",
+            )),
+            Arrival::Answer(_) => Ok(ToolResult::new(
+                &call,
+                ToolStatus::Error,
+                "The call did not happen.",
+            )),
+            other => Err(unexpected(&other)),
+        }),
+    }
+}
+
+pub(super) fn unexpected(arrival: &Arrival) -> OperationError {
+    OperationError::new(ErrorKind::Other, format!("unexpected arrival: {arrival:?}"))
+}
+
+impl RunContext {
+    /// Calls a tool of the agent. A call that fails, is denied or in doubt is a result too; the
+    /// error is for what the function must stop for.
+    ///
+    /// Approval is asked by [`tools`](Self::tools), not here: code that calls a tool by itself
+    /// has decided.
+    pub fn tool(&self, call: ToolCall) -> Performing<CallTool> {
+        let definition = self.tool_definition(&call.name).unwrap_or_else(|| {
+            // The executor refuses it, saying which tools exist.
+            Arc::new(ToolDefinition::new(call.name.clone(), "").effect(Effect::Read))
+        });
+        self.perform(CallTool { call, definition })
+    }
+}

@@ -1,0 +1,223 @@
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+
+use super::{Ask, CallTool, Decision};
+use crate::{
+    contract::BoxFuture,
+    definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    run::{Composed, RunContext},
+    vocabulary::{
+        AgentError, Approval, ErrorKind, Question, ToolCall, ToolResult, ToolStatus, Transfer,
+    },
+};
+
+/// How many calls of a step run at once where the agent sets no bound.
+const DEFAULT_PARALLEL: u32 = 8;
+
+type NumberedEnd = BoxFuture<'static, (usize, Result<ToolResult, AgentError>)>;
+type CallEnd = BoxFuture<'static, Result<ToolResult, AgentError>>;
+
+impl RunContext {
+    /// Runs the calls of one step: at once up to the agent's cap, with the results in the order
+    /// of the calls. Every call gets exactly one result whatever happens: an unknown tool, bad
+    /// arguments, a denial, a failure and a panic are results that the model reads.
+    ///
+    /// A call that needs approval asks first, while the others go on. A call that reaches
+    /// another agent delegates; one that transfers only says so ([`transfer_of`]).
+    ///
+    /// # Errors
+    /// What the run must stop for: a budget that is used up, a call in doubt whose tool says
+    /// that the run fails, a divergence.
+    ///
+    /// [`transfer_of`]: Self::transfer_of
+    pub fn tools(&self, calls: impl IntoIterator<Item = ToolCall>) -> Composed<Vec<ToolResult>> {
+        let parallel = self
+            .spec()
+            .parallel_tools
+            .unwrap_or(DEFAULT_PARALLEL)
+            .max(1) as usize;
+        let ends: Vec<NumberedEnd> = calls
+            .into_iter()
+            .map(|call| self.answer_call(call))
+            .enumerate()
+            .map(|(place, end)| end.map(move |end| (place, end)).boxed())
+            .collect();
+        Composed(Box::pin(async move {
+            let mut results: Vec<(usize, ToolResult)> = Vec::with_capacity(ends.len());
+            let mut ends = stream::iter(ends).buffer_unordered(parallel);
+            while let Some((place, end)) = ends.next().await {
+                results.push((place, end?));
+            }
+            results.sort_by_key(|(place, _)| *place);
+            Ok(results.into_iter().map(|(_, result)| result).collect())
+        }))
+    }
+
+    /// The transfer that this call asks for, when it asks for one that the agent may make.
+    pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
+        let agent = call.name.strip_prefix(TRANSFER_PREFIX)?;
+        self.tools_offered().get(&call.name)?;
+        let mut transfer = Transfer::to(agent);
+        transfer.request = argument(call, "request");
+        Some(transfer)
+    }
+
+    fn answer_call(&self, call: ToolCall) -> CallEnd {
+        let offered = self.tools_offered();
+        if offered.get(&call.name).is_none() {
+            let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+            let text = format!(
+                "There is no tool {:?}. There are: {}.",
+                call.name,
+                known.join(", ")
+            );
+            return ready(ToolResult::new(&call, ToolStatus::Error, text));
+        }
+        if let Some(transfer) = self.transfer_of(&call) {
+            let text = format!("The conversation was handed to {}.", transfer.to);
+            let mut result = ToolResult::new(&call, ToolStatus::Success, text);
+            result.ends_step = true;
+            return ready(result);
+        }
+        if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
+            return self.delegate_call(agent.to_owned(), call);
+        }
+        let Some(definition) = self.tool_definition(&call.name) else {
+            let text = format!("The tool {:?} is not part of the pinned team.", call.name);
+            return ready(ToolResult::new(&call, ToolStatus::Error, text));
+        };
+        match &definition.approval {
+            Approval::NotNeeded => {
+                let performing = self.perform(CallTool {
+                    call: call.clone(),
+                    definition,
+                });
+                performing.map(move |end| as_result(&call, end)).boxed()
+            }
+            Approval::Required { prompt } => {
+                let question =
+                    Question::approval(approval_prompt(prompt.as_deref(), &call), call.clone());
+                self.ask_then_call(question, call, definition)
+            }
+        }
+    }
+
+    fn ask_then_call(
+        &self,
+        question: Question,
+        call: ToolCall,
+        definition: std::sync::Arc<crate::vocabulary::ToolDefinition>,
+    ) -> CallEnd {
+        let ask = self.perform(Ask::new(question));
+        // The id is taken now, so that it does not depend on when the answer comes.
+        let (id, leg) = (self.allocate(), self.leg().clone());
+        Box::pin(async move {
+            let decision = match ask.await {
+                Ok(answer) => Decision::from(answer),
+                Err(error) => return as_result(&call, Err(error)),
+            };
+            let Decision {
+                approved,
+                reason,
+                arguments,
+            } = decision;
+            if !approved {
+                let reason = reason
+                    .map(|reason| format!(": {reason}"))
+                    .unwrap_or_default();
+                let text = format!("A person refused this call{reason}. Do not repeat it.");
+                return Ok(ToolResult::new(&call, ToolStatus::Denied, text));
+            }
+            let mut approved = call.clone();
+            if let Some(arguments) = arguments {
+                approved.arguments = arguments.into();
+            }
+            let cx = RunContext::new(leg);
+            let end = cx
+                .perform_as(
+                    id,
+                    CallTool {
+                        call: approved,
+                        definition,
+                    },
+                )
+                .await;
+            as_result(&call, end)
+        })
+    }
+
+    fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
+        let task = argument(&call, "task").unwrap_or_else(|| call.arguments.text().to_owned());
+        let delegation = self.delegate(agent, task);
+        Box::pin(async move {
+            match delegation.await {
+                Ok(done) => {
+                    let status = match done.outcome.stop_reason() {
+                        None => ToolStatus::Success,
+                        Some(_) => ToolStatus::Error,
+                    };
+                    let text = match done.outcome.stop_reason() {
+                        None => done.text,
+                        Some(reason) => format!("Stopped before the end: {reason}. {}", done.text),
+                    };
+                    Ok(ToolResult::new(&call, status, text))
+                }
+                Err(error) => as_result(&call, Err(error)),
+            }
+        })
+    }
+}
+
+fn ready(result: ToolResult) -> CallEnd {
+    Box::pin(async move { Ok(result) })
+}
+
+fn argument(call: &ToolCall, name: &str) -> Option<String> {
+    let value = call.arguments.value().ok()?.get(name)?;
+    Some(
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+/// The question for a call: the tool's own, with `{name}` replaced by that argument, or one
+/// that names the tool.
+fn approval_prompt(template: Option<&str>, call: &ToolCall) -> String {
+    let Some(template) = template else {
+        return format!("May {} be called?", call.name);
+    };
+    let arguments = call.arguments.value().ok().and_then(Value::as_object);
+    let mut prompt = template.to_owned();
+    for (name, value) in arguments.into_iter().flatten() {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+        prompt = prompt.replace(&format!("{{{name}}}"), &text);
+    }
+    prompt
+}
+
+/// A failed operation as the result that the model reads, unless the run must stop for it.
+fn as_result(
+    call: &ToolCall,
+    end: Result<ToolResult, AgentError>,
+) -> Result<ToolResult, AgentError> {
+    let error = match end {
+        Ok(mut result) => {
+            result.call_id.clone_from(&call.id);
+            return Ok(result);
+        }
+        Err(error) => error,
+    };
+    let status = match error.kind() {
+        None | Some(ErrorKind::Budget(_) | ErrorKind::InDoubt | ErrorKind::Store) => {
+            return Err(error);
+        }
+        Some(ErrorKind::Cancelled) => ToolStatus::Interrupted,
+        Some(ErrorKind::Denied | ErrorKind::Expired) => ToolStatus::Denied,
+        Some(_) => ToolStatus::Error,
+    };
+    Ok(ToolResult::new(call, status, error.to_string()))
+}

@@ -1,0 +1,252 @@
+//! What a run asks of the world. The actors answer; tests may.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    contract::{
+        Append, Batch, BoxFuture, Clock, Committed, Entropy, InboxItem, StateValue, StoreError,
+    },
+    definition::Pinned,
+    vocabulary::{
+        AgentError, Message, ModelRequest, ModelResponse, OperationError, OperationId, Outcome,
+        Preview, RunId, RunStart, Spent, Timestamp, ToolCall, ToolDefinition, ToolResult,
+    },
+};
+
+/// What happens with a commit's result. It is called in the order of commits.
+pub type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+
+/// The doors through which a run reaches models, tools, other runs and the journal.
+///
+/// Everything here returns at once; what takes time is a future that does not borrow.
+pub trait Ports: fmt::Debug + Send + Sync + 'static {
+    /// Commits changes and tells when they are durable.
+    fn commit(&self, batch: Batch, acknowledge: Acknowledge);
+
+    /// Asks a model, through its gateway.
+    fn model(&self, call: ModelCall) -> BoxFuture<'static, Result<ModelResponse, OperationError>>;
+
+    /// Calls a tool, through its executor. A call that is under way already under this operation
+    /// is joined, not repeated.
+    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd>;
+
+    /// Asks the tool whether a call whose end was never heard of happened.
+    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd>;
+
+    /// Tells the executor that nobody wants this call any more; a `once` tool has a grace
+    /// period. The future ends when the call can do nothing more, with its result if it gave one.
+    fn abort_tool(&self, run: RunId, operation: OperationId)
+    -> BoxFuture<'static, Option<ToolEnd>>;
+
+    /// Starts a child run whose first entry is recorded, or takes it up again.
+    fn child(&self, child: ChildStart);
+
+    /// Tells a child run to be cancelled.
+    fn cancel_child(&self, run: RunId, reason: String);
+
+    /// A value of shared state.
+    fn state(
+        &self,
+        scope: String,
+        key: String,
+    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
+
+    /// Tells the memory that these values changed, once they are durable.
+    fn state_changed(&self, keys: Vec<(String, String)>);
+
+    /// Puts something into a run's inbox.
+    fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
+
+    /// What is in this run's inbox.
+    fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>>;
+
+    /// Shows something that is not recorded.
+    fn preview(&self, run: RunId, preview: Preview);
+
+    /// Tells observers that the journal has more, up to this position.
+    fn published(&self, root: RunId, position: u64);
+
+    /// The clock.
+    fn clock(&self) -> &Arc<dyn Clock>;
+
+    /// Chance.
+    fn entropy(&self) -> &Arc<dyn Entropy>;
+}
+
+/// A model call of a run.
+#[derive(Clone, Debug)]
+pub struct ModelCall {
+    /// The run.
+    pub run: RunId,
+    /// The root of its tree, for fairness.
+    pub root: RunId,
+    /// The operation.
+    pub operation: OperationId,
+    /// What is asked; its model's name is filled in.
+    pub request: ModelRequest,
+    /// Fires when nobody wants the answer any more.
+    pub cancelled: CancellationToken,
+}
+
+/// A tool call of a run.
+#[derive(Clone, Debug)]
+pub struct ToolInvocation {
+    /// The run.
+    pub run: RunId,
+    /// The root of its tree, for fairness.
+    pub root: RunId,
+    /// The operation.
+    pub operation: OperationId,
+    /// The agent that calls.
+    pub agent: Arc<str>,
+    /// The call.
+    pub call: ToolCall,
+    /// The pinned definition.
+    pub definition: Arc<ToolDefinition>,
+    /// When it must have ended.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What a call came to, as far as the executor knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolEnd {
+    /// A known end.
+    Result(ToolResult),
+    /// Nothing yet: the result comes through the call's ticket.
+    Later,
+    /// The end was not heard of, for this reason.
+    InDoubt(String),
+    /// It is known not to have happened (only an answer to a reconciliation).
+    DidNotHappen,
+}
+
+/// A child run to be started or taken up.
+#[derive(Clone, Debug)]
+pub struct ChildStart {
+    /// The child run.
+    pub run: RunId,
+    /// The run that begins it.
+    pub parent: RunId,
+    /// How it begins; for one that is taken up, its journal says so.
+    pub start: Arc<RunStart>,
+    /// The definition that it is pinned to.
+    pub pinned: Arc<Pinned>,
+    /// Whether its first entry was just recorded by the parent, so that it need not be claimed.
+    pub fresh: bool,
+    /// The parent's operation that waits for it, if one does.
+    pub operation: OperationId,
+    /// Whether it is to be cancelled rather than run.
+    pub cancel: Option<String>,
+    /// Where the child tells its parent how it stands.
+    pub news: News,
+}
+
+/// A task for another agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// What is to be done.
+    pub message: Message,
+}
+
+impl<T: Into<String>> From<T> for Task {
+    fn from(text: T) -> Self {
+        Self {
+            message: Message::user(text),
+        }
+    }
+}
+
+impl From<Message> for Task {
+    fn from(message: Message) -> Self {
+        Self { message }
+    }
+}
+
+/// What a run is told while it is under way.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Command {
+    /// There is something in its inbox.
+    Inbox,
+    /// It is to be cancelled; an ancestor's record says so, or this run's is to.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// A child run tells how it stands.
+    Child {
+        /// The child.
+        run: RunId,
+        /// How it stands.
+        news: ChildNews,
+    },
+    /// Its parent was restarted and wants to know how it stands.
+    Reattached,
+    /// Its journal was claimed by somebody else, or the system stops: it lets go at once.
+    LetGo,
+}
+
+/// How a child run stands.
+#[derive(Debug)]
+pub enum ChildNews {
+    /// All that it waits for is outside.
+    Idle {
+        /// When it must be woken.
+        wake_at: Option<Timestamp>,
+    },
+    /// It goes on.
+    Busy,
+    /// It ended. The parent commits its last entries, together with its own.
+    Ended {
+        /// The child's last entries, unless they are recorded.
+        append: Option<Box<Append>>,
+        /// How it ended.
+        result: Box<ChildResult>,
+    },
+    /// It goes on in this run's journal.
+    Continued(RunId),
+}
+
+/// What a child run came to.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct ChildResult {
+    /// The child.
+    pub run: RunId,
+    /// Its outcome.
+    pub outcome: Result<Outcome, AgentError>,
+    /// What it and its children consumed.
+    pub spent: Spent,
+}
+
+impl ChildResult {
+    /// What this run came to.
+    pub fn new(run: RunId, outcome: Result<Outcome, AgentError>, spent: Spent) -> Self {
+        Self {
+            run,
+            outcome,
+            spent,
+        }
+    }
+}
+
+/// Where a run is told things. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct News(mpsc::UnboundedSender<Command>);
+
+impl News {
+    /// The two ends of a run's door. What comes through it is bounded by the run's own
+    /// operations and children, and by its inbox, which is durable.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Command>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Tells the run. `false` when it is gone.
+    pub fn tell(&self, command: Command) -> bool {
+        self.0.send(command).is_ok()
+    }
+}

@@ -1,0 +1,229 @@
+//! The code behind the names of a definition.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use serde_json::Value;
+
+use super::BehaviorHandle;
+use crate::{
+    contract::{ModelHandle, ToolHandle},
+    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, TeamSpec},
+};
+
+/// Makes a behavior from its settings; the error says what is wrong with them.
+type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
+/// Makes a model from its settings; the error says what is wrong with them.
+type MakeModel =
+    Arc<dyn Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
+
+/// The code behind the names that definitions use: models and their providers, tools and
+/// behaviors. Builder and team file fill one; the command takes the user's own.
+#[derive(Clone, Default)]
+pub struct Registry {
+    models: BTreeMap<String, ModelHandle>,
+    providers: BTreeMap<String, MakeModel>,
+    tools: BTreeMap<String, ToolHandle>,
+    behaviors: BTreeMap<String, MakeBehavior>,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a model under a name; `default` serves agents that name none.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>, model: ModelHandle) -> Self {
+        self.models.insert(name.into(), model);
+        self
+    }
+
+    /// Registers a provider: what makes a model from the settings of a team file.
+    #[must_use]
+    pub fn provider<F>(mut self, name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.providers.insert(name.into(), Arc::new(make));
+        self
+    }
+
+    /// Registers a tool under the name of its definition.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
+        let tool = tool.into();
+        self.tools.insert(tool.definition().name.clone(), tool);
+        self
+    }
+
+    /// Registers a behavior that is made from settings.
+    #[must_use]
+    pub fn behavior<F>(mut self, name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync + 'static,
+    {
+        self.behaviors.insert(name.into(), Arc::new(make));
+        self
+    }
+
+    /// Adds all of another registry; what both have, the other wins.
+    #[must_use]
+    pub fn with(mut self, other: Registry) -> Self {
+        self.models.extend(other.models);
+        self.providers.extend(other.providers);
+        self.tools.extend(other.tools);
+        self.behaviors.extend(other.behaviors);
+        self
+    }
+
+    /// The model of this name.
+    pub fn model_named(&self, name: &str) -> Option<&ModelHandle> {
+        self.models.get(name)
+    }
+
+    /// All models by name.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &ModelHandle)> {
+        self.models
+            .iter()
+            .map(|(name, model)| (name.as_str(), model))
+    }
+
+    /// The tool of this name.
+    pub fn tool_named(&self, name: &str) -> Option<&ToolHandle> {
+        self.tools.get(name)
+    }
+
+    /// All tools by name.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &ToolHandle)> {
+        self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
+    }
+
+    /// The names of all behaviors.
+    pub fn behavior_names(&self) -> Vec<&str> {
+        self.behaviors.keys().map(String::as_str).collect()
+    }
+
+    /// The names of all providers.
+    pub fn provider_names(&self) -> Vec<&str> {
+        self.providers.keys().map(String::as_str).collect()
+    }
+
+    /// The behavior of an agent, made from its settings. `None` when it is not registered.
+    pub(crate) fn behavior_of(
+        &self,
+        agent: &PinnedAgent,
+    ) -> Option<Result<BehaviorHandle, String>> {
+        self.make_behavior(&agent.spec)
+    }
+
+    fn make_behavior(&self, agent: &AgentSpec) -> Option<Result<BehaviorHandle, String>> {
+        let make = self.behaviors.get(&agent.behavior.name)?;
+        Some(make(&agent.behavior.settings))
+    }
+
+    /// Makes the models that a team defines, and checks that every name of it stands for
+    /// something.
+    ///
+    /// # Errors
+    /// The first fault, with who names what and which names exist.
+    pub fn resolve(mut self, team: &TeamSpec) -> Result<Self, DefinitionError> {
+        team.check()?;
+        for (name, spec) in &team.models {
+            let wanted_by = format!("model {name:?}");
+            let Some(make) = self.providers.get(&spec.provider) else {
+                return Err(DefinitionError::Unknown {
+                    wanted_by,
+                    what: "provider",
+                    name: spec.provider.clone(),
+                    known: list(self.providers.keys()),
+                });
+            };
+            let model = make(&spec.settings).map_err(|reason| DefinitionError::Settings {
+                wanted_by,
+                what: "provider",
+                name: spec.provider.clone(),
+                reason,
+            })?;
+            self.models.insert(name.clone(), model);
+        }
+        for (_, agent) in team.agent.walk() {
+            self.check_agent(agent)?;
+        }
+        Ok(self)
+    }
+
+    fn check_agent(&self, agent: &AgentSpec) -> Result<(), DefinitionError> {
+        let unknown = |what: &'static str, name: &str, known: String| DefinitionError::Unknown {
+            wanted_by: format!("agent {:?}", agent.name),
+            what,
+            name: name.to_owned(),
+            known,
+        };
+        if let Some(model) = &agent.model
+            && !self.models.contains_key(model)
+        {
+            return Err(unknown("model", model, list(self.models.keys())));
+        }
+        for tool in &agent.tools {
+            if !self.tools.contains_key(tool) {
+                return Err(unknown("tool", tool, list(self.tools.keys())));
+            }
+        }
+        match self.make_behavior(agent) {
+            None => Err(unknown(
+                "behavior",
+                &agent.behavior.name,
+                list(self.behaviors.keys()),
+            )),
+            Some(Err(reason)) => Err(DefinitionError::Settings {
+                wanted_by: format!("agent {:?}", agent.name),
+                what: "behavior",
+                name: agent.behavior.name.clone(),
+                reason,
+            }),
+            Some(Ok(_)) => Ok(()),
+        }
+    }
+
+    /// A team with the definitions of the tools that it names, as a run keeps it.
+    pub fn pin(&self, team: &TeamSpec) -> Pinned {
+        let named = team
+            .agent
+            .walk()
+            .into_iter()
+            .flat_map(|(_, agent)| &agent.tools);
+        let tools = named.filter_map(|name| {
+            self.tools
+                .get(name)
+                .map(|tool| (name.clone(), tool.definition().clone()))
+        });
+        Pinned {
+            team: team.clone(),
+            tools: tools.collect(),
+        }
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("models", &self.models.keys())
+            .field("providers", &self.providers.keys())
+            .field("tools", &self.tools.keys())
+            .field("behaviors", &self.behaviors.keys())
+            .finish()
+    }
+}
