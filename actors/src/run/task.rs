@@ -495,10 +495,7 @@ impl Carrier {
                 append,
                 result: Box::new(result),
             };
-            if !parent.tell(Command::Child {
-                run: self.run,
-                news,
-            }) {
+            if !parent.tell(self.run, news) {
                 return Rest::LetGo;
             }
         } else {
