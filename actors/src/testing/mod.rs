@@ -3,5 +3,6 @@
 //! [`InMemoryStore`] is also the store of a System whose durability is off.
 
 mod memory_store;
+pub mod store_conformance;
 
 pub use memory_store::InMemoryStore;

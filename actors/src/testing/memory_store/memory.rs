@@ -1,100 +1,34 @@
-//! A store that lives in memory.
+//! What the in-memory store remembers, and the rules by which it changes.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fmt,
     sync::Arc,
 };
 
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue,
-        StateWrite, Store, StoreError, StoredLine, TreeLine,
+        StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId},
 };
 
-/// A store that forgets everything when its last handle is dropped.
-///
-/// It serves a System whose durability is off, and tests. Clones are the same process to the
-/// store; [`another_process`](Self::another_process) gives a handle on the same memory that owns
-/// nothing yet, and [`crash`](Self::crash) does to a handle what `kill -9` does to a process.
-#[derive(Clone)]
-pub struct InMemoryStore {
-    memory: Arc<Mutex<Memory>>,
-    process: u64,
-}
-
-impl InMemoryStore {
-    /// An empty store and the first process that has it open.
-    pub fn new() -> Self {
-        let mut memory = Memory::default();
-        let process = memory.begin_process();
-        Self {
-            memory: Arc::new(Mutex::new(memory)),
-            process,
-        }
-    }
-
-    /// A handle on the same memory that stands for another process.
-    #[must_use]
-    pub fn another_process(&self) -> Self {
-        let process = self.memory.lock().begin_process();
-        Self {
-            memory: self.memory.clone(),
-            process,
-        }
-    }
-
-    /// Ends the process that this handle and its clones stand for, between two commits: what it
-    /// owned is free at once, and everything that it asks from now on is refused as
-    /// [`StoreError::Closed`].
-    pub fn crash(&self) {
-        self.memory.lock().living.remove(&self.process);
-    }
-
-    /// Runs this on the memory, unless the process has ended.
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut Memory) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut memory = self.memory.lock();
-        if memory.living.contains(&self.process) {
-            work(&mut memory)
-        } else {
-            Err(StoreError::Closed)
-        }
-    }
-}
-
-impl Default for InMemoryStore {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for InMemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InMemoryStore(process {})", self.process)
-    }
-}
-
+/// Everything that a store holds, behind one lock.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     processes: u64,
-    living: HashSet<u64>,
+    pub(super) living: HashSet<u64>,
     journals: HashMap<JournalId, Journal>,
     /// The position of the last entry.
     position: u64,
-    runs: HashMap<RunId, IndexedRun>,
+    pub(super) runs: HashMap<RunId, IndexedRun>,
     trees: HashMap<RunId, Vec<RunId>>,
-    scopes: HashMap<String, BTreeMap<String, Versioned>>,
-    blobs: HashMap<Digest, Arc<[u8]>>,
-    inbox: Inbox,
-    checkpoints: HashMap<SessionId, Vec<u8>>,
+    pub(super) scopes: HashMap<String, BTreeMap<String, Versioned>>,
+    pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
+    pub(super) inbox: Inbox,
+    pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,
 }
 
 struct Journal {
@@ -103,21 +37,21 @@ struct Journal {
     lines: Vec<StoredLine>,
 }
 
-struct IndexedRun {
-    row: RunRow,
+pub(super) struct IndexedRun {
+    pub(super) row: RunRow,
     /// The place in the order in which runs were made, for runs that began at the same time.
     made: usize,
 }
 
 /// A value with its version. A deleted value keeps its version, so that one that is written
 /// later never looks like the one that was read before.
-struct Versioned {
+pub(super) struct Versioned {
     value: Option<Box<RawValue>>,
     version: u64,
 }
 
 #[derive(Default)]
-struct Inbox {
+pub(super) struct Inbox {
     /// In the order in which they were posted; an item's mark is its place, counted from 1.
     posts: Vec<Post>,
     /// Places in `posts`, by run and then by the item's id.
@@ -137,13 +71,18 @@ enum Undo {
 }
 
 impl Memory {
-    fn begin_process(&mut self) -> u64 {
+    pub(super) fn begin_process(&mut self) -> u64 {
         self.processes += 1;
         self.living.insert(self.processes);
         self.processes
     }
 
-    fn claim(&mut self, process: u64, id: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+    pub(super) fn claim(
+        &mut self,
+        process: u64,
+        id: JournalId,
+        take_over: bool,
+    ) -> Result<Claim, StoreError> {
         if let Some(journal) = self.journals.get_mut(&id) {
             let held = journal.owner != process && self.living.contains(&journal.owner);
             if held && !take_over {
@@ -174,7 +113,7 @@ impl Memory {
 
     /// Entries are pushed at once and taken back when a later one of the batch is refused;
     /// everything that cannot be refused comes after.
-    fn commit(&mut self, process: u64, batch: Batch) -> Result<Committed, StoreError> {
+    pub(super) fn commit(&mut self, process: u64, batch: Batch) -> Result<Committed, StoreError> {
         let Batch {
             appends,
             writes,
@@ -320,14 +259,14 @@ impl Memory {
         slot.version += 1;
     }
 
-    fn read(&self, id: &JournalId, from: u64, limit: usize) -> Vec<StoredLine> {
+    pub(super) fn read(&self, id: &JournalId, from: u64, limit: usize) -> Vec<StoredLine> {
         let lines = self.journals.get(id).map_or(&[][..], |j| &j.lines);
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let rest = lines.get(from..).unwrap_or_default();
         rest[..rest.len().min(limit)].to_vec()
     }
 
-    fn read_tree(&self, root: RunId, after: u64, limit: usize) -> Vec<TreeLine> {
+    pub(super) fn read_tree(&self, root: RunId, after: u64, limit: usize) -> Vec<TreeLine> {
         let mut found: Vec<(RunId, &StoredLine)> = Vec::new();
         for run in self.trees.get(&root).into_iter().flatten() {
             let Some(journal) = self.journals.get(&JournalId::Run(*run)) else {
@@ -348,7 +287,7 @@ impl Memory {
             .collect()
     }
 
-    fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
+    pub(super) fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
         let prefix = filter.prefix.as_ref().map(|prefix| plain_digits(prefix));
         let mut found: Vec<&IndexedRun> = self
             .runs
@@ -374,7 +313,7 @@ impl Memory {
 }
 
 impl Inbox {
-    fn post(&mut self, run: RunId, item: InboxItem) -> bool {
+    pub(super) fn post(&mut self, run: RunId, item: InboxItem) -> bool {
         let ids = self.by_run.entry(run).or_default();
         if ids.contains_key(&item.id) {
             return false;
@@ -394,7 +333,7 @@ impl Inbox {
         }
     }
 
-    fn of(&self, run: RunId) -> Vec<InboxItem> {
+    pub(super) fn of(&self, run: RunId) -> Vec<InboxItem> {
         let ids = self.by_run.get(&run);
         let mut places: Vec<usize> = ids
             .into_iter()
@@ -405,7 +344,7 @@ impl Inbox {
         posts.filter_map(|post| post.item.clone()).collect()
     }
 
-    fn posted(&self, after: u64) -> (u64, Vec<RunId>) {
+    pub(super) fn posted(&self, after: u64) -> (u64, Vec<RunId>) {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let mut runs = Vec::new();
         let mut seen = HashSet::new();
@@ -440,7 +379,11 @@ fn stale(journal: &JournalId, epoch: u64, current: u64) -> StoreError {
 }
 
 /// A stored value as callers see it.
-fn visible(scope: &str, key: &str, slot: &Versioned) -> Result<Option<StateValue>, StoreError> {
+pub(super) fn visible(
+    scope: &str,
+    key: &str,
+    slot: &Versioned,
+) -> Result<Option<StateValue>, StoreError> {
     let Some(raw) = &slot.value else {
         return Ok(None);
     };
@@ -454,109 +397,5 @@ fn visible(scope: &str, key: &str, slot: &Versioned) -> Result<Option<StateValue
             place: format!("{scope}/{key}"),
             reason: error.to_string(),
         }),
-    }
-}
-
-impl Store for InMemoryStore {
-    async fn commit(
-        &self,
-        batches: Vec<Batch>,
-    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
-        self.with(|memory| {
-            let each = batches.into_iter();
-            Ok(each
-                .map(|batch| memory.commit(self.process, batch))
-                .collect())
-        })
-    }
-
-    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
-        self.with(|memory| memory.claim(self.process, journal, take_over))
-    }
-
-    async fn read(
-        &self,
-        journal: JournalId,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<StoredLine>, StoreError> {
-        self.with(|memory| Ok(memory.read(&journal, from, limit)))
-    }
-
-    async fn read_tree(
-        &self,
-        root: RunId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<TreeLine>, StoreError> {
-        self.with(|memory| Ok(memory.read_tree(root, after, limit)))
-    }
-
-    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.with(|memory| Ok(memory.runs.get(&run).map(|found| found.row.clone())))
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        self.with(|memory| Ok(memory.find_runs(&filter)))
-    }
-
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
-        self.with(|memory| {
-            let slot = memory.scopes.get(&scope).and_then(|keys| keys.get(&key));
-            slot.map_or(Ok(None), |slot| visible(&scope, &key, slot))
-        })
-    }
-
-    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
-        self.with(|memory| {
-            let mut values = Vec::new();
-            for (key, slot) in memory.scopes.get(&scope).into_iter().flatten() {
-                values.extend(visible(&scope, key, slot)?.map(|value| (key.clone(), value)));
-            }
-            Ok(values)
-        })
-    }
-
-    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.with(|memory| Ok(memory.blobs.get(&digest).cloned()))
-    }
-
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
-        self.with(|memory| Ok(memory.inbox.post(run, item)))
-    }
-
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        self.with(|memory| Ok(memory.inbox.of(run)))
-    }
-
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        self.with(|memory| Ok(memory.inbox.posted(after)))
-    }
-
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.with(|memory| Ok(memory.checkpoints.get(&session).cloned()))
-    }
-
-    async fn put_checkpoint(
-        &self,
-        session: SessionId,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
-        self.with(|memory| {
-            match bytes {
-                Some(bytes) => memory.checkpoints.insert(session, bytes),
-                None => memory.checkpoints.remove(&session),
-            };
-            Ok(())
-        })
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.crash();
-        Ok(())
-    }
-
-    fn description(&self) -> String {
-        "memory".to_owned()
     }
 }
