@@ -7,4 +7,5 @@
 pub mod contract;
 pub mod definition;
 pub mod run;
+pub mod testing;
 pub mod vocabulary;

@@ -1,0 +1,401 @@
+//! What the in-memory store remembers, and the rules by which it changes.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    contract::{
+        Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue,
+        StateWrite, StoreError, StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+
+/// Everything that a store holds, behind one lock.
+#[derive(Default)]
+pub(super) struct Memory {
+    processes: u64,
+    pub(super) living: HashSet<u64>,
+    journals: HashMap<JournalId, Journal>,
+    /// The position of the last entry.
+    position: u64,
+    pub(super) runs: HashMap<RunId, IndexedRun>,
+    trees: HashMap<RunId, Vec<RunId>>,
+    pub(super) scopes: HashMap<String, BTreeMap<String, Versioned>>,
+    pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
+    pub(super) inbox: Inbox,
+    pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,
+}
+
+struct Journal {
+    epoch: u64,
+    owner: u64,
+    lines: Vec<StoredLine>,
+}
+
+pub(super) struct IndexedRun {
+    pub(super) row: RunRow,
+    /// The place in the order in which runs were made, for runs that began at the same time.
+    made: usize,
+}
+
+/// A value with its version. A deleted value keeps its version, so that one that is written
+/// later never looks like the one that was read before.
+pub(super) struct Versioned {
+    value: Option<Box<RawValue>>,
+    version: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    /// In the order in which they were posted; an item's mark is its place, counted from 1.
+    posts: Vec<Post>,
+    /// Places in `posts`, by run and then by the item's id.
+    by_run: HashMap<RunId, BTreeMap<String, usize>>,
+}
+
+struct Post {
+    run: RunId,
+    /// `None` once a commit took it.
+    item: Option<InboxItem>,
+}
+
+/// How to take back what a batch did to one journal.
+enum Undo {
+    Truncate(JournalId, usize),
+    Remove(JournalId),
+}
+
+impl Memory {
+    pub(super) fn begin_process(&mut self) -> u64 {
+        self.processes += 1;
+        self.living.insert(self.processes);
+        self.processes
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        process: u64,
+        id: JournalId,
+        take_over: bool,
+    ) -> Result<Claim, StoreError> {
+        if let Some(journal) = self.journals.get_mut(&id) {
+            let held = journal.owner != process && self.living.contains(&journal.owner);
+            if held && !take_over {
+                return Err(owned(&id, journal.owner));
+            }
+            journal.owner = process;
+            journal.epoch += 1;
+            return Ok(Claim {
+                epoch: journal.epoch,
+                entries: journal.lines.len() as u64,
+            });
+        }
+        self.make_journal(process, id);
+        Ok(Claim {
+            epoch: 1,
+            entries: 0,
+        })
+    }
+
+    fn make_journal(&mut self, process: u64, id: JournalId) {
+        let journal = Journal {
+            epoch: 1,
+            owner: process,
+            lines: Vec::new(),
+        };
+        self.journals.insert(id, journal);
+    }
+
+    /// Entries are pushed at once and taken back when a later one of the batch is refused;
+    /// everything that cannot be refused comes after.
+    pub(super) fn commit(&mut self, process: u64, batch: Batch) -> Result<Committed, StoreError> {
+        let Batch {
+            appends,
+            writes,
+            blobs,
+            taken,
+        } = batch;
+        self.check_writes(&writes)?;
+        let before = self.position;
+        let mut undo = Vec::with_capacity(appends.len());
+        let mut rows = Vec::new();
+        for append in appends {
+            if let Err(refused) = self.append(process, append, &mut undo, &mut rows) {
+                self.take_back(undo);
+                self.position = before;
+                return Err(refused);
+            }
+        }
+        rows.into_iter().for_each(|row| self.index(row));
+        writes.into_iter().for_each(|write| self.write(write));
+        for (digest, bytes) in blobs {
+            self.blobs.entry(digest).or_insert(bytes);
+        }
+        taken.iter().for_each(|(run, id)| self.inbox.take(*run, id));
+        Ok(Committed {
+            position: before + 1,
+        })
+    }
+
+    fn append(
+        &mut self,
+        process: u64,
+        append: Append,
+        undo: &mut Vec<Undo>,
+        rows: &mut Vec<RunRow>,
+    ) -> Result<(), StoreError> {
+        let Append {
+            journal: id,
+            expected,
+            epoch,
+            lines,
+            row,
+        } = append;
+        let makes_run = expected == 0 && epoch == 1 && row.is_some();
+        let journal = match self.journals.get_mut(&id) {
+            Some(journal) => journal,
+            None if makes_run => {
+                self.make_journal(process, id.clone());
+                undo.push(Undo::Remove(id.clone()));
+                let made = self.journals.get_mut(&id);
+                made.ok_or_else(|| stale(&id, epoch, 0))?
+            }
+            None => return Err(stale(&id, epoch, 0)),
+        };
+        if journal.epoch != epoch {
+            return Err(stale(&id, epoch, journal.epoch));
+        }
+        if journal.owner != process && self.living.contains(&journal.owner) {
+            return Err(owned(&id, journal.owner));
+        }
+        let have = journal.lines.len();
+        if expected != have as u64 {
+            return Err(StoreError::Sequence {
+                journal: id,
+                expected,
+                have: have as u64,
+            });
+        }
+        // A dead claimant whose epoch nobody has raised since: nobody else holds that epoch.
+        journal.owner = process;
+        for line in lines {
+            self.position += 1;
+            journal.lines.push(StoredLine {
+                sequence: journal.lines.len() as u64,
+                position: self.position,
+                line,
+            });
+        }
+        undo.push(Undo::Truncate(id, have));
+        rows.extend(row.map(|row| *row));
+        Ok(())
+    }
+
+    fn take_back(&mut self, undo: Vec<Undo>) {
+        for step in undo.into_iter().rev() {
+            match step {
+                Undo::Truncate(id, len) => {
+                    if let Some(journal) = self.journals.get_mut(&id) {
+                        journal.lines.truncate(len);
+                    }
+                }
+                Undo::Remove(id) => {
+                    self.journals.remove(&id);
+                }
+            }
+        }
+    }
+
+    fn index(&mut self, row: RunRow) {
+        let made = self.runs.len();
+        match self.runs.get_mut(&row.run) {
+            Some(indexed) => indexed.row = row,
+            None => {
+                self.trees.entry(row.root).or_default().push(row.run);
+                self.runs.insert(row.run, IndexedRun { row, made });
+            }
+        }
+    }
+
+    /// Each write sees those before it in its batch.
+    fn check_writes(&self, writes: &[StateWrite]) -> Result<(), StoreError> {
+        let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
+        for write in writes {
+            let at = (write.scope.as_str(), write.key.as_str());
+            let (present, version) = staged.get(&at).copied().unwrap_or_else(|| {
+                let keys = self.scopes.get(at.0);
+                let found = keys.and_then(|keys| keys.get(at.1));
+                found.map_or((false, 0), |found| (found.value.is_some(), found.version))
+            });
+            let fits = match write.expected {
+                Expected::Any => true,
+                Expected::Absent => !present,
+                Expected::Version(expected) => present && version == expected,
+            };
+            if !fits {
+                return Err(StoreError::Conflict {
+                    scope: write.scope.clone(),
+                    key: write.key.clone(),
+                    version: present.then_some(version),
+                });
+            }
+            staged.insert(at, (write.value.is_some(), version + 1));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, write: StateWrite) {
+        let keys = self.scopes.entry(write.scope).or_default();
+        let slot = keys.entry(write.key).or_insert(Versioned {
+            value: None,
+            version: 0,
+        });
+        slot.value = write.value;
+        slot.version += 1;
+    }
+
+    pub(super) fn read(&self, id: &JournalId, from: u64, limit: usize) -> Vec<StoredLine> {
+        let lines = self.journals.get(id).map_or(&[][..], |j| &j.lines);
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let rest = lines.get(from..).unwrap_or_default();
+        rest[..rest.len().min(limit)].to_vec()
+    }
+
+    pub(super) fn read_tree(&self, root: RunId, after: u64, limit: usize) -> Vec<TreeLine> {
+        let mut found: Vec<(RunId, &StoredLine)> = Vec::new();
+        for run in self.trees.get(&root).into_iter().flatten() {
+            let Some(journal) = self.journals.get(&JournalId::Run(*run)) else {
+                continue;
+            };
+            let first = journal.lines.partition_point(|l| l.position <= after);
+            let lines = journal.lines[first..].iter().take(limit);
+            found.extend(lines.map(|line| (*run, line)));
+        }
+        found.sort_unstable_by_key(|(_, line)| line.position);
+        found.truncate(limit);
+        found
+            .into_iter()
+            .map(|(run, stored)| TreeLine {
+                run,
+                stored: stored.clone(),
+            })
+            .collect()
+    }
+
+    pub(super) fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
+        let prefix = filter.prefix.as_ref().map(|prefix| plain_digits(prefix));
+        let mut found: Vec<&IndexedRun> = self
+            .runs
+            .values()
+            .filter(|IndexedRun { row, .. }| {
+                !(filter.open && row.status.is_ended())
+                    && (!filter.roots || row.root == row.run)
+                    && filter.root.is_none_or(|root| row.root == root)
+                    && (filter.session.is_none() || row.session == filter.session)
+                    && prefix
+                        .as_ref()
+                        .is_none_or(|prefix| plain_digits(&row.run.to_string()).starts_with(prefix))
+            })
+            .collect();
+        found.sort_unstable_by_key(|run| (run.row.started_at, run.made));
+        let limit = match filter.limit {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        let newest_first = found.into_iter().rev().take(limit);
+        newest_first.map(|run| run.row.clone()).collect()
+    }
+}
+
+impl Inbox {
+    pub(super) fn post(&mut self, run: RunId, item: InboxItem) -> bool {
+        let ids = self.by_run.entry(run).or_default();
+        if ids.contains_key(&item.id) {
+            return false;
+        }
+        ids.insert(item.id.clone(), self.posts.len());
+        self.posts.push(Post {
+            run,
+            item: Some(item),
+        });
+        true
+    }
+
+    fn take(&mut self, run: RunId, id: &str) {
+        let place = self.by_run.get(&run).and_then(|ids| ids.get(id));
+        if let Some(post) = place.and_then(|place| self.posts.get_mut(*place)) {
+            post.item = None;
+        }
+    }
+
+    pub(super) fn of(&self, run: RunId) -> Vec<InboxItem> {
+        let ids = self.by_run.get(&run);
+        let mut places: Vec<usize> = ids
+            .into_iter()
+            .flat_map(|ids| ids.values().copied())
+            .collect();
+        places.sort_unstable();
+        let posts = places.into_iter().filter_map(|place| self.posts.get(place));
+        posts.filter_map(|post| post.item.clone()).collect()
+    }
+
+    pub(super) fn posted(&self, after: u64) -> (u64, Vec<RunId>) {
+        let from = usize::try_from(after).unwrap_or(usize::MAX);
+        let mut runs = Vec::new();
+        let mut seen = HashSet::new();
+        for post in self.posts.get(from..).unwrap_or_default() {
+            if post.item.is_some() && seen.insert(post.run) {
+                runs.push(post.run);
+            }
+        }
+        (self.posts.len() as u64, runs)
+    }
+}
+
+/// The digits of an id without hyphens, in lower case.
+fn plain_digits(text: &str) -> String {
+    let digits = text.chars().filter(|c| *c != '-');
+    digits.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn owned(journal: &JournalId, process: u64) -> StoreError {
+    StoreError::Owned {
+        journal: journal.clone(),
+        owner: format!("process {process}"),
+    }
+}
+
+fn stale(journal: &JournalId, epoch: u64, current: u64) -> StoreError {
+    StoreError::Stale {
+        journal: journal.clone(),
+        epoch,
+        current,
+    }
+}
+
+/// A stored value as callers see it.
+pub(super) fn visible(
+    scope: &str,
+    key: &str,
+    slot: &Versioned,
+) -> Result<Option<StateValue>, StoreError> {
+    let Some(raw) = &slot.value else {
+        return Ok(None);
+    };
+    match serde_json::from_str(raw.get()) {
+        Ok(value) => Ok(Some(StateValue {
+            value,
+            version: slot.version,
+        })),
+        // Well-formed JSON that `Value` cannot hold, such as a number out of range.
+        Err(error) => Err(StoreError::Damaged {
+            place: format!("{scope}/{key}"),
+            reason: error.to_string(),
+        }),
+    }
+}

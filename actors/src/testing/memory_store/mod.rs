@@ -1,0 +1,185 @@
+//! A store that lives in memory.
+
+mod memory;
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+use self::memory::{Memory, visible};
+use crate::{
+    contract::{
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+
+/// A store that forgets everything when its last handle is dropped.
+///
+/// It serves a System whose durability is off, and tests. Clones are the same process to the
+/// store; [`another_process`](Self::another_process) gives a handle on the same memory that owns
+/// nothing yet, and [`crash`](Self::crash) does to a handle what `kill -9` does to a process.
+#[derive(Clone)]
+pub struct InMemoryStore {
+    memory: Arc<Mutex<Memory>>,
+    process: u64,
+}
+
+impl InMemoryStore {
+    /// An empty store and the first process that has it open.
+    pub fn new() -> Self {
+        let mut memory = Memory::default();
+        let process = memory.begin_process();
+        Self {
+            memory: Arc::new(Mutex::new(memory)),
+            process,
+        }
+    }
+
+    /// A handle on the same memory that stands for another process.
+    #[must_use]
+    pub fn another_process(&self) -> Self {
+        let process = self.memory.lock().begin_process();
+        Self {
+            memory: self.memory.clone(),
+            process,
+        }
+    }
+
+    /// Ends the process that this handle and its clones stand for, between two commits: what it
+    /// owned is free at once, and everything that it asks from now on is refused as
+    /// [`StoreError::Closed`].
+    pub fn crash(&self) {
+        self.memory.lock().living.remove(&self.process);
+    }
+
+    /// Runs this on the memory, unless the process has ended.
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Memory) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut memory = self.memory.lock();
+        if memory.living.contains(&self.process) {
+            work(&mut memory)
+        } else {
+            Err(StoreError::Closed)
+        }
+    }
+}
+
+impl Default for InMemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for InMemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InMemoryStore(process {})", self.process)
+    }
+}
+
+impl Store for InMemoryStore {
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        self.with(|memory| {
+            let each = batches.into_iter();
+            Ok(each
+                .map(|batch| memory.commit(self.process, batch))
+                .collect())
+        })
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        self.with(|memory| memory.claim(self.process, journal, take_over))
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        self.with(|memory| Ok(memory.read(&journal, from, limit)))
+    }
+
+    async fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, StoreError> {
+        self.with(|memory| Ok(memory.read_tree(root, after, limit)))
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.with(|memory| Ok(memory.runs.get(&run).map(|found| found.row.clone())))
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.with(|memory| Ok(memory.find_runs(&filter)))
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+        self.with(|memory| {
+            let slot = memory.scopes.get(&scope).and_then(|keys| keys.get(&key));
+            slot.map_or(Ok(None), |slot| visible(&scope, &key, slot))
+        })
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        self.with(|memory| {
+            let mut values = Vec::new();
+            for (key, slot) in memory.scopes.get(&scope).into_iter().flatten() {
+                values.extend(visible(&scope, key, slot)?.map(|value| (key.clone(), value)));
+            }
+            Ok(values)
+        })
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.with(|memory| Ok(memory.blobs.get(&digest).cloned()))
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        self.with(|memory| Ok(memory.inbox.post(run, item)))
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        self.with(|memory| Ok(memory.inbox.of(run)))
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        self.with(|memory| Ok(memory.inbox.posted(after)))
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.with(|memory| Ok(memory.checkpoints.get(&session).cloned()))
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        self.with(|memory| {
+            match bytes {
+                Some(bytes) => memory.checkpoints.insert(session, bytes),
+                None => memory.checkpoints.remove(&session),
+            };
+            Ok(())
+        })
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.crash();
+        Ok(())
+    }
+
+    fn description(&self) -> String {
+        "memory".to_owned()
+    }
+}

@@ -1,0 +1,8 @@
+//! The test kit: what engine, stores and users' own agents are tested with.
+//!
+//! [`InMemoryStore`] is also the store of a System whose durability is off.
+
+mod memory_store;
+pub mod store_conformance;
+
+pub use memory_store::InMemoryStore;

@@ -1,0 +1,217 @@
+//! Inboxes.
+
+use serde_json::json;
+
+use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
+use crate::{
+    contract::{InboxBody, InboxItem, Store, StoreError},
+    vocabulary::{Message, OperationId, Timestamp},
+};
+
+fn item(id: &str) -> InboxItem {
+    let body = InboxBody::Message {
+        name: "note".to_owned(),
+        value: json!({"id": id}),
+    };
+    InboxItem::new(id, Timestamp(5), body)
+}
+
+/// Entries that deal with these items.
+fn taking(number: u8, expected: u64, ids: &[&str]) -> crate::contract::Batch {
+    let mut batch = appending(number, expected, &["taken"]);
+    batch.taken = ids
+        .iter()
+        .map(|id| (run(number), (*id).to_owned()))
+        .collect();
+    batch
+}
+
+pub(super) async fn counted_once(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    ensure!(
+        store.post(run(1), item("x")).await?,
+        "the first item was not new"
+    );
+    let mut same_id = item("x");
+    same_id.body = InboxBody::Retry;
+    ensure!(
+        !store.post(run(1), same_id.clone()).await?,
+        "an id counted twice"
+    );
+    same!(store.inbox(run(1)).await?, [item("x")], "the inbox");
+    commit(&store, taking(1, 1, &["x"])).await?;
+    same!(store.inbox(run(1)).await?, [], "the inbox after taking");
+    ensure!(
+        !store.post(run(1), same_id).await?,
+        "a taken id counted again"
+    );
+    same!(
+        store.inbox(run(1)).await?,
+        [],
+        "the inbox after posting a taken id"
+    );
+    // Ids are a run's own, and a run need not exist to be posted to.
+    ensure!(
+        store.post(run(2), item("x")).await?,
+        "another run's item was not new"
+    );
+    same!(
+        store.inbox(run(2)).await?,
+        [item("x")],
+        "the other run's inbox"
+    );
+    // What was never posted, or taken before, can be taken without harm.
+    commit(&store, taking(1, 2, &["x", "never"])).await?;
+    ensure!(
+        store.post(run(1), item("never")).await?,
+        "an id that was never posted"
+    );
+    Ok(())
+}
+
+pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    for id in ["x", "y", "z"] {
+        store.post(run(1), item(id)).await?;
+    }
+    refused!(
+        commit(&store, taking(1, 5, &["x"])).await,
+        StoreError::Sequence { .. },
+        "a batch at a wrong place"
+    );
+    same!(
+        store.inbox(run(1)).await?,
+        [item("x"), item("y"), item("z")],
+        "the inbox"
+    );
+    commit(&store, taking(1, 1, &["x", "z"])).await?;
+    same!(store.inbox(run(1)).await?, [item("y")], "the inbox");
+    let told = store
+        .commit(vec![taking(1, 9, &["y"]), taking(1, 2, &[])])
+        .await?;
+    ensure!(
+        told[0].is_err() && told[1].is_ok(),
+        "the commit told {told:?}"
+    );
+    same!(store.inbox(run(1)).await?, [item("y")], "the inbox");
+    Ok(())
+}
+
+pub(super) async fn order(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let operation = OperationId {
+        leg: 1,
+        branch: 2,
+        number: 3,
+    };
+    let bodies = [
+        InboxBody::Answer {
+            operation,
+            value: json!({"ok": [1, null]}),
+        },
+        InboxBody::Result {
+            operation,
+            result: Ok("done".to_owned()),
+        },
+        InboxBody::Result {
+            operation,
+            result: Err("failed".to_owned()),
+        },
+        InboxBody::Message {
+            name: "漢字".to_owned(),
+            value: json!(1.5),
+        },
+        InboxBody::Steer(Message::user("be “brief”")),
+        InboxBody::Cancel {
+            reason: String::new(),
+        },
+        InboxBody::CancelCall { operation },
+        InboxBody::Retry,
+    ];
+    let mut wanted = Vec::new();
+    for (number, body) in bodies.into_iter().enumerate() {
+        // Neither ids nor times rise with the order of posting.
+        let id = format!("{}", 9 - number);
+        let item = InboxItem::new(id, Timestamp(100 - number as u64), body);
+        ensure!(
+            store.post(run(1), item.clone()).await?,
+            "{item:?} was not new"
+        );
+        store.post(run(2), item.clone()).await?;
+        wanted.push(item);
+    }
+    same!(store.inbox(run(1)).await?, wanted, "the inbox");
+    Ok(())
+}
+
+pub(super) async fn marks(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    let (start, none) = store.posted(0).await?;
+    same!(none, [], "runs with news before any");
+    store.post(run(1), item("a")).await?;
+    store.post(run(2), item("b")).await?;
+    store.post(run(1), item("c")).await?;
+    let (mark, mut runs) = store.posted(start).await?;
+    runs.sort_unstable();
+    same!(runs, [run(1), run(2)], "runs with news, each once");
+    ensure!(mark > start, "the mark stays at {mark}");
+    same!(
+        store.posted(mark).await?,
+        (mark, vec![]),
+        "what is new after the mark"
+    );
+    store.post(run(1), item("a")).await?;
+    same!(
+        store.posted(mark).await?,
+        (mark, vec![]),
+        "what a repeated id changes"
+    );
+
+    store.post(run(3), item("d")).await?;
+    let (later, runs) = store.posted(mark).await?;
+    same!(runs, [run(3)], "runs with news after the mark");
+    // Commits of entries are no news, and what was taken is none any more.
+    commit(&store, taking(1, 1, &["a", "c"])).await?;
+    same!(
+        store.posted(later).await?,
+        (later, vec![]),
+        "what entries change"
+    );
+    let (_, mut runs) = store.posted(start).await?;
+    runs.sort_unstable();
+    same!(runs, [run(2), run(3)], "runs with news that were not taken");
+    Ok(())
+}
+
+pub(super) async fn from_outside(place: &impl Place) -> Checked {
+    let owner = place.open().await?;
+    let outside = place.open().await?;
+    commit(&owner, making(row(1), &["a"])).await?;
+    let (mark, _) = owner.posted(0).await?;
+    ensure!(
+        outside.post(run(1), item("x")).await?,
+        "the item was not new"
+    );
+    ensure!(
+        !owner.post(run(1), item("x")).await?,
+        "the id counted twice"
+    );
+    same!(owner.posted(mark).await?.1, [run(1)], "the runs with news");
+    same!(owner.inbox(run(1)).await?, [item("x")], "the inbox");
+    // Posting took nothing from the owner.
+    commit(&owner, taking(1, 1, &["x"])).await?;
+    same!(outside.inbox(run(1)).await?, [], "the inbox after taking");
+    ensure!(
+        !outside.post(run(1), item("x")).await?,
+        "a taken id counted again"
+    );
+    same!(
+        claim(&owner, run(1)).await?.epoch,
+        2,
+        "the owner's next epoch"
+    );
+    Ok(())
+}

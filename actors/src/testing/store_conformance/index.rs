@@ -1,0 +1,200 @@
+//! The index of runs.
+
+use super::{Checked, Place, commit, ensure, lines, making, row, run, same, session};
+use crate::{
+    contract::{Append, Batch, RunFilter, RunRow, RunStatus, Store},
+    vocabulary::{RunId, Timestamp},
+};
+
+pub(super) async fn rows(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let mut full = row(1);
+    full.session = Some(session("ключ/2"));
+    full.team = "équipe".to_owned();
+    full.agent = "writer".to_owned();
+    full.path = vec!["desk".to_owned(), "writer".to_owned()];
+    full.title = "“80 €”\u{0}".to_owned();
+    full.wake_at = Some(Timestamp(77));
+    commit(&store, making(full.clone(), &["a"])).await?;
+    same!(
+        store.run(run(1)).await?,
+        Some(full.clone()),
+        "the row as it was made"
+    );
+    let statuses = [
+        RunStatus::Waiting,
+        RunStatus::Parked,
+        RunStatus::Cancelling,
+        RunStatus::Running,
+        RunStatus::Answered,
+        RunStatus::Stopped,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
+        RunStatus::Continued,
+    ];
+    for (before, status) in statuses.into_iter().enumerate() {
+        full.status = status;
+        full.wake_at = None;
+        full.updated_at = Timestamp(full.updated_at.0 + 1);
+        let append = Append::new(run(1), before as u64 + 1, 1, lines(&["b"]));
+        commit(&store, Batch::of(append.row(full.clone()))).await?;
+        same!(
+            store.run(run(1)).await?,
+            Some(full.clone()),
+            "the row as it was changed"
+        );
+    }
+    let append = Append::new(run(1), 10, 1, lines(&["c"]));
+    commit(&store, Batch::of(append)).await?;
+    same!(
+        store.run(run(1)).await?,
+        Some(full.clone()),
+        "the row after entries without one"
+    );
+    // A row may come without an entry.
+    full.title = "changed".to_owned();
+    let append = Append::new(run(1), 11, 1, vec![]).row(full.clone());
+    commit(&store, Batch::of(append)).await?;
+    same!(
+        store.run(run(1)).await?,
+        Some(full),
+        "the row that came alone"
+    );
+    Ok(())
+}
+
+/// Runs 1 to 8, of which 1 and 5 are roots of trees; even ones have ended, 3 and 4 are of a
+/// session, and 7 and 8 began at the same time.
+fn forest() -> Vec<RunRow> {
+    let rows = (1..=8).map(|number| {
+        let mut row = row(number);
+        row.root = if number < 5 { run(1) } else { run(5) };
+        row.parent = (row.root != row.run).then_some(row.root);
+        row.session = (number == 3 || number == 4).then(|| session("s"));
+        if number % 2 == 0 {
+            row.status = RunStatus::Answered;
+        }
+        if number == 8 {
+            row.started_at = Timestamp(1_007);
+        }
+        row
+    });
+    rows.collect()
+}
+
+pub(super) async fn filters(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    // The order of their making is not that of their beginning, but for 7 and 8.
+    let mut rows = forest();
+    rows.swap(1, 3);
+    for row in rows {
+        commit(&store, making(row, &["a"])).await?;
+    }
+    let found = async |filter: RunFilter| {
+        let rows = store.runs(filter).await?;
+        Ok::<_, super::Found>(rows.iter().map(|row| row.run).collect::<Vec<RunId>>())
+    };
+    let all = RunFilter::default;
+    let prefix = |digits: &str| RunFilter {
+        prefix: Some(digits.to_owned()),
+        ..all()
+    };
+    let some = |numbers: &[u8]| numbers.iter().map(|n| run(*n)).collect::<Vec<RunId>>();
+    let cases = [
+        (all(), some(&[8, 7, 6, 5, 4, 3, 2, 1])),
+        (
+            RunFilter {
+                open: true,
+                ..all()
+            },
+            some(&[7, 5, 3, 1]),
+        ),
+        (
+            RunFilter {
+                roots: true,
+                ..all()
+            },
+            some(&[5, 1]),
+        ),
+        (
+            RunFilter {
+                session: Some(session("s")),
+                ..all()
+            },
+            some(&[4, 3]),
+        ),
+        (
+            RunFilter {
+                session: Some(session("t")),
+                ..all()
+            },
+            some(&[]),
+        ),
+        (
+            RunFilter {
+                root: Some(run(1)),
+                ..all()
+            },
+            some(&[4, 3, 2, 1]),
+        ),
+        (
+            RunFilter {
+                root: Some(run(3)),
+                ..all()
+            },
+            some(&[]),
+        ),
+        (RunFilter { limit: 3, ..all() }, some(&[8, 7, 6])),
+        (
+            RunFilter {
+                limit: 100,
+                ..all()
+            },
+            some(&[8, 7, 6, 5, 4, 3, 2, 1]),
+        ),
+        (
+            RunFilter {
+                open: true,
+                root: Some(run(5)),
+                limit: 1,
+                ..all()
+            },
+            some(&[7]),
+        ),
+        (
+            RunFilter {
+                open: true,
+                session: Some(session("s")),
+                ..all()
+            },
+            some(&[3]),
+        ),
+        (prefix("0"), some(&[8, 7, 6, 5, 4, 3, 2, 1])),
+        (prefix("03"), some(&[3])),
+        (prefix(""), some(&[8, 7, 6, 5, 4, 3, 2, 1])),
+        (prefix("1"), some(&[])),
+        (prefix("%"), some(&[])),
+        (prefix("zz"), some(&[])),
+        (prefix(&run(6).to_string()), some(&[6])),
+        (prefix(&run(6).to_string().to_uppercase()), some(&[6])),
+        (prefix(&run(6).to_string()[..9]), some(&[6])),
+        (
+            prefix(&run(6).to_string().replace('-', "")[..20]),
+            some(&[6]),
+        ),
+        (prefix(&format!("{}0", run(6))), some(&[])),
+    ];
+    for (filter, wanted) in cases {
+        same!(
+            found(filter.clone()).await?,
+            wanted,
+            format!("runs of {filter:?}")
+        );
+    }
+    let rows = store.runs(all()).await?;
+    ensure!(
+        rows.iter().all(|row| forest().contains(row)),
+        "rows came back changed: {rows:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! Ownership: claims, epochs, processes that live, die and close.
+
+use super::{
+    Checked, Place, appending, claim, commit, ensure, lines, making, refused, row, run, same,
+    session, texts,
+};
+use crate::{
+    contract::{Append, Batch, InboxBody, InboxItem, Store, StoreError},
+    vocabulary::Timestamp,
+};
+
+pub(super) async fn claims(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    for epoch in 1..=3 {
+        let claimed = claim(&store, session("s")).await?;
+        same!((claimed.epoch, claimed.entries), (epoch, 0), "the claim");
+    }
+    let append = Append::new(session("s"), 0, 3, lines(&["a", "b"]));
+    commit(&store, Batch::of(append)).await?;
+    let claimed = claim(&store, session("s")).await?;
+    same!(
+        (claimed.epoch, claimed.entries),
+        (4, 2),
+        "the claim after entries"
+    );
+    commit(&store, making(row(1), &["a"])).await?;
+    let claimed = claim(&store, run(1)).await?;
+    same!(
+        (claimed.epoch, claimed.entries),
+        (2, 1),
+        "the claim of a made run"
+    );
+    let owner = store.claim(run(1).into(), true).await?;
+    same!(
+        owner.epoch,
+        3,
+        "the epoch when the owner takes over from itself"
+    );
+    Ok(())
+}
+
+pub(super) async fn stale_epoch(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    claim(&store, run(1)).await?;
+    for wrong in [0, 1, 3, u64::MAX] {
+        let append = Append::new(run(1), 1, wrong, lines(&["x"]));
+        refused!(
+            commit(&store, Batch::of(append)).await,
+            StoreError::Stale { journal, epoch, current: 2 }
+                if *journal == run(1).into() && *epoch == wrong,
+            format!("an append of epoch {wrong}")
+        );
+    }
+    same!(texts(&store, run(1)).await?, ["a"], "the journal");
+    let append = Append::new(run(1), 1, 2, lines(&["b"]));
+    commit(&store, Batch::of(append)).await?;
+    same!(texts(&store, run(1)).await?, ["a", "b"], "the journal");
+    Ok(())
+}
+
+pub(super) async fn unclaimed(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let cases = [(0, 0), (0, 1), (1, 1), (0, 2)];
+    for (expected, epoch) in cases {
+        let append = Append::new(run(1), expected, epoch, lines(&["x"]));
+        refused!(
+            commit(&store, Batch::of(append)).await,
+            StoreError::Stale { current: 0, .. },
+            format!("an append at {expected} of epoch {epoch}")
+        );
+    }
+    // A row makes a run only as its first entry of its first epoch.
+    for (expected, epoch) in [(1, 1), (0, 2), (0, 0)] {
+        let append = Append::new(run(1), expected, epoch, lines(&["x"])).row(row(1));
+        ensure!(
+            commit(&store, Batch::of(append)).await.is_err(),
+            "a run was made at {expected} of epoch {epoch}"
+        );
+    }
+    same!(store.run(run(1)).await?, None, "the row");
+    same!(claim(&store, run(1)).await?.epoch, 1, "the first epoch");
+    Ok(())
+}
+
+pub(super) async fn living_owner(place: &impl Place) -> Checked {
+    let owner = place.open().await?;
+    let other = place.open().await?;
+    claim(&owner, session("s")).await?;
+    commit(&owner, making(row(1), &["a"])).await?;
+    refused!(
+        claim(&other, session("s")).await,
+        StoreError::Owned { journal, owner } if *journal == session("s").into() && !owner.is_empty(),
+        "a claim of a claimed journal"
+    );
+    refused!(
+        claim(&other, run(1)).await,
+        StoreError::Owned { .. },
+        "a claim of a run that the owner made"
+    );
+    // The refused claims have not raised the epochs.
+    commit(&owner, appending(1, 1, &["b"])).await?;
+    same!(
+        texts(&other, run(1)).await?,
+        ["a", "b"],
+        "what the other process reads"
+    );
+    same!(
+        claim(&owner, session("s")).await?.epoch,
+        2,
+        "the owner's next epoch"
+    );
+    // Both write to what is theirs, in one order of commits.
+    commit(&other, making(row(2), &["c"])).await?;
+    commit(&owner, appending(1, 2, &["d"])).await?;
+    commit(&other, appending(2, 1, &["e"])).await?;
+    same!(
+        texts(&owner, run(2)).await?,
+        ["c", "e"],
+        "the other's journal"
+    );
+    same!(
+        texts(&other, run(1)).await?,
+        ["a", "b", "d"],
+        "the owner's journal"
+    );
+    Ok(())
+}
+
+pub(super) async fn take_over(place: &impl Place) -> Checked {
+    let former = place.open().await?;
+    let other = place.open().await?;
+    commit(&former, making(row(1), &["a"])).await?;
+    let claimed = other.claim(run(1).into(), true).await?;
+    same!((claimed.epoch, claimed.entries), (2, 1), "the claim");
+    refused!(
+        commit(&former, appending(1, 1, &["x"])).await,
+        StoreError::Stale {
+            epoch: 1,
+            current: 2,
+            ..
+        },
+        "an append by the former owner"
+    );
+    let append = Append::new(run(1), 1, 2, lines(&["b"]));
+    commit(&other, Batch::of(append)).await?;
+    refused!(
+        claim(&former, run(1)).await,
+        StoreError::Owned { .. },
+        "a claim by the former owner"
+    );
+    same!(texts(&former, run(1)).await?, ["a", "b"], "the journal");
+    let back = former.claim(run(1).into(), true).await?;
+    same!((back.epoch, back.entries), (3, 2), "the claim back");
+    let append = Append::new(run(1), 2, 3, lines(&["c"]));
+    commit(&former, Batch::of(append)).await?;
+    same!(texts(&other, run(1)).await?, ["a", "b", "c"], "the journal");
+    Ok(())
+}
+
+pub(super) async fn dead_owner(place: &impl Place) -> Checked {
+    let owner = place.open().await?;
+    let other = place.open().await?;
+    commit(&owner, making(row(1), &["a"])).await?;
+    claim(&owner, session("s")).await?;
+    claim(&owner, run(2)).await?;
+    place.crash(owner).await;
+    let claimed = claim(&other, run(1)).await?;
+    same!(
+        (claimed.epoch, claimed.entries),
+        (2, 1),
+        "the claim of a run"
+    );
+    same!(
+        claim(&other, session("s")).await?.epoch,
+        2,
+        "the epoch of a session"
+    );
+    let append = Append::new(run(1), 1, 2, lines(&["b"]));
+    commit(&other, Batch::of(append)).await?;
+    same!(texts(&other, run(1)).await?, ["a", "b"], "the journal");
+    // A claim before the first entry does not stop another process from making the run.
+    commit(&other, making(row(2), &["c"])).await?;
+    same!(
+        texts(&other, run(2)).await?,
+        ["c"],
+        "the run that was claimed only"
+    );
+    Ok(())
+}
+
+pub(super) async fn made_once(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let other = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    refused!(
+        commit(&store, making(row(1), &["x"])).await,
+        StoreError::Sequence {
+            expected: 0,
+            have: 1,
+            ..
+        },
+        "making it again"
+    );
+    refused!(
+        commit(&other, making(row(1), &["x"])).await,
+        StoreError::Owned { .. },
+        "making it again in another process"
+    );
+    let told = store
+        .commit(vec![making(row(2), &["b"]), making(row(2), &["x"])])
+        .await?;
+    ensure!(told[0].is_ok(), "making a run: {:?}", told[0]);
+    refused!(
+        told[1].clone(),
+        StoreError::Sequence { .. },
+        "making it twice in one commit"
+    );
+    same!(texts(&store, run(1)).await?, ["a"], "the first run");
+    same!(texts(&store, run(2)).await?, ["b"], "the second run");
+    Ok(())
+}
+
+pub(super) async fn closing(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    store.close().await?;
+    refused!(
+        store.commit(vec![appending(1, 1, &["x"])]).await,
+        StoreError::Closed,
+        "a commit"
+    );
+    refused!(claim(&store, run(1)).await, StoreError::Closed, "a claim");
+    let item = InboxItem::new("item", Timestamp(1), InboxBody::Retry);
+    refused!(store.post(run(1), item).await, StoreError::Closed, "a post");
+    store.close().await?;
+
+    let other = place.open().await?;
+    same!(
+        claim(&other, run(1)).await?.epoch,
+        2,
+        "the epoch after closing"
+    );
+    same!(texts(&other, run(1)).await?, ["a"], "the journal");
+    same!(other.inbox(run(1)).await?, [], "the inbox");
+    Ok(())
+}
