@@ -6,4 +6,5 @@
 
 pub mod contract;
 pub mod definition;
+pub mod testing;
 pub mod vocabulary;
