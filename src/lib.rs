@@ -1,1 +1,13 @@
 //! Teams of LLM agents as supervised actors that survive anything.
+
+// What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
+#[allow(unused_extern_crates)]
+extern crate self as ghostlight;
+
+pub mod tools;
+
+pub use ghostlight_macros::tool;
+
+#[doc(hidden)]
+#[path = "tool_macro.rs"]
+pub mod __private;

@@ -38,6 +38,37 @@ pub trait Tool: Send + Sync + 'static {
     }
 }
 
+/// A function that makes a tool is that tool, so that `#[tool]` can turn a function into a value
+/// of its own name. A unit struct could not be it: its name can no longer be bound by `let`
+/// anywhere in its module.
+impl<F, T> Tool for F
+where
+    F: Fn() -> T + Send + Sync + 'static,
+    T: Tool,
+{
+    fn definition(&self) -> ToolDefinition {
+        self().definition()
+    }
+
+    fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
+        let tool = self();
+        async move { tool.call(arguments, cx).await }
+    }
+
+    fn reconcile(
+        &self,
+        call: &ToolCall,
+        cx: ToolContext,
+    ) -> impl Future<Output = Reconciled> + Send {
+        let tool = self();
+        async move { tool.reconcile(call, cx).await }
+    }
+}
+
 /// A tool of any kind with its definition. Cloning shares it.
 #[derive(Clone)]
 pub struct ToolHandle {

@@ -3,6 +3,10 @@
 //! [`InMemoryStore`] is also the store of a System whose durability is off.
 
 mod memory_store;
+mod scripted_model;
 pub mod store_conformance;
 
 pub use memory_store::InMemoryStore;
+pub use scripted_model::{
+    Reply, Script, ScriptOrder, ScriptedCall, ScriptedModel, ScriptedReply, SeenRequest,
+};
