@@ -1,1 +1,3 @@
 //! The engine of Ghostlight.
+
+pub mod actor;
