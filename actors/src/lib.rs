@@ -1,11 +1,21 @@
+<<<<<<< HEAD
 //! The engine of Ghostlight: what runs, who watches it, and what is remembered.
 //!
 //! An agent is an ordinary async function that touches the world only through its
 //! `RunContext`; everything that passes through is recorded, so after a crash the function is
 //! run again from its top and gets recorded results back.
 
+=======
+//! The engine of Ghostlight.
+
+>>>>>>> supervisor
+
+pub mod actor;
 pub mod contract;
 pub mod definition;
 pub mod run;
+pub mod session;
 pub mod testing;
 pub mod vocabulary;
+
+pub use ractor;

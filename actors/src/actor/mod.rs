@@ -1,0 +1,3 @@
+//! The actors: what runs, and who watches it.
+
+pub mod supervisor;

@@ -1,0 +1,105 @@
+//! A child: what is told about it, and how a life of it is made.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use ractor::concurrency::JoinHandle;
+use ractor::{Actor, ActorCell, ActorRuntime, SpawnErr};
+
+use super::exit::{Exit, Verdict};
+use super::spec::ChildSpec;
+
+/// What a factory makes: a started actor and the handle of its task.
+pub type Spawned = Result<(ActorCell, JoinHandle<()>), SpawnErr>;
+
+type Factory = dyn Fn(ActorCell) -> BoxFuture<'static, Spawned> + Send + Sync;
+type Classifier = dyn Fn(&Exit) -> Verdict + Send + Sync;
+
+/// A child of a supervisor: its [`ChildSpec`], and the factory that makes each of its lives.
+///
+/// The factory is called for every start. What a new life should know of the last one (a checkpoint,
+/// a journal) the factory looks up; nothing is taken from the state of an actor that has ended.
+#[derive(Clone)]
+pub struct Child {
+    spec: ChildSpec,
+    factory: Arc<Factory>,
+    classifier: Option<Arc<Classifier>>,
+}
+
+impl Child {
+    /// A child that `factory` makes, given the supervisor to link it to.
+    ///
+    /// The factory runs in a task of its own, which is dropped when the start is no longer wanted. An
+    /// actor that it did not link is linked when it is done.
+    pub fn new<F, Fut>(spec: ChildSpec, factory: F) -> Self
+    where
+        F: Fn(ActorCell) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Spawned> + Send + 'static,
+    {
+        let factory = move |supervisor| -> BoxFuture<'static, Spawned> {
+            Box::pin(factory(supervisor))
+        };
+        Self { spec, factory: Arc::new(factory), classifier: None }
+    }
+
+    /// A child whose lives are the nameless actors that `make` gives, with their arguments.
+    pub fn of<A, F>(spec: ChildSpec, make: F) -> Self
+    where
+        A: Actor,
+        F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    {
+        Self::new(spec, move |supervisor| {
+            let (actor, arguments) = make();
+            async move {
+                let spawned = ActorRuntime::spawn_linked(None, actor, arguments, supervisor);
+                spawned.await.map(|(actor, task)| (actor.get_cell(), task))
+            }
+        })
+    }
+
+    /// The same, with a say in which of the exits that lead to a restart count against the
+    /// supervisor's intensity. A classifier that panics has said [`Verdict::Counted`].
+    #[must_use]
+    pub fn classify_exits<F>(mut self, classifier: F) -> Self
+    where
+        F: Fn(&Exit) -> Verdict + Send + Sync + 'static,
+    {
+        self.classifier = Some(Arc::new(classifier));
+        self
+    }
+
+    /// What is told about it.
+    #[must_use]
+    pub fn spec(&self) -> &ChildSpec {
+        &self.spec
+    }
+
+    /// Makes a life. Nothing runs, and nothing can panic, before the future is polled.
+    pub(super) fn spawn(
+        &self,
+        supervisor: ActorCell,
+    ) -> impl Future<Output = Spawned> + Send + use<> {
+        let factory = Arc::clone(&self.factory);
+        async move { factory(supervisor).await }
+    }
+
+    pub(super) fn classify(&self, exit: &Exit) -> Verdict {
+        let Some(classifier) = &self.classifier else { return Verdict::Counted };
+        catch_unwind(AssertUnwindSafe(|| classifier(exit))).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// Returned from a child's `pre_start` as its error: there is nothing for it to do, and that is no
+/// failure. The child is kept without an actor (a temporary one is forgotten).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is nothing for this child to do")]
+pub struct Ignore;

@@ -1,0 +1,181 @@
+//! The task that keeps one life of a child: starts it off the supervisor's handler, and waits for
+//! its real end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use ractor::{ActorCell, ActorRef, ActorStatus, SpawnErr};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::actor::{Request, SupervisorMessage};
+use super::child::{Child, Ignore, Spawned};
+use super::exit::chain;
+use super::machine::{Incarnation, Timer};
+
+/// What the supervisor's own tasks tell it.
+#[derive(Debug)]
+pub(super) enum Event {
+    Started(Incarnation, ActorCell),
+    StartFailed(Incarnation, String),
+    Ignored(Incarnation),
+    /// The actor's task has ended (or its start was dropped), and what hung below it has, too.
+    Ended {
+        incarnation: Incarnation,
+        /// Whether ractor's event about it must have been seen by now.
+        settled: bool,
+    },
+    TimerFired(Timer),
+}
+
+/// Where events go: a queue that the supervisor can also wait on while it starts and ends, when ractor
+/// hands it no messages. Its length is bounded by the children and timers that there are.
+#[derive(Debug, Clone)]
+pub(super) struct Events {
+    queue: mpsc::UnboundedSender<Event>,
+    supervisor: ActorRef<SupervisorMessage>,
+}
+
+impl Events {
+    pub(super) fn new(
+        supervisor: ActorRef<SupervisorMessage>,
+    ) -> (Self, mpsc::UnboundedReceiver<Event>) {
+        let (queue, inbox) = mpsc::unbounded_channel();
+        (Self { queue, supervisor }, inbox)
+    }
+
+    pub(super) fn send(&self, event: Event) {
+        // Both fail only when the supervisor is ending; then it reads the queue, or nobody cares.
+        let _ = self.queue.send(event);
+        let _ = self.supervisor.cast(SupervisorMessage(Request::Wake));
+    }
+}
+
+/// A hold on one life. Dropping it drops a start that is under way.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) actor: Option<ActorCell>,
+    cancel: Option<oneshot::Sender<()>>,
+    below: Arc<Mutex<Vec<ActorCell>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Keeper {
+    pub(super) fn start(child: &Child, incarnation: Incarnation, events: Events) -> Self {
+        let (cancel, cancelled) = oneshot::channel();
+        let below = Arc::new(Mutex::new(Vec::new()));
+        let supervisor = events.supervisor.get_cell();
+        let life = Life { incarnation, supervisor, below: Arc::clone(&below), events };
+        let start = child.spawn(life.supervisor.clone());
+        let task = tokio::spawn(async move {
+            // The start is a local of this block: it is gone before its end is told.
+            let outcome = {
+                tokio::select! {
+                    biased;
+                    _ = cancelled => None,
+                    outcome = AssertUnwindSafe(start).catch_unwind() => Some(outcome),
+                }
+            };
+            life.lead(outcome).await;
+        });
+        let task = AbortOnDropHandle::new(task);
+        Self { actor: None, cancel: Some(cancel), below, _task: task }
+    }
+
+    pub(super) fn cancel_start(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            let _ = cancel.send(());
+        }
+    }
+
+    pub(super) fn stop(&self, reason: &str) {
+        if let Some(actor) = &self.actor {
+            self.remember_descendants(actor);
+            actor.stop(Some(reason.to_owned()));
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        if let Some(actor) = &self.actor {
+            self.remember_descendants(actor);
+            actor.kill();
+        }
+    }
+
+    /// ractor tells descendants to die with their ancestor but does not wait for them; we do. Those of
+    /// an actor that ends by itself cannot be known: it has let go of them before we hear of it.
+    fn remember_descendants(&self, actor: &ActorCell) {
+        let mut found = self.below.lock();
+        let mut pending = actor.get_children();
+        while let Some(descendant) = pending.pop() {
+            pending.extend(descendant.get_children());
+            found.push(descendant);
+        }
+    }
+}
+
+struct Life {
+    incarnation: Incarnation,
+    supervisor: ActorCell,
+    below: Arc<Mutex<Vec<ActorCell>>>,
+    events: Events,
+}
+
+impl Life {
+    async fn lead(self, outcome: Option<Result<Spawned, Box<dyn std::any::Any + Send>>>) {
+        let incarnation = self.incarnation;
+        match outcome {
+            None => {}
+            Some(Ok(Ok((actor, task)))) => {
+                self.adopt(&actor);
+                self.events.send(Event::Started(incarnation, actor));
+                // An error says that the task was aborted: an end like any other.
+                let _ = task.await;
+                let below = std::mem::take(&mut *self.below.lock());
+                for descendant in below {
+                    // Without a time limit, so nothing can run out.
+                    let _ = descendant.wait(None).await;
+                }
+            }
+            Some(Ok(Err(SpawnErr::StartupFailed(error)))) if error.is::<Ignore>() => {
+                return self.events.send(Event::Ignored(incarnation));
+            }
+            Some(Ok(Err(SpawnErr::StartupFailed(error)))) => {
+                return self.events.send(Event::StartFailed(incarnation, chain(&error)));
+            }
+            Some(Ok(Err(error))) => {
+                return self.events.send(Event::StartFailed(incarnation, error.to_string()));
+            }
+            Some(Err(panic)) => {
+                let error = format!("its factory panicked: {}", panic_text(panic.as_ref()));
+                return self.events.send(Event::StartFailed(incarnation, error));
+            }
+        }
+        self.events.send(Event::Ended { incarnation, settled: false });
+    }
+
+    /// Sees to it that the child dies with the supervisor, whatever its factory did.
+    fn adopt(&self, actor: &ActorCell) {
+        let linked = || actor.try_get_supervisor().is_some_and(|of| of == self.supervisor);
+        if !linked() {
+            actor.link(self.supervisor.clone());
+        }
+        // An actor that has ended is linked to nobody; one that lives and cannot be linked has a
+        // supervisor that is ending.
+        if !linked() && actor.get_status() < ActorStatus::Stopping {
+            actor.kill();
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text
+    } else {
+        "no text"
+    }
+}

@@ -1,0 +1,125 @@
+//! One child's row in the supervisor's table.
+
+use std::time::Duration;
+
+use super::{Caller, ChildKey, ChildState, Incarnation, Timer};
+use crate::actor::supervisor::spec::{ChildSpec, Restart};
+
+/// Who started a life, which decides what its failure to start means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A caller, who is told of the failure.
+    Command,
+    /// The supervisor, which tries again.
+    Restart,
+}
+
+/// What becomes of a child once it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// It stays in the table, stopped.
+    Keep,
+    /// It waits for its group's restart.
+    Hold,
+    /// It is forgotten.
+    Remove,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Stopped,
+    /// Does not run; its group's restart (or the first start) will start it in its turn.
+    Held,
+    /// Does not run; waits alone for its restart.
+    BackingOff(Timer),
+    Starting {
+        generation: u64,
+        origin: Origin,
+    },
+    Running {
+        generation: u64,
+    },
+    Stopping {
+        generation: u64,
+        after: After,
+        /// When it will be killed.
+        kill: Option<Timer>,
+    },
+}
+
+impl Status {
+    pub(super) fn state(self) -> ChildState {
+        match self {
+            Self::Stopped => ChildState::Stopped,
+            Self::Held | Self::BackingOff(_) => ChildState::Restarting,
+            Self::Starting { .. } => ChildState::Starting,
+            Self::Running { .. } => ChildState::Running,
+            Self::Stopping { .. } => ChildState::Stopping,
+        }
+    }
+
+    pub(super) fn incarnation(self, child: ChildKey) -> Option<Incarnation> {
+        match self {
+            Self::Starting { generation, .. }
+            | Self::Running { generation }
+            | Self::Stopping { generation, .. } => Some(Incarnation { child, generation }),
+            Self::Stopped | Self::Held | Self::BackingOff(_) => None,
+        }
+    }
+
+    pub(super) fn is_alive(self) -> bool {
+        matches!(self, Self::Starting { .. } | Self::Running { .. } | Self::Stopping { .. })
+    }
+
+    /// Whether OTP would say that the child has a process or is about to have one again.
+    pub(super) fn is_active(self) -> bool {
+        match self {
+            Self::Stopped => false,
+            Self::Stopping { after, .. } => after == After::Hold,
+            Self::Held | Self::BackingOff(_) | Self::Starting { .. } | Self::Running { .. } => true,
+        }
+    }
+}
+
+/// A command that waits until a child that was told to stop has ended, as all commands do in OTP.
+#[derive(Debug)]
+pub(super) enum Queued {
+    Start(ChildKey, ChildSpec),
+    Restart,
+    Delete,
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) spec: ChildSpec,
+    pub(super) status: Status,
+    /// Added by command and never started: its failure to start removes it again.
+    pub(super) fresh: bool,
+    pub(super) start_callers: Vec<Caller>,
+    pub(super) stop_callers: Vec<Caller>,
+    pub(super) queued: Vec<(Caller, Queued)>,
+    /// Failures in a row, for the back-off.
+    pub(super) failures: u32,
+    pub(super) restarts: u64,
+    pub(super) started_at: Duration,
+}
+
+impl Slot {
+    pub(super) fn new(spec: ChildSpec, status: Status) -> Self {
+        Self {
+            spec,
+            status,
+            fresh: false,
+            start_callers: Vec::new(),
+            stop_callers: Vec::new(),
+            queued: Vec::new(),
+            failures: 0,
+            restarts: 0,
+            started_at: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn is_temporary(&self) -> bool {
+        self.spec.restart == Restart::Temporary
+    }
+}

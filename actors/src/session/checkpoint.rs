@@ -1,0 +1,120 @@
+//! A session's checkpoint: `bincode`, behind a header that tells a foreign, old or damaged one.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bincode::config;
+use serde::{Deserialize, Serialize};
+
+use super::SessionFold;
+use crate::vocabulary::{Digest, Message, RunId, Spent};
+
+const MAGIC: &[u8; 4] = b"GLCK";
+/// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
+const FORMAT: u32 = 1;
+const HEADER: usize = MAGIC.len() + 4 + 32;
+/// The largest checkpoint that is read, in bytes.
+const LIMIT: usize = 256 << 20;
+
+/// Plain structs only: `bincode` cannot carry self-describing data.
+#[derive(Serialize, Deserialize)]
+struct Checkpoint {
+    entries: u64,
+    messages: Vec<Arc<Message>>,
+    active_agent: Option<String>,
+    turns: BTreeMap<String, RunId>,
+    owner: Option<String>,
+    open: Option<RunId>,
+    spent: Spent,
+}
+
+/// The bytes of a checkpoint; `None` when there is nothing worth keeping.
+pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
+    let checkpoint = Checkpoint {
+        entries: fold.entries,
+        messages: fold.transcript.messages(),
+        active_agent: fold.active_agent.clone(),
+        turns: fold.turns.clone(),
+        owner: fold.owner.clone(),
+        open: fold.open,
+        spent: fold.spent,
+    };
+    let body = bincode::serde::encode_to_vec(&checkpoint, config::standard()).ok()?;
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(&Digest::of(&body).0);
+    bytes.extend_from_slice(&body);
+    Some(bytes)
+}
+
+/// The fold of a checkpoint. `None` for one that is damaged, foreign or of another format: the
+/// journal has everything, so it is only rebuilt.
+pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
+    let (header, body) = bytes.split_at_checked(HEADER)?;
+    let (magic, rest) = header.split_at(MAGIC.len());
+    let (format, digest) = rest.split_at(4);
+    if magic != MAGIC || format != FORMAT.to_le_bytes() || digest != Digest::of(body).0 {
+        return None;
+    }
+    let config = config::standard().with_limit::<LIMIT>();
+    let (checkpoint, read): (Checkpoint, usize) =
+        bincode::serde::decode_from_slice(body, config).ok()?;
+    if read != body.len() {
+        return None;
+    }
+    let Checkpoint { entries, messages, active_agent, turns, owner, open, spent } = checkpoint;
+    let transcript = messages.into_iter().collect();
+    Some(SessionFold { entries, transcript, active_agent, turns, owner, open, spent })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{
+        Arguments, Data, DataSource, Entry, Part, Reasoning, Role, SessionTurn, ToolCall,
+        ToolResult, ToolStatus, TurnEnd,
+    };
+
+    fn full() -> SessionFold {
+        let call = ToolCall::new("c1", "add", Arguments::from_text("{\"a\": 1}"));
+        let mut result = ToolResult::new(&call, ToolStatus::Unknown, "?");
+        let source = DataSource::Url("https://example.com/a.png".into());
+        result.attachments =
+            vec![Data { media_type: "image/png".into(), name: Some("a".into()), source }];
+        let reasoning = Reasoning { text: "hm".into(), signature: Some("s".into()) };
+        let parts = vec![Part::Reasoning(reasoning), Part::ToolCall(call)];
+        let message = Message { role: Role::Assistant, author: Some("desk".into()), parts };
+        let run = RunId::from_random(9);
+        let messages = vec![
+            Arc::new(Message::user("grüß dich 世界")),
+            Arc::new(message),
+            Arc::new(Message::results([result])),
+        ];
+        let mut fold = SessionFold::default();
+        let turn = SessionTurn::new("t", run, Message::user("x"));
+        fold.add(Entry::TurnStarted(Box::new(turn)));
+        fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(run, "desk", messages))));
+        fold
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_saved_reads_back() {
+        let fold = full();
+        assert_eq!(decode_checkpoint(&encode_checkpoint(&fold).unwrap()).unwrap(), fold);
+    }
+
+    #[test]
+    fn a_damaged_truncated_or_aged_checkpoint_is_dropped_and_never_misread() {
+        let bytes = encode_checkpoint(&full()).unwrap();
+        for at in 0..bytes.len() {
+            assert_eq!(decode_checkpoint(&bytes[..at]), None, "truncated at {at}");
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            assert_eq!(decode_checkpoint(&flipped), None, "flipped at {at}");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(decode_checkpoint(&longer), None);
+    }
+}

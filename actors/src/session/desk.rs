@@ -1,0 +1,111 @@
+use std::collections::VecDeque;
+
+use super::{SessionFold, Turn};
+use crate::vocabulary::RunId;
+
+/// Decides what becomes of a turn: one run at a time, the rest wait their turn, up to a bound.
+#[derive(Debug)]
+pub struct Desk<T> {
+    waiting: VecDeque<(Turn, T)>,
+    bound: usize,
+    busy: bool,
+}
+
+/// What becomes of a turn.
+#[derive(Debug, PartialEq)]
+pub enum Admission<T> {
+    /// It was sent before; this is its run.
+    Known(RunId, T),
+    /// It begins now.
+    Begin(Turn, T),
+    /// It waits until those before it have ended.
+    Queued,
+    /// Too many wait already.
+    Overloaded(T),
+    /// The session belongs to somebody else.
+    Foreign(T),
+}
+
+impl<T> Desk<T> {
+    /// A desk at which at most so many turns wait.
+    pub fn new(bound: usize) -> Self {
+        Self { waiting: VecDeque::new(), bound, busy: false }
+    }
+
+    /// A run is under way, or is none any more.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.busy = busy;
+    }
+
+    /// Takes a turn.
+    pub fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+        let foreign = match (&fold.owner, &turn.owner) {
+            (Some(owner), Some(speaker)) => owner != speaker,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if foreign {
+            return Admission::Foreign(reply);
+        }
+        if let Some(run) = turn.id.as_ref().and_then(|id| fold.turns.get(id)) {
+            return Admission::Known(*run, reply);
+        }
+        if !self.busy {
+            self.busy = true;
+            return Admission::Begin(turn, reply);
+        }
+        if self.waiting.len() >= self.bound {
+            return Admission::Overloaded(reply);
+        }
+        self.waiting.push_back((turn, reply));
+        Admission::Queued
+    }
+
+    /// The run under way has ended: the next turn.
+    pub fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
+        self.busy = false;
+        let (turn, reply) = self.waiting.pop_front()?;
+        Some(self.offer(fold, turn, reply))
+    }
+
+    /// Whether nothing is under way and nobody waits.
+    pub fn is_idle(&self) -> bool {
+        !self.busy && self.waiting.is_empty()
+    }
+
+    /// Sends everybody away.
+    pub fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain(..).map(|(_, reply)| reply)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{Entry, Message, SessionTurn};
+
+    #[test]
+    fn one_turn_at_a_time_in_order_up_to_the_bound() {
+        let (fold, mut desk) = (SessionFold::default(), Desk::new(1));
+        assert!(matches!(desk.offer(&fold, "a".into(), 1), Admission::Begin(_, 1)));
+        assert_eq!(desk.offer(&fold, "b".into(), 2), Admission::Queued);
+        assert_eq!(desk.offer(&fold, "c".into(), 3), Admission::Overloaded(3));
+        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 2))));
+        assert!(desk.next(&fold).is_none());
+        assert!(desk.is_idle());
+    }
+
+    #[test]
+    fn a_turn_sent_twice_is_one_run_and_a_stranger_is_refused() {
+        let (mut fold, mut desk) = (SessionFold::default(), Desk::new(1));
+        let run = RunId::from_random(1);
+        let mut turn = SessionTurn::new("t1", run, Message::user("hello"));
+        turn.owner = Some("ada".into());
+        fold.add(Entry::TurnStarted(Box::new(turn)));
+        let again = Turn::text("hello").id("t1").owner("ada");
+        assert_eq!(desk.offer(&fold, again, ()), Admission::Known(run, ()));
+        let stranger = Turn::text("hello").owner("bob");
+        assert_eq!(desk.offer(&fold, stranger, ()), Admission::Foreign(()));
+    }
+}

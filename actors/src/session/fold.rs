@@ -1,0 +1,73 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    contract::{StoreError, StoredLine},
+    vocabulary::{Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd},
+};
+
+/// What a session's journal comes to: the conversation, who answers next, which turns there
+/// were. It is folded from the entries, and a checkpoint only saves the reading.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionFold {
+    /// How many entries are folded.
+    pub entries: u64,
+    /// The conversation.
+    pub transcript: Transcript,
+    /// The agent that answers the next turn; the team's root before the first.
+    pub active_agent: Option<String>,
+    /// The runs of the turns, by the callers' ids.
+    pub turns: BTreeMap<String, RunId>,
+    /// Who owns the session.
+    pub owner: Option<String>,
+    /// The run of the turn that has begun and not ended.
+    pub open: Option<RunId>,
+    /// What all runs consumed.
+    pub spent: Spent,
+}
+
+impl SessionFold {
+    /// Folds further entries.
+    ///
+    /// # Errors
+    /// When an entry does not read.
+    pub fn extend(&mut self, lines: &[StoredLine], place: &str) -> Result<(), StoreError> {
+        for stored in lines {
+            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
+                place: format!("entry {} of session {place}", stored.sequence),
+                reason: error.to_string(),
+            })?;
+            self.add(entry);
+        }
+        Ok(())
+    }
+
+    /// Folds one entry.
+    pub fn add(&mut self, entry: Entry) {
+        self.entries += 1;
+        match entry {
+            Entry::TurnStarted(turn) => self.turn_started(*turn),
+            Entry::TurnEnded(end) => self.turn_ended(*end),
+            _ => {}
+        }
+    }
+
+    fn turn_started(&mut self, turn: SessionTurn) {
+        self.open = Some(turn.run);
+        self.turns.insert(turn.turn, turn.run);
+        if self.owner.is_none() {
+            self.owner = turn.owner;
+        }
+    }
+
+    fn turn_ended(&mut self, end: TurnEnd) {
+        self.open = None;
+        self.said(end.messages);
+        self.active_agent = Some(end.active_agent);
+        self.spent += end.spent;
+    }
+
+    fn said(&mut self, messages: Vec<Arc<Message>>) {
+        self.transcript.extend(messages);
+    }
+}

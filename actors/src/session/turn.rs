@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use crate::vocabulary::{Budget, Message, Timestamp};
+
+/// Something that a user says to a session.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Turn {
+    /// What is said.
+    pub message: Arc<Message>,
+    /// The caller's id of it: a turn that is sent twice under one id is one run. Left out, it is
+    /// a fresh one.
+    pub id: Option<String>,
+    /// Who says it. A session belongs to the first owner that is named; no other may speak.
+    pub owner: Option<String>,
+    /// The bounds of this turn's run, beyond the team's.
+    pub budget: Budget,
+    /// When the run must have ended.
+    pub deadline: Option<Timestamp>,
+}
+
+impl Turn {
+    /// A turn of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::from(Message::user(text))
+    }
+
+    /// Sets the caller's id of it.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets who says it.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Sets the bounds of this turn's run.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets when the run must have ended.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Timestamp) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+}
+
+impl From<Message> for Turn {
+    fn from(message: Message) -> Self {
+        let budget = Budget::default();
+        Self { message: Arc::new(message), id: None, owner: None, budget, deadline: None }
+    }
+}
+
+impl From<&str> for Turn {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Turn {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
