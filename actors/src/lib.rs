@@ -1,14 +1,8 @@
-<<<<<<< HEAD
 //! The engine of Ghostlight: what runs, who watches it, and what is remembered.
 //!
 //! An agent is an ordinary async function that touches the world only through its
-//! `RunContext`; everything that passes through is recorded, so after a crash the function is
-//! run again from its top and gets recorded results back.
-
-=======
-//! The engine of Ghostlight.
-
->>>>>>> supervisor
+//! [`RunContext`](run::RunContext); everything that passes through is recorded, so after a crash
+//! the function is run again from its top and gets recorded results back.
 
 pub mod actor;
 pub mod contract;
