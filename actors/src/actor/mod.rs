@@ -1,3 +1,32 @@
 //! The actors: what runs, and who watches it.
+//!
+//! Architecture invariant: no handler waits for the world. A handler keeps the books and hands
+//! slow work to a linked actor or to a task behind a handle that aborts when dropped.
 
+mod agent;
+mod attendant;
+mod doors;
+mod error;
+mod event_stream;
+mod handles;
+mod journal;
+mod launch;
+mod member;
+mod memory_store;
+mod model_gateway;
+mod observers;
+mod routes;
+mod run_actor;
+mod slot;
 pub mod supervisor;
+mod system;
+mod tool_call;
+mod tool_executor;
+
+pub use error::SystemError;
+pub use event_stream::EventStream;
+pub use handles::{Run, Session};
+pub use member::Delegation;
+pub use model_gateway::GatewayOptions;
+pub use system::{Limits, System, SystemBuilder, pinned_team};
+pub use tool_executor::ExecutorOptions;

@@ -20,7 +20,7 @@ use super::{
     ChildNews, ChildResult, ChildStart, Command, News, Ports,
     journal::JournalWriter,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
-    load::RecordedDelivery,
+    load::{RecordedChild, RecordedDelivery},
     operation::{
         Arrival, ErasedAttempt, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait,
         FinishChild, Gate, Made, OperationContext, WaitFor,
@@ -546,11 +546,11 @@ impl Driver {
     pub(crate) fn take_up_child(
         &mut self,
         leg: &Arc<Leg>,
-        op: OperationId,
-        run: RunId,
+        child: RecordedChild,
         cancel: Option<String>,
         pinned: &Arc<crate::definition::Pinned>,
     ) {
+        let RecordedChild { op, run, agent } = child;
         let child = LiveChild {
             op,
             finish: None,
@@ -563,6 +563,7 @@ impl Driver {
         let child = ChildStart {
             run,
             parent: leg.run,
+            agent,
             start,
             pinned,
             fresh: false,

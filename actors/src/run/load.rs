@@ -39,10 +39,18 @@ pub struct Recorded {
     pub(crate) calls: HashMap<OperationId, RecordedCall>,
     pub(crate) noted: HashSet<OperationId>,
     /// Children of all legs whose end this journal does not know.
-    pub(crate) children: Vec<(OperationId, RunId)>,
+    pub(crate) children: Vec<RecordedChild>,
     /// Children whose operation the function dropped, and whose end this journal does not know.
-    pub(crate) unwanted: Vec<(OperationId, RunId)>,
+    pub(crate) unwanted: Vec<RecordedChild>,
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
+}
+
+/// A child run whose start is recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedChild {
+    pub(crate) op: OperationId,
+    pub(crate) run: RunId,
+    pub(crate) agent: String,
 }
 
 /// A result that is recorded.
@@ -53,6 +61,16 @@ pub(crate) struct RecordedDelivery {
 }
 
 impl Recorded {
+    /// The journal of a run that has just begun.
+    pub fn begun(start: RunStart) -> Self {
+        let agent = start.agent.clone();
+        Self {
+            start: Some(Arc::new(start)),
+            agent,
+            ..Self::default()
+        }
+    }
+
     /// Folds a journal.
     ///
     /// # Errors
@@ -99,7 +117,8 @@ impl Recorded {
                 begun,
             } => {
                 if let Begun::Child(run) = begun {
-                    self.children.push((op, run));
+                    let agent = name.clone();
+                    self.children.push(RecordedChild { op, run, agent });
                 }
                 let kind = kind.into_owned();
                 let begun = Some(begun);
@@ -122,7 +141,7 @@ impl Recorded {
             } => {
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
                 if kind == "delegate" {
-                    self.children.retain(|(child, _)| *child != op);
+                    self.children.retain(|child| child.op != op);
                 }
                 let kind = kind.into_owned();
                 let call = RecordedCall {
@@ -137,7 +156,7 @@ impl Recorded {
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }
             Entry::Dropped { op } => {
-                let unwanted = self.children.extract_if(.., |(child, _)| *child == op);
+                let unwanted = self.children.extract_if(.., |child| child.op == op);
                 self.unwanted.extend(unwanted);
                 if let Some(call) = self.calls.get_mut(&op) {
                     call.dropped = true;

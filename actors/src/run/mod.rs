@@ -5,6 +5,7 @@
 //! [`Ports`], and is told things through its door, [`News`].
 
 mod behavior;
+mod builder;
 mod context;
 mod driver;
 mod journal;
@@ -18,6 +19,7 @@ mod registry;
 mod task;
 
 pub use behavior::{Behavior, BehaviorHandle};
+pub use builder::{Agent, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::{ParentDoor, answers};
 pub use load::Recorded;

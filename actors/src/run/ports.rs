@@ -130,6 +130,8 @@ pub struct ChildStart {
     pub run: RunId,
     /// The run that begins it.
     pub parent: RunId,
+    /// The agent that is to carry it.
+    pub agent: String,
     /// How it begins; for one that is taken up, its journal says so.
     pub start: Arc<RunStart>,
     /// The definition that it is pinned to.

@@ -196,6 +196,10 @@ impl Carrier {
                 reason: "its journal does not begin with the run's start".to_owned(),
             }));
         };
+        let cancelled_above = task
+            .cancelled
+            .is_cancelled()
+            .then(|| "cancelled with its parent".to_owned());
         let journal = JournalWriter::new(task.run, task.row, task.claim, task.ports.clone());
         let team = &task.pinned.team;
         let linger = task.parent.is_none().then_some(task.linger);
@@ -228,7 +232,7 @@ impl Carrier {
             driver,
             session: task.session,
             give_up: task.give_up,
-            cancel: task.cancel,
+            cancel: task.cancel.or(cancelled_above),
             taken_up: task.taken_up,
         })
     }
@@ -355,7 +359,8 @@ impl Carrier {
         let unwanted = std::mem::take(&mut self.recorded.unwanted);
         let beside = std::mem::take(&mut self.recorded.children);
         let all = unwanted.into_iter().map(|child| (child, true));
-        for ((op, run), unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
+        for (child, unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
+            let op = child.op;
             let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
                 call.kind == "delegate" && !call.completed && op.leg == leg.number
             });
@@ -363,8 +368,7 @@ impl Carrier {
                 continue;
             }
             let cancel = (unwanted || cancelling).then(|| "no longer wanted".to_owned());
-            self.driver
-                .take_up_child(leg, op, run, cancel, &self.pinned);
+            self.driver.take_up_child(leg, child, cancel, &self.pinned);
         }
         Ok(())
     }

@@ -62,9 +62,25 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
     if read != body.len() {
         return None;
     }
-    let Checkpoint { entries, messages, active_agent, turns, owner, open, spent } = checkpoint;
+    let Checkpoint {
+        entries,
+        messages,
+        active_agent,
+        turns,
+        owner,
+        open,
+        spent,
+    } = checkpoint;
     let transcript = messages.into_iter().collect();
-    Some(SessionFold { entries, transcript, active_agent, turns, owner, open, spent })
+    Some(SessionFold {
+        entries,
+        transcript,
+        active_agent,
+        turns,
+        owner,
+        open,
+        spent,
+    })
 }
 
 #[cfg(test)]
@@ -80,11 +96,21 @@ mod tests {
         let call = ToolCall::new("c1", "add", Arguments::from_text("{\"a\": 1}"));
         let mut result = ToolResult::new(&call, ToolStatus::Unknown, "?");
         let source = DataSource::Url("https://example.com/a.png".into());
-        result.attachments =
-            vec![Data { media_type: "image/png".into(), name: Some("a".into()), source }];
-        let reasoning = Reasoning { text: "hm".into(), signature: Some("s".into()) };
+        result.attachments = vec![Data {
+            media_type: "image/png".into(),
+            name: Some("a".into()),
+            source,
+        }];
+        let reasoning = Reasoning {
+            text: "hm".into(),
+            signature: Some("s".into()),
+        };
         let parts = vec![Part::Reasoning(reasoning), Part::ToolCall(call)];
-        let message = Message { role: Role::Assistant, author: Some("desk".into()), parts };
+        let message = Message {
+            role: Role::Assistant,
+            author: Some("desk".into()),
+            parts,
+        };
         let run = RunId::from_random(9);
         let messages = vec![
             Arc::new(Message::user("grüß dich 世界")),
@@ -94,14 +120,19 @@ mod tests {
         let mut fold = SessionFold::default();
         let turn = SessionTurn::new("t", run, Message::user("x"));
         fold.add(Entry::TurnStarted(Box::new(turn)));
-        fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(run, "desk", messages))));
+        fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(
+            run, "desk", messages,
+        ))));
         fold
     }
 
     #[test]
     fn a_checkpoint_that_was_saved_reads_back() {
         let fold = full();
-        assert_eq!(decode_checkpoint(&encode_checkpoint(&fold).unwrap()).unwrap(), fold);
+        assert_eq!(
+            decode_checkpoint(&encode_checkpoint(&fold).unwrap()).unwrap(),
+            fold
+        );
     }
 
     #[test]

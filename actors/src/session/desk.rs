@@ -29,7 +29,11 @@ pub enum Admission<T> {
 impl<T> Desk<T> {
     /// A desk at which at most so many turns wait.
     pub fn new(bound: usize) -> Self {
-        Self { waiting: VecDeque::new(), bound, busy: false }
+        Self {
+            waiting: VecDeque::new(),
+            bound,
+            busy: false,
+        }
     }
 
     /// A run is under way, or is none any more.
@@ -88,7 +92,10 @@ mod tests {
     #[test]
     fn one_turn_at_a_time_in_order_up_to_the_bound() {
         let (fold, mut desk) = (SessionFold::default(), Desk::new(1));
-        assert!(matches!(desk.offer(&fold, "a".into(), 1), Admission::Begin(_, 1)));
+        assert!(matches!(
+            desk.offer(&fold, "a".into(), 1),
+            Admission::Begin(_, 1)
+        ));
         assert_eq!(desk.offer(&fold, "b".into(), 2), Admission::Queued);
         assert_eq!(desk.offer(&fold, "c".into(), 3), Admission::Overloaded(3));
         assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 2))));

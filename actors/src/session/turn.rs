@@ -57,7 +57,13 @@ impl Turn {
 impl From<Message> for Turn {
     fn from(message: Message) -> Self {
         let budget = Budget::default();
-        Self { message: Arc::new(message), id: None, owner: None, budget, deadline: None }
+        Self {
+            message: Arc::new(message),
+            id: None,
+            owner: None,
+            budget,
+            deadline: None,
+        }
     }
 }
 

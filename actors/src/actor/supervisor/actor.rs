@@ -55,7 +55,10 @@ pub(super) struct Plan {
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { spec, children, .. } = self;
-        f.debug_struct("Plan").field("spec", spec).field("children", children).finish_non_exhaustive()
+        f.debug_struct("Plan")
+            .field("spec", spec)
+            .field("children", children)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,7 +108,9 @@ impl Actor for SupervisorActor {
         let mut state = State::new(&myself, plan)?;
         state.apply(Input::Boot);
         while !state.machine.is_serving() && !state.machine.is_ended() {
-            let Some(event) = state.inbox.recv().await else { break };
+            let Some(event) = state.inbox.recv().await else {
+                break;
+            };
             match event {
                 // Nobody can say yet how it ended: ractor hands over no events before we have started.
                 Event::Ended { .. } if !state.machine.is_ending() => state.deferred.push(event),
@@ -122,7 +127,10 @@ impl Actor for SupervisorActor {
             Some(EndReason::StartFailed { child, error }) => {
                 Err(StartError::Child { child, error }.into())
             }
-            Some(reason) => Err(StartError::Refused { error: reason.to_string() }.into()),
+            Some(reason) => Err(StartError::Refused {
+                error: reason.to_string(),
+            }
+            .into()),
         }
     }
 
@@ -148,7 +156,9 @@ impl Actor for SupervisorActor {
                 // Not until it is empty: what is sent again from here waits for ractor's next look at
                 // its event port.
                 for _ in 0..state.inbox.len() {
-                    let Ok(event) = state.inbox.try_recv() else { break };
+                    let Ok(event) = state.inbox.try_recv() else {
+                        break;
+                    };
                     state.take(event, false);
                 }
             }
@@ -180,7 +190,9 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         state.apply(Input::Shutdown);
         while !state.machine.is_ended() {
-            let Some(event) = state.inbox.recv().await else { break };
+            let Some(event) = state.inbox.recv().await else {
+                break;
+            };
             state.take(event, true);
         }
         Ok(())
@@ -189,7 +201,11 @@ impl Actor for SupervisorActor {
 
 impl State {
     fn new(myself: &ActorRef<SupervisorMessage>, plan: Plan) -> Result<Self, StartError> {
-        let specs: Vec<_> = plan.children.iter().map(|child| child.spec().clone()).collect();
+        let specs: Vec<_> = plan
+            .children
+            .iter()
+            .map(|child| child.spec().clone())
+            .collect();
         let machine = Machine::new(plan.spec, specs, rand::random())?;
         let keys: Vec<ChildKey> = machine.children().map(|view| view.key).collect();
         let (events, inbox) = Events::new(myself.clone());
@@ -226,15 +242,24 @@ impl State {
             Event::Started(incarnation, actor) => self.started(incarnation, actor),
             Event::StartFailed(incarnation, error) => {
                 self.forget_life(incarnation);
-                let exit = Exit::StartFailed { error: error.clone() };
+                let exit = Exit::StartFailed {
+                    error: error.clone(),
+                };
                 let verdict = self.classify(incarnation, &exit);
-                self.apply(Input::StartFailed { incarnation, error, verdict });
+                self.apply(Input::StartFailed {
+                    incarnation,
+                    error,
+                    verdict,
+                });
             }
             Event::Ignored(incarnation) => {
                 self.forget_life(incarnation);
                 self.apply(Input::Ignored(incarnation));
             }
-            Event::Ended { incarnation, settled } => self.ended(incarnation, settled || last),
+            Event::Ended {
+                incarnation,
+                settled,
+            } => self.ended(incarnation, settled || last),
             Event::TimerFired(timer) => {
                 self.timers.remove(&timer);
                 self.apply(Input::TimerFired(timer));
@@ -261,20 +286,34 @@ impl State {
     /// A life has ended. What ractor said about it was sent before its task ended, but to another port
     /// than this event's, and so may still have to be read: then the event goes round once more.
     fn ended(&mut self, incarnation: Incarnation, settled: bool) {
-        let Some(life) = self.lives.get(&incarnation) else { return };
-        let exit = life.actor.as_ref().and_then(|actor| self.exits.remove(&actor.get_id()));
+        let Some(life) = self.lives.get(&incarnation) else {
+            return;
+        };
+        let exit = life
+            .actor
+            .as_ref()
+            .and_then(|actor| self.exits.remove(&actor.get_id()));
         if exit.is_none() && life.actor.is_some() && !settled {
-            return self.events.send(Event::Ended { incarnation, settled: true });
+            return self.events.send(Event::Ended {
+                incarnation,
+                settled: true,
+            });
         }
         self.forget_life(incarnation);
         let exit = exit.unwrap_or(Exit::Unobserved);
         let verdict = self.classify(incarnation, &exit);
-        self.apply(Input::Exited { incarnation, exit, verdict });
+        self.apply(Input::Exited {
+            incarnation,
+            exit,
+            verdict,
+        });
     }
 
     fn forget_life(&mut self, incarnation: Incarnation) {
         match self.lives.remove(&incarnation) {
-            Some(Keeper { actor: Some(actor), .. }) => {
+            Some(Keeper {
+                actor: Some(actor), ..
+            }) => {
                 self.known.remove(&actor.get_id());
                 self.exits.remove(&actor.get_id());
             }
@@ -284,7 +323,9 @@ impl State {
     }
 
     fn classify(&self, incarnation: Incarnation, exit: &Exit) -> Verdict {
-        self.children.get(&incarnation.child).map_or(Verdict::Counted, |child| child.classify(exit))
+        self.children
+            .get(&incarnation.child)
+            .map_or(Verdict::Counted, |child| child.classify(exit))
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -335,7 +376,9 @@ impl State {
 
     fn spawn(&mut self, incarnation: Incarnation) {
         // The table of factories has every child that the machine has.
-        let Some(child) = self.children.get(&incarnation.child) else { return };
+        let Some(child) = self.children.get(&incarnation.child) else {
+            return;
+        };
         let life = Keeper::start(child, incarnation, self.events.clone());
         self.lives.insert(incarnation, life);
         self.starting += 1;
@@ -412,7 +455,9 @@ impl State {
     }
 
     fn describe(&self, child: ChildView<'_>) -> (ChildInfo, Option<ActorCell>) {
-        let actor = child.incarnation.and_then(|incarnation| self.actor_of(incarnation));
+        let actor = child
+            .incarnation
+            .and_then(|incarnation| self.actor_of(incarnation));
         let info = ChildInfo {
             id: child.spec.id.clone(),
             kind: child.spec.kind,

@@ -39,10 +39,13 @@ impl Child {
         F: Fn(ActorCell) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Spawned> + Send + 'static,
     {
-        let factory = move |supervisor| -> BoxFuture<'static, Spawned> {
-            Box::pin(factory(supervisor))
-        };
-        Self { spec, factory: Arc::new(factory), classifier: None }
+        let factory =
+            move |supervisor| -> BoxFuture<'static, Spawned> { Box::pin(factory(supervisor)) };
+        Self {
+            spec,
+            factory: Arc::new(factory),
+            classifier: None,
+        }
     }
 
     /// A child whose lives are the nameless actors that `make` gives, with their arguments.
@@ -87,14 +90,18 @@ impl Child {
     }
 
     pub(super) fn classify(&self, exit: &Exit) -> Verdict {
-        let Some(classifier) = &self.classifier else { return Verdict::Counted };
+        let Some(classifier) = &self.classifier else {
+            return Verdict::Counted;
+        };
         catch_unwind(AssertUnwindSafe(|| classifier(exit))).unwrap_or_default()
     }
 }
 
 impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("Child")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
     }
 }
 

@@ -61,7 +61,9 @@ impl Exit {
                 Some(Self::Aborted)
             }
             SupervisionEvent::ActorTerminated(_, _, reason) => Some(Self::Stopped { reason }),
-            SupervisionEvent::ActorFailed(_, error) => Some(Self::Failed { error: chain(&error) }),
+            SupervisionEvent::ActorFailed(_, error) => Some(Self::Failed {
+                error: chain(&error),
+            }),
             // Among them an event that exists only with ractor's `cluster` feature.
             _ => None,
         }
@@ -72,7 +74,9 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped { reason: None } => f.write_str("stopped"),
-            Self::Stopped { reason: Some(reason) } => write!(f, "stopped ({reason})"),
+            Self::Stopped {
+                reason: Some(reason),
+            } => write!(f, "stopped ({reason})"),
             Self::Killed => f.write_str("killed"),
             Self::Aborted => f.write_str("its task was aborted"),
             Self::Failed { error } => write!(f, "failed: {error}"),
@@ -124,9 +128,17 @@ impl ractor::Message for Escalation {}
 
 impl fmt::Display for Escalation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { child, exit, restarts, period_ms } = self;
+        let Self {
+            child,
+            exit,
+            restarts,
+            period_ms,
+        } = self;
         let period = Duration::from_millis(*period_ms);
-        write!(f, "{restarts} restarts in {period:?} are too many; the last was of `{child}`: {exit}")
+        write!(
+            f,
+            "{restarts} restarts in {period:?} are too many; the last was of `{child}`: {exit}"
+        )
     }
 }
 

@@ -25,14 +25,22 @@ pub struct Supervisor {
 impl Supervisor {
     /// A supervisor to be started, or to be made a child of another.
     pub fn builder(spec: SupervisorSpec) -> SupervisorBuilder {
-        SupervisorBuilder { plan: Plan { spec, children: Vec::new(), escalate: None } }
+        SupervisorBuilder {
+            plan: Plan {
+                spec,
+                children: Vec::new(),
+                escalate: None,
+            },
+        }
     }
 
     /// The handle of the supervisor that this actor is, if it is one.
     #[must_use]
     pub fn from_actor(actor: ActorCell) -> Option<Self> {
         let is_one = actor.is_message_type_of::<SupervisorMessage>() == Some(true);
-        is_one.then(|| Self { actor: actor.into() })
+        is_one.then(|| Self {
+            actor: actor.into(),
+        })
     }
 
     /// Its actor, to link it or to look at its status.
@@ -60,7 +68,8 @@ impl Supervisor {
     /// # Errors
     /// [`ChildError::NotFound`], [`ChildError::Ended`].
     pub async fn terminate_child(&self, id: &str) -> Result<(), ChildError> {
-        self.ask(|port| Request::Terminate(id.to_owned(), port)).await?
+        self.ask(|port| Request::Terminate(id.to_owned(), port))
+            .await?
     }
 
     /// Starts a child that is stopped; returns its actor once it has started.
@@ -70,7 +79,8 @@ impl Supervisor {
     /// [`ChildError::StartFailed`], [`ChildError::Ignored`], [`ChildError::Terminated`],
     /// [`ChildError::SimpleOneForOne`], [`ChildError::Ended`].
     pub async fn restart_child(&self, id: &str) -> Result<ActorCell, ChildError> {
-        self.ask(|port| Request::Restart(id.to_owned(), port)).await?
+        self.ask(|port| Request::Restart(id.to_owned(), port))
+            .await?
     }
 
     /// Forgets a child that is stopped.
@@ -79,7 +89,8 @@ impl Supervisor {
     /// [`ChildError::NotFound`], [`ChildError::Running`], [`ChildError::Restarting`],
     /// [`ChildError::SimpleOneForOne`], [`ChildError::Ended`].
     pub async fn delete_child(&self, id: &str) -> Result<(), ChildError> {
-        self.ask(|port| Request::Delete(id.to_owned(), port)).await?
+        self.ask(|port| Request::Delete(id.to_owned(), port))
+            .await?
     }
 
     /// The actor of a child, if it has started and has not ended.
@@ -136,7 +147,11 @@ impl Supervisor {
         &self,
         request: impl FnOnce(RpcReplyPort<T>) -> Request,
     ) -> Result<T, ChildError> {
-        match self.actor.call(|port| SupervisorMessage(request(port)), None).await {
+        match self
+            .actor
+            .call(|port| SupervisorMessage(request(port)), None)
+            .await
+        {
             Ok(CallResult::Success(answer)) => Ok(answer),
             // The mailbox is closed, or was dropped with the question in it.
             Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => Err(ChildError::Ended),
@@ -146,7 +161,9 @@ impl Supervisor {
 
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Supervisor").field(&self.actor.get_id()).finish()
+        f.debug_tuple("Supervisor")
+            .field(&self.actor.get_id())
+            .finish()
     }
 }
 
@@ -212,9 +229,13 @@ impl SupervisorBuilder {
             Ok((actor, task)) => Ok((Supervisor { actor }, task)),
             Err(SpawnErr::StartupFailed(error)) => match error.downcast::<StartError>() {
                 Ok(error) => Err(*error),
-                Err(error) => Err(StartError::Refused { error: error.to_string() }),
+                Err(error) => Err(StartError::Refused {
+                    error: error.to_string(),
+                }),
             },
-            Err(error) => Err(StartError::Refused { error: error.to_string() }),
+            Err(error) => Err(StartError::Refused {
+                error: error.to_string(),
+            }),
         }
     }
 

@@ -67,7 +67,12 @@ impl Keeper {
         let (cancel, cancelled) = oneshot::channel();
         let below = Arc::new(Mutex::new(Vec::new()));
         let supervisor = events.supervisor.get_cell();
-        let life = Life { incarnation, supervisor, below: Arc::clone(&below), events };
+        let life = Life {
+            incarnation,
+            supervisor,
+            below: Arc::clone(&below),
+            events,
+        };
         let start = child.spawn(life.supervisor.clone());
         let task = tokio::spawn(async move {
             // The start is a local of this block: it is gone before its end is told.
@@ -81,7 +86,12 @@ impl Keeper {
             life.lead(outcome).await;
         });
         let task = AbortOnDropHandle::new(task);
-        Self { actor: None, cancel: Some(cancel), below, _task: task }
+        Self {
+            actor: None,
+            cancel: Some(cancel),
+            below,
+            _task: task,
+        }
     }
 
     pub(super) fn cancel_start(&mut self) {
@@ -143,22 +153,33 @@ impl Life {
                 return self.events.send(Event::Ignored(incarnation));
             }
             Some(Ok(Err(SpawnErr::StartupFailed(error)))) => {
-                return self.events.send(Event::StartFailed(incarnation, chain(&error)));
+                return self
+                    .events
+                    .send(Event::StartFailed(incarnation, chain(&error)));
             }
             Some(Ok(Err(error))) => {
-                return self.events.send(Event::StartFailed(incarnation, error.to_string()));
+                return self
+                    .events
+                    .send(Event::StartFailed(incarnation, error.to_string()));
             }
             Some(Err(panic)) => {
                 let error = format!("its factory panicked: {}", panic_text(panic.as_ref()));
                 return self.events.send(Event::StartFailed(incarnation, error));
             }
         }
-        self.events.send(Event::Ended { incarnation, settled: false });
+        self.events.send(Event::Ended {
+            incarnation,
+            settled: false,
+        });
     }
 
     /// Sees to it that the child dies with the supervisor, whatever its factory did.
     fn adopt(&self, actor: &ActorCell) {
-        let linked = || actor.try_get_supervisor().is_some_and(|of| of == self.supervisor);
+        let linked = || {
+            actor
+                .try_get_supervisor()
+                .is_some_and(|of| of == self.supervisor)
+        };
         if !linked() {
             actor.link(self.supervisor.clone());
         }

@@ -339,11 +339,19 @@ impl Machine {
             Input::RestartChild { caller, id } => self.restart_child(caller, &id),
             Input::DeleteChild { caller, id } => self.delete_child(caller, &id),
             Input::Started(incarnation) => self.started(incarnation),
-            Input::StartFailed { incarnation, error, verdict } => {
+            Input::StartFailed {
+                incarnation,
+                error,
+                verdict,
+            } => {
                 self.start_failed(incarnation, error, verdict);
             }
             Input::Ignored(incarnation) => self.ignored(incarnation),
-            Input::Exited { incarnation, exit, verdict } => {
+            Input::Exited {
+                incarnation,
+                exit,
+                verdict,
+            } => {
                 self.exited(incarnation, exit, verdict);
             }
             Input::TimerFired(timer) => self.timer_fired(timer),

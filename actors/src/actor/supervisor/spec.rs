@@ -98,7 +98,12 @@ impl Backoff {
     /// Doubles from `base` to `max`, with a fifth of each wait left to chance.
     #[must_use]
     pub fn exponential(base: Duration, max: Duration) -> Self {
-        Self { base, max, jitter: 0.2, ..Self::IMMEDIATE }
+        Self {
+            base,
+            max,
+            jitter: 0.2,
+            ..Self::IMMEDIATE
+        }
     }
 
     /// The wait before the restart that follows the `failures`-th failure in a row (from 1), for a
@@ -113,7 +118,9 @@ impl Backoff {
         let longest = self.max.as_secs_f64();
         // `min` also turns an overflow to infinity into the longest wait.
         let wait = full.min(longest) * (1.0 - self.jitter * chance);
-        Duration::try_from_secs_f64(wait).unwrap_or(self.max).min(self.max)
+        Duration::try_from_secs_f64(wait)
+            .unwrap_or(self.max)
+            .min(self.max)
     }
 }
 
@@ -207,31 +214,46 @@ impl ChildSpec {
 
     /// A permanent supervisor that has all the time that it needs to stop its children.
     pub fn supervisor(id: impl Into<String>) -> Self {
-        Self { kind: ChildKind::Supervisor, ..Self::worker(id) }
+        Self {
+            kind: ChildKind::Supervisor,
+            ..Self::worker(id)
+        }
     }
 
     /// The same, started again only after an abnormal end.
     #[must_use]
     pub fn transient(self) -> Self {
-        Self { restart: Restart::Transient, ..self }
+        Self {
+            restart: Restart::Transient,
+            ..self
+        }
     }
 
     /// The same, never started again.
     #[must_use]
     pub fn temporary(self) -> Self {
-        Self { restart: Restart::Temporary, ..self }
+        Self {
+            restart: Restart::Temporary,
+            ..self
+        }
     }
 
     /// The same, counting for the supervisor's [`AutoShutdown`].
     #[must_use]
     pub fn significant(self) -> Self {
-        Self { significant: true, ..self }
+        Self {
+            significant: true,
+            ..self
+        }
     }
 
     /// The same, stopped in this way.
     #[must_use]
     pub fn stopped_by(self, shutdown: Shutdown) -> Self {
-        Self { shutdown: Some(shutdown), ..self }
+        Self {
+            shutdown: Some(shutdown),
+            ..self
+        }
     }
 
     /// How it is stopped: as said, otherwise within 5 seconds (worker) or without limit (supervisor,
@@ -253,10 +275,14 @@ impl ChildSpec {
             return Ok(());
         }
         if auto_shutdown == AutoShutdown::Never {
-            return Err(SpecError::SignificantNever { id: self.id.clone() });
+            return Err(SpecError::SignificantNever {
+                id: self.id.clone(),
+            });
         }
         if self.restart == Restart::Permanent {
-            return Err(SpecError::SignificantPermanent { id: self.id.clone() });
+            return Err(SpecError::SignificantPermanent {
+                id: self.id.clone(),
+            });
         }
         Ok(())
     }
@@ -283,13 +309,19 @@ impl SupervisorSpec {
     /// OTP's defaults with this strategy: 1 restart in 5 seconds, no back-off.
     #[must_use]
     pub fn new(strategy: Strategy) -> Self {
-        Self { strategy, ..Self::default() }
+        Self {
+            strategy,
+            ..Self::default()
+        }
     }
 
     /// The same, bearing at most `restarts` restarts within `period`.
     #[must_use]
     pub fn intensity(self, restarts: u32, period: Duration) -> Self {
-        Self { intensity: Intensity::new(restarts, period), ..self }
+        Self {
+            intensity: Intensity::new(restarts, period),
+            ..self
+        }
     }
 
     /// The same, with these waits before restarts.
@@ -301,13 +333,19 @@ impl SupervisorSpec {
     /// The same, ended by significant children as said.
     #[must_use]
     pub fn auto_shutdown(self, auto_shutdown: AutoShutdown) -> Self {
-        Self { auto_shutdown, ..self }
+        Self {
+            auto_shutdown,
+            ..self
+        }
     }
 
     /// The same, with a fixed seed.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
-        Self { seed: Some(seed), ..self }
+        Self {
+            seed: Some(seed),
+            ..self
+        }
     }
 
     /// Checks this spec and the children that are to start with it.
@@ -322,16 +360,22 @@ impl SupervisorSpec {
             return Err(SpecError::PeriodZero);
         }
         if !(self.backoff.factor.is_finite() && self.backoff.factor >= 1.0) {
-            return Err(SpecError::BackoffFactor { factor: self.backoff.factor });
+            return Err(SpecError::BackoffFactor {
+                factor: self.backoff.factor,
+            });
         }
         if !(0.0..=1.0).contains(&self.backoff.jitter) {
-            return Err(SpecError::BackoffJitter { jitter: self.backoff.jitter });
+            return Err(SpecError::BackoffJitter {
+                jitter: self.backoff.jitter,
+            });
         }
         let mut ids = BTreeSet::new();
         for child in children {
             child.validate(self.auto_shutdown)?;
             if !ids.insert(child.id.as_str()) {
-                return Err(SpecError::DuplicateId { id: child.id.clone() });
+                return Err(SpecError::DuplicateId {
+                    id: child.id.clone(),
+                });
             }
         }
         Ok(())
@@ -370,7 +414,9 @@ pub enum SpecError {
         id: String,
     },
     /// The supervisor does not look at significant children.
-    #[error("child `{id}` is significant, but the supervisor's auto_shutdown is `never`; change one")]
+    #[error(
+        "child `{id}` is significant, but the supervisor's auto_shutdown is `never`; change one"
+    )]
     SignificantNever {
         /// The child.
         id: String,

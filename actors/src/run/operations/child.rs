@@ -88,6 +88,7 @@ impl Delegate {
         Ok(ChildStart {
             run,
             parent: cx.run,
+            agent: start.agent.clone(),
             start: Arc::new(start),
             pinned,
             fresh: true,

@@ -29,12 +29,19 @@ impl Machine {
             return Err(ChildError::Ended);
         }
         spec.validate(self.spec.auto_shutdown)?;
-        let Some((key, slot)) = self.lookup(&spec.id) else { return Ok(None) };
+        let Some((key, slot)) = self.lookup(&spec.id) else {
+            return Ok(None);
+        };
         match slot.status {
-            Status::Running { .. } | Status::Starting { origin: Origin::Command, .. } => {
-                Err(ChildError::AlreadyStarted)
-            }
-            Status::Stopping { after: After::Keep | After::Remove, .. } => Ok(Some(key)),
+            Status::Running { .. }
+            | Status::Starting {
+                origin: Origin::Command,
+                ..
+            } => Err(ChildError::AlreadyStarted),
+            Status::Stopping {
+                after: After::Keep | After::Remove,
+                ..
+            } => Ok(Some(key)),
             _ => Err(ChildError::AlreadyPresent),
         }
     }
@@ -75,10 +82,15 @@ impl Machine {
         let (key, slot) = self.lookup(id).ok_or(ChildError::NotFound)?;
         match slot.status {
             Status::Stopped
-            | Status::Stopping { after: After::Keep | After::Remove, .. } => Ok((key, slot.status)),
-            Status::Running { .. } | Status::Starting { origin: Origin::Command, .. } => {
-                Err(ChildError::Running)
-            }
+            | Status::Stopping {
+                after: After::Keep | After::Remove,
+                ..
+            } => Ok((key, slot.status)),
+            Status::Running { .. }
+            | Status::Starting {
+                origin: Origin::Command,
+                ..
+            } => Err(ChildError::Running),
             _ => Err(ChildError::Restarting),
         }
     }
@@ -104,10 +116,19 @@ impl Machine {
                 self.add_stop_caller(key, caller);
                 self.begin_stop(key, self.rest(key));
             }
-            Status::Stopping { generation, kill, .. } => {
+            Status::Stopping {
+                generation, kill, ..
+            } => {
                 self.add_stop_caller(key, caller);
                 let after = self.rest(key);
-                self.set_status(key, Status::Stopping { generation, after, kill });
+                self.set_status(
+                    key,
+                    Status::Stopping {
+                        generation,
+                        after,
+                        kill,
+                    },
+                );
                 // What was to follow the stop does not: the last word was to stop.
                 self.refuse_queued(key, &ChildError::Terminated);
             }
@@ -151,7 +172,9 @@ impl Machine {
     }
 
     pub(super) fn refuse_queued(&mut self, key: ChildKey, error: &ChildError) {
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         for (caller, queued) in std::mem::take(&mut slot.queued) {
             if let Queued::Start(key, _) = queued {
                 self.out.push(Command::Forget(key));

@@ -29,8 +29,15 @@ impl Machine {
         if self.is_ending() {
             return;
         }
-        self.phase = Phase::Ending { reason, below: None };
-        if let Some(Group { step: Step::Waiting(timer), .. }) = self.group.take() {
+        self.phase = Phase::Ending {
+            reason,
+            below: None,
+        };
+        if let Some(Group {
+            step: Step::Waiting(timer),
+            ..
+        }) = self.group.take()
+        {
             self.cancel(timer);
         }
         let keys: Vec<ChildKey> = self.children.keys().copied().collect();
@@ -48,7 +55,9 @@ impl Machine {
     /// Nothing further is in store for this child than its end.
     fn abandon_plans(&mut self, key: ChildKey) {
         self.refuse_queued(key, &ChildError::Ended);
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         let status = slot.status;
         let callers = std::mem::take(&mut slot.start_callers);
         self.refuse_all(callers, &ChildError::Ended);
@@ -58,23 +67,36 @@ impl Machine {
                 self.lay_down(key, self.rest(key));
             }
             Status::Held => self.lay_down(key, self.rest(key)),
-            Status::Stopping { generation, kill, .. } => {
+            Status::Stopping {
+                generation, kill, ..
+            } => {
                 let after = self.rest(key);
-                self.set_status(key, Status::Stopping { generation, after, kill });
+                self.set_status(
+                    key,
+                    Status::Stopping {
+                        generation,
+                        after,
+                        kill,
+                    },
+                );
             }
             Status::Stopped | Status::Starting { .. } | Status::Running { .. } => {}
         }
     }
 
     pub(super) fn advance_ending(&mut self) {
-        let Phase::Ending { reason, below } = &mut self.phase else { return };
+        let Phase::Ending { reason, below } = &mut self.phase else {
+            return;
+        };
         if self.alive == 0 {
             let reason = reason.clone();
             self.phase = Phase::Ended;
             self.out.push(Command::EndSelf(reason));
             return;
         }
-        let range = below.map_or(self.children.range(..), |below| self.children.range(..below));
+        let range = below.map_or(self.children.range(..), |below| {
+            self.children.range(..below)
+        });
         let last = range.rev().find(|(_, slot)| slot.status.is_alive());
         let Some((key, slot)) = last else { return };
         let (key, stopping) = (*key, matches!(slot.status, Status::Stopping { .. }));

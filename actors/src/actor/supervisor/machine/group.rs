@@ -21,12 +21,18 @@ pub(super) enum Step {
     /// All have ended; the back-off runs.
     Waiting(Timer),
     /// Held children from `next` on are still to be started, after `current` has been.
-    Starting { next: ChildKey, current: Option<ChildKey> },
+    Starting {
+        next: ChildKey,
+        current: Option<ChildKey>,
+    },
 }
 
 impl Step {
     pub(super) fn starting_at(next: ChildKey) -> Self {
-        Self::Starting { next, current: None }
+        Self::Starting {
+            next,
+            current: None,
+        }
     }
 }
 
@@ -35,7 +41,11 @@ impl Machine {
     /// were not started again yet stay held, and the new range covers them, because a child that can
     /// still fail on its own is either below the old range or was already started again.
     pub(super) fn restart_group(&mut self, cause: ChildKey, delay: Duration) {
-        if let Some(Group { step: Step::Waiting(timer), .. }) = self.group.take() {
+        if let Some(Group {
+            step: Step::Waiting(timer),
+            ..
+        }) = self.group.take()
+        {
             self.cancel(timer);
         }
         let from = match self.spec.strategy {
@@ -45,17 +55,26 @@ impl Machine {
         self.set_status(cause, Status::Held);
         let members: Vec<ChildKey> = self.children.range(from..).map(|(key, _)| *key).collect();
         for key in members {
-            let Some(slot) = self.children.get_mut(&key) else { continue };
+            let Some(slot) = self.children.get_mut(&key) else {
+                continue;
+            };
             match &mut slot.status {
                 Status::Stopped => self.set_status(key, Status::Held),
                 // As in OTP, where its termination is over first, it comes back with its group.
-                Status::Stopping { after: after @ After::Keep, .. } if slot.queued.is_empty() => {
+                Status::Stopping {
+                    after: after @ After::Keep,
+                    ..
+                } if slot.queued.is_empty() => {
                     *after = After::Hold;
                 }
                 _ => {}
             }
         }
-        self.group = Some(Group { from, delay, step: Step::Stopping { below: None } });
+        self.group = Some(Group {
+            from,
+            delay,
+            step: Step::Stopping { below: None },
+        });
         self.advance_group();
     }
 
@@ -64,7 +83,10 @@ impl Machine {
             let Some(group) = &mut self.group else { return };
             let from = group.from;
             match &mut group.step {
-                Step::Waiting(_) | Step::Starting { current: Some(_), .. } => return,
+                Step::Waiting(_)
+                | Step::Starting {
+                    current: Some(_), ..
+                } => return,
                 Step::Stopping { below } => {
                     let range = below.map_or(self.children.range(from..), |below| {
                         self.children.range(from..below.max(from))
@@ -91,8 +113,12 @@ impl Machine {
                 }
                 Step::Starting { next, current } => {
                     let held = self.children.range(*next..);
-                    let held = held.into_iter().find(|(_, slot)| slot.status == Status::Held);
-                    let Some((key, _)) = held else { return self.group_is_up() };
+                    let held = held
+                        .into_iter()
+                        .find(|(_, slot)| slot.status == Status::Held);
+                    let Some((key, _)) = held else {
+                        return self.group_is_up();
+                    };
                     let key = *key;
                     *current = Some(key);
                     *next = ChildKey(key.0 + 1);
@@ -125,7 +151,10 @@ impl Machine {
 
     /// This child has started or has ended: the group may go on.
     pub(super) fn group_member_is_done(&mut self, key: ChildKey) {
-        if let Some(Group { step: Step::Starting { current, .. }, .. }) = &mut self.group
+        if let Some(Group {
+            step: Step::Starting { current, .. },
+            ..
+        }) = &mut self.group
             && *current == Some(key)
         {
             *current = None;
@@ -150,7 +179,10 @@ impl Machine {
     pub(super) fn joins_group(&self, key: ChildKey) -> bool {
         match &self.group {
             Some(Group { from, .. }) if key < *from => false,
-            Some(Group { step: Step::Starting { next, .. }, .. }) => key >= *next,
+            Some(Group {
+                step: Step::Starting { next, .. },
+                ..
+            }) => key >= *next,
             Some(_) => true,
             None => false,
         }

@@ -14,7 +14,9 @@ use crate::actor::supervisor::spec::{Restart, Shutdown, Strategy};
 
 impl Machine {
     pub(super) fn set_status(&mut self, key: ChildKey, status: Status) {
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         let before = std::mem::replace(&mut slot.status, status);
         match (before.is_alive(), status.is_alive()) {
             (false, true) => self.alive += 1,
@@ -22,24 +24,31 @@ impl Machine {
             _ => {}
         }
         if before.state() != status.state() {
-            self.out.push(Command::Changed(key, slot.spec.id.clone(), status.state()));
+            self.out
+                .push(Command::Changed(key, slot.spec.id.clone(), status.state()));
         }
     }
 
     pub(super) fn remove(&mut self, key: ChildKey) {
-        let Some(slot) = self.children.remove(&key) else { return };
+        let Some(slot) = self.children.remove(&key) else {
+            return;
+        };
         if slot.status.is_alive() {
             self.alive -= 1;
         }
         self.ids.remove(&slot.spec.id);
-        self.out.push(Command::Changed(key, slot.spec.id, ChildState::Removed));
+        self.out
+            .push(Command::Changed(key, slot.spec.id, ChildState::Removed));
         self.out.push(Command::Forget(key));
     }
 
     /// What becomes of a child that ended for good.
     pub(super) fn rest(&self, key: ChildKey) -> After {
         let forget = self.spec.strategy == Strategy::SimpleOneForOne
-            || self.children.get(&key).is_none_or(super::slot::Slot::is_temporary);
+            || self
+                .children
+                .get(&key)
+                .is_none_or(super::slot::Slot::is_temporary);
         if forget { After::Remove } else { After::Keep }
     }
 
@@ -54,22 +63,39 @@ impl Machine {
 
     pub(super) fn begin_start(&mut self, key: ChildKey, origin: Origin) {
         let generation = self.next_generation;
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         self.next_generation += 1;
         // The first start of all has this origin, too; only later ones are starts *again*.
         if origin == Origin::Restart && !slot.fresh && !matches!(self.phase, Phase::Booting) {
             slot.restarts += 1;
         }
         self.set_status(key, Status::Starting { generation, origin });
-        self.out.push(Command::Spawn(Incarnation { child: key, generation }));
+        self.out.push(Command::Spawn(Incarnation {
+            child: key,
+            generation,
+        }));
     }
 
     pub(super) fn begin_stop(&mut self, key: ChildKey, after: After) {
-        let Some(slot) = self.children.get(&key) else { return };
+        let Some(slot) = self.children.get(&key) else {
+            return;
+        };
         match slot.status {
             Status::Starting { generation, .. } => {
-                self.set_status(key, Status::Stopping { generation, after, kill: None });
-                let incarnation = Incarnation { child: key, generation };
+                self.set_status(
+                    key,
+                    Status::Stopping {
+                        generation,
+                        after,
+                        kill: None,
+                    },
+                );
+                let incarnation = Incarnation {
+                    child: key,
+                    generation,
+                };
                 self.out.push(Command::Stop(incarnation, How::CancelStart));
             }
             Status::Running { generation } => self.stop_running(key, generation, after),
@@ -78,9 +104,14 @@ impl Machine {
     }
 
     fn stop_running(&mut self, key: ChildKey, generation: u64, after: After) {
-        let Some(slot) = self.children.get(&key) else { return };
+        let Some(slot) = self.children.get(&key) else {
+            return;
+        };
         let shutdown = slot.spec.shutdown();
-        let incarnation = Incarnation { child: key, generation };
+        let incarnation = Incarnation {
+            child: key,
+            generation,
+        };
         let kill = match shutdown {
             Shutdown::BrutalKill => {
                 self.out.push(Command::Stop(incarnation, How::Kill));
@@ -95,7 +126,14 @@ impl Machine {
                 None
             }
         };
-        self.set_status(key, Status::Stopping { generation, after, kill });
+        self.set_status(
+            key,
+            Status::Stopping {
+                generation,
+                after,
+                kill,
+            },
+        );
     }
 
     pub(super) fn started(&mut self, incarnation: Incarnation) {
@@ -115,7 +153,9 @@ impl Machine {
                 self.group_member_is_done(child);
             }
             // Its start was to be cancelled and had already succeeded: now it has its full time.
-            Some(Status::Stopping { after, kill: None, .. }) => {
+            Some(Status::Stopping {
+                after, kill: None, ..
+            }) => {
                 self.stop_running(child, generation, after);
             }
             // Not one that is wanted: it must not live on.
@@ -135,13 +175,20 @@ impl Machine {
                 return self.exited(incarnation, Exit::StartFailed { error }, verdict);
             }
             Some(Status::Starting { origin, .. }) => {
-                let Some(slot) = self.children.get_mut(&key) else { return };
+                let Some(slot) = self.children.get_mut(&key) else {
+                    return;
+                };
                 let callers = std::mem::take(&mut slot.start_callers);
                 (origin, slot.fresh, slot.spec.id.clone(), callers)
             }
             _ => return,
         };
-        self.refuse_all(callers, &ChildError::StartFailed { error: error.clone() });
+        self.refuse_all(
+            callers,
+            &ChildError::StartFailed {
+                error: error.clone(),
+            },
+        );
         if matches!(self.phase, Phase::Booting) {
             self.lay_down(key, After::Keep);
             self.begin_ending(EndReason::StartFailed { child: id, error });
@@ -195,7 +242,9 @@ impl Machine {
     }
 
     fn exited_by_itself(&mut self, key: ChildKey, exit: Exit, verdict: Verdict) {
-        let Some(slot) = self.children.get(&key) else { return };
+        let Some(slot) = self.children.get(&key) else {
+            return;
+        };
         let for_good = match slot.spec.restart {
             Restart::Permanent => false,
             Restart::Transient => exit.is_normal(),
@@ -214,7 +263,9 @@ impl Machine {
 
     /// A child with an incarnation has none any more.
     fn ended(&mut self, key: ChildKey, after: After) {
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         let id = slot.spec.id.clone();
         let stop_callers = std::mem::take(&mut slot.stop_callers);
         let mut start_callers = Vec::new();
@@ -239,7 +290,9 @@ impl Machine {
     fn restart(&mut self, key: ChildKey, exit: Exit, verdict: Verdict) {
         let now = self.now;
         let backoff = self.spec.backoff;
-        let Some(slot) = self.children.get_mut(&key) else { return };
+        let Some(slot) = self.children.get_mut(&key) else {
+            return;
+        };
         let ran = matches!(slot.status, Status::Running { .. });
         if ran && now.saturating_sub(slot.started_at) >= backoff.reset_after {
             slot.failures = 0;
@@ -251,12 +304,21 @@ impl Machine {
         {
             let period_ms = u64::try_from(self.spec.intensity.period.as_millis());
             let period_ms = period_ms.unwrap_or(u64::MAX);
-            let escalation = Escalation { child: id, exit, restarts, period_ms };
+            let escalation = Escalation {
+                child: id,
+                exit,
+                restarts,
+                period_ms,
+            };
             self.lay_down(key, After::Keep);
             self.out.push(Command::Escalate(escalation.clone()));
             return self.begin_ending(EndReason::RestartsUsedUp(escalation));
         }
-        let chance = if backoff.base.is_zero() { 0.0 } else { self.random.random() };
+        let chance = if backoff.base.is_zero() {
+            0.0
+        } else {
+            self.random.random()
+        };
         let mut delay = backoff.delay(failures, chance);
         if verdict == Verdict::Excused {
             delay = delay.max(EXCUSED_DELAY_MIN);
@@ -274,7 +336,10 @@ impl Machine {
     /// Adds a restart; returns how many there are when they are too many.
     fn count_restart(&mut self) -> Option<u32> {
         let intensity = self.spec.intensity;
-        let oldest = self.now.checked_sub(intensity.period).unwrap_or(Duration::ZERO);
+        let oldest = self
+            .now
+            .checked_sub(intensity.period)
+            .unwrap_or(Duration::ZERO);
         while self.restarts.front().is_some_and(|at| *at < oldest) {
             self.restarts.pop_front();
         }

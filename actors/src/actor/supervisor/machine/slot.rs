@@ -68,7 +68,10 @@ impl Status {
     }
 
     pub(super) fn is_alive(self) -> bool {
-        matches!(self, Self::Starting { .. } | Self::Running { .. } | Self::Stopping { .. })
+        matches!(
+            self,
+            Self::Starting { .. } | Self::Running { .. } | Self::Stopping { .. }
+        )
     }
 
     /// Whether OTP would say that the child has a process or is about to have one again.

@@ -1,0 +1,965 @@
+//! An agent: its mailbox keeps the books, its runs live in linked children.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use ractor::{
+    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    SystemError,
+    doors::Doors,
+    launch::{Loaded, LoadedSession, load_run, load_session},
+    routes::Route,
+    run_actor::RunActor,
+    supervisor::{Backoff, Intensity},
+    system::{Shared, TeamEntry},
+};
+use crate::{
+    contract::{Append, Batch, Claim, Line, StoreError},
+    run::{
+        ChildNews, ChildStart, Command, News, ParentDoor, Ports, Recorded, Rest, RunTask,
+        SessionTail, row_of,
+    },
+    session::{Admission, Desk, SessionFold, Turn, encode_checkpoint},
+    vocabulary::{
+        AgentError, Entry, ErrorKind, JournalId, OperationError, RunId, RunStart, SessionId,
+        SessionTurn, Timestamp, Transcript, TurnEnd,
+    },
+};
+
+/// An agent of a session (the team's root, which holds the session), or an agent to which tasks
+/// are delegated. Either hosts runs; one that is delegated to may host many at once.
+pub(crate) struct Agent;
+
+pub(crate) enum AgentMessage {
+    /// Somebody says something to the session.
+    Turn(Box<Turn>, TurnReply),
+    /// The session's journal was read.
+    SessionLoaded(Box<Result<LoadedSession, StoreError>>),
+    /// The turn's first entries are durable, or refused.
+    TurnRecorded(Box<BegunTurn>, Result<(), StoreError>),
+    /// Take this run up, if it is not live.
+    Wake(RunId, bool, Option<WakeReply>),
+    /// A run that was taken up has been read.
+    RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
+    /// A run of this agent begins or takes up a child run.
+    Child(Box<ChildStart>),
+    /// Host this child run.
+    Host(Box<ChildStart>),
+    /// A run came to rest, in this actor's life.
+    Rested(RunId, ActorId, Box<Rest>),
+    /// The pause before a run's next life is over.
+    Again(RunId),
+    /// This is a further life of the actor: what was under way goes on.
+    Recover,
+    /// Nothing happened for a while.
+    Passivate(u64),
+}
+
+pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;
+pub(crate) type WakeReply = oneshot::Sender<Result<RunId, SystemError>>;
+
+/// A turn whose first entries are on their way.
+pub(crate) struct BegunTurn {
+    run: RunId,
+    start: RunStart,
+    turn: SessionTurn,
+    reply: TurnReply,
+}
+
+pub(crate) struct AgentArguments {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) session: Option<SessionId>,
+}
+
+pub(crate) struct AgentState {
+    shared: Arc<Shared>,
+    session: Option<SessionState>,
+    runs: HashMap<RunId, Hosted>,
+    lives: HashMap<ActorId, RunId>,
+    /// The agents below, by name, with the child runs that they host.
+    agents: HashMap<String, ActorRef<AgentMessage>>,
+    children: HashMap<RunId, (String, ChildStart)>,
+    loads: JoinSet<()>,
+    /// Counts what happens, so that a passivation that is due knows whether anything did.
+    stirred: u64,
+    idle_watched: bool,
+    recovering: bool,
+}
+
+struct SessionState {
+    id: SessionId,
+    loaded: Option<(SessionFold, Claim)>,
+    loading: bool,
+    desk: Desk<TurnReply>,
+    /// Turns that came before the journal was read.
+    early: Vec<(Turn, TurnReply)>,
+    wakes: Vec<(RunId, bool, Option<WakeReply>)>,
+    sleeping: Option<RunId>,
+}
+
+/// A run that this agent hosts.
+struct Hosted {
+    actor: Option<ActorCell>,
+    route: Route,
+    /// The inner end of the door, until a life of the run takes it.
+    commands: Option<mpsc::UnboundedReceiver<Command>>,
+    child: Option<ChildStart>,
+    /// When its function failed, within the restart period.
+    failures: Vec<Timestamp>,
+    give_up: Option<AgentError>,
+    wake: Option<WakeReply>,
+}
+
+impl Actor for Agent {
+    type Msg = AgentMessage;
+    type State = AgentState;
+    type Arguments = AgentArguments;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        arguments: AgentArguments,
+    ) -> Result<AgentState, ActorProcessingErr> {
+        let AgentArguments { shared, session } = arguments;
+        let bound = shared.limits.queued_turns;
+        let session = session.map(|id| SessionState {
+            id,
+            loaded: None,
+            loading: false,
+            desk: Desk::new(bound),
+            early: Vec::new(),
+            wakes: Vec::new(),
+            sleeping: None,
+        });
+        Ok(AgentState {
+            shared,
+            session,
+            runs: HashMap::new(),
+            lives: HashMap::new(),
+            agents: HashMap::new(),
+            children: HashMap::new(),
+            loads: JoinSet::new(),
+            stirred: 0,
+            idle_watched: false,
+            recovering: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: AgentMessage,
+        state: &mut AgentState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.stirred += 1;
+        while state.loads.try_join_next().is_some() {}
+        match message {
+            AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
+            AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
+            AgentMessage::TurnRecorded(turn, result) => {
+                state.turn_recorded(&myself, *turn, result).await;
+            }
+            AgentMessage::Wake(run, take_over, reply) => {
+                state.wake(&myself, run, take_over, reply);
+            }
+            AgentMessage::RunLoaded(loaded) => {
+                let (run, loaded) = *loaded;
+                state.run_loaded(&myself, run, loaded).await;
+            }
+            AgentMessage::Child(child) => state.child(&myself, *child).await,
+            AgentMessage::Host(child) => state.host(&myself, *child).await,
+            AgentMessage::Rested(run, life, rest) => state.rested(&myself, run, life, *rest),
+            AgentMessage::Again(run) => state.load(&myself, run, false),
+            AgentMessage::Recover => {
+                state.recovering = true;
+                state.load_session(&myself);
+            }
+            AgentMessage::Passivate(stirred) => {
+                state.idle_watched = false;
+                if !state.passivates(stirred) {
+                    state.watch_idleness(&myself);
+                } else if let Some(session) = &state.session {
+                    state.shared.passivate(session.id.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        event: SupervisionEvent,
+        state: &mut AgentState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(cell, error) => {
+                state.child_lost(&myself, &cell, error.to_string()).await;
+            }
+            SupervisionEvent::ActorTerminated(cell, _, reason) => {
+                let reason = reason.unwrap_or_else(|| "stopped".to_owned());
+                state.child_lost(&myself, &cell, reason).await;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        state: &mut AgentState,
+    ) -> Result<(), ActorProcessingErr> {
+        // Runs let go where they stand: their journals have everything.
+        for (run, hosted) in state.runs.drain() {
+            hosted.route.door.tell(Command::LetGo);
+            state.shared.doors.previewer.routes.remove(run);
+        }
+        Ok(())
+    }
+}
+
+impl AgentState {
+    fn doors(&self) -> &Doors {
+        &self.shared.doors
+    }
+
+    // ---- the session ----
+
+    fn turn(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let bound = self.shared.limits.queued_turns;
+        let Some((fold, _)) = &session.loaded else {
+            if session.early.len() > bound {
+                let what = format!("session {}", session.id);
+                let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
+                return;
+            }
+            session.early.push((turn, reply));
+            self.load_session(myself);
+            return;
+        };
+        let admission = session.desk.offer(fold, turn, reply);
+        self.admit(myself, admission);
+    }
+
+    fn admit(&mut self, myself: &ActorRef<AgentMessage>, admission: Admission<TurnReply>) {
+        let Some(session) = &self.session else { return };
+        match admission {
+            Admission::Known(run, reply) => {
+                let _ = reply.send(Ok(run));
+                self.wake(myself, run, false, None);
+            }
+            Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
+            Admission::Queued => {}
+            Admission::Overloaded(reply) => {
+                let what = format!("session {}", session.id);
+                let bound = self.shared.limits.queued_turns;
+                let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
+            }
+            Admission::Foreign(reply) => {
+                let session = session.id.to_string();
+                let _ = reply.send(Err(SystemError::Foreign { session }));
+            }
+        }
+    }
+
+    fn load_session(&mut self, myself: &ActorRef<AgentMessage>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if std::mem::replace(&mut session.loading, true) {
+            return;
+        }
+        let (doors, id) = (self.shared.doors.clone(), session.id.clone());
+        let take_over = session.wakes.iter().any(|(_, take_over, _)| *take_over);
+        let myself = myself.clone();
+        self.loads.spawn(async move {
+            let loaded = load_session(&doors, &id, take_over).await;
+            let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
+        });
+    }
+
+    fn session_loaded(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        loaded: Result<LoadedSession, StoreError>,
+    ) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.loading = false;
+        let (early, wakes) = (
+            std::mem::take(&mut session.early),
+            std::mem::take(&mut session.wakes),
+        );
+        match loaded {
+            Ok(LoadedSession { fold, claim }) => {
+                let open = fold.open;
+                session.desk.set_busy(open.is_some());
+                session.sleeping = open;
+                session.loaded = Some((fold, claim));
+                for (turn, reply) in early {
+                    self.turn(myself, turn, reply);
+                }
+                for (run, take_over, reply) in wakes {
+                    self.wake(myself, run, take_over, reply);
+                }
+                if let Some(run) = open.filter(|_| std::mem::take(&mut self.recovering)) {
+                    self.wake(myself, run, false, None);
+                }
+            }
+            Err(error) => {
+                for (_, reply) in early {
+                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                }
+                for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
+                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                }
+            }
+        }
+    }
+
+    fn begin_turn(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+        let Some(SessionState {
+            id,
+            loaded: Some((fold, claim)),
+            ..
+        }) = &self.session
+        else {
+            return;
+        };
+        let Some(team) = self.shared.team(&id.team) else {
+            let name = id.team.clone();
+            let known = self.shared.team_names();
+            let _ = reply.send(Err(SystemError::UnknownTeam { name, known }));
+            return;
+        };
+        let doors = self.doors();
+        let turn_id = turn
+            .id
+            .clone()
+            .unwrap_or_else(|| format!("{:032x}", doors.entropy.bits()));
+        let run = RunId::of_turn(id, &turn_id);
+        let now = doors.clock.now();
+        let start = first_start(run, &turn, &team, fold, id, now);
+        let mut said = SessionTurn::new(turn_id, run, turn.message);
+        said.owner = turn.owner;
+        let row = row_of(run, &start);
+        let line = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
+        let journal = JournalId::Session(id.clone());
+        let in_session = Append::new(journal, claim.entries, claim.epoch, vec![line]);
+        let line = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
+        let mut batch = Batch::of(in_session);
+        batch
+            .appends
+            .push(Append::new(run, 0, 1, vec![line]).row(row));
+        batch.blobs.push((team.digest, team.bytes.clone()));
+        let (ports, root) = (doors.clone(), run);
+        let begun = Box::new(BegunTurn {
+            run,
+            start,
+            turn: said,
+            reply,
+        });
+        let myself = myself.clone();
+        doors.commit(
+            batch,
+            Box::new(move |result| {
+                if let Ok(committed) = &result {
+                    ports.published(root, committed.position + 2);
+                }
+                let _ = myself.cast(AgentMessage::TurnRecorded(begun, result.map(drop)));
+            }),
+        );
+    }
+
+    async fn turn_recorded(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        begun: BegunTurn,
+        result: Result<(), StoreError>,
+    ) {
+        let BegunTurn {
+            run,
+            start,
+            turn,
+            reply,
+        } = begun;
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if let Err(error) = result {
+            // Somebody else writes to this session, or the store failed: what is known of it
+            // counts no more.
+            session.loaded = None;
+            session.desk.set_busy(false);
+            let _ = reply.send(Err(SystemError::Store(error)));
+            return;
+        }
+        let Some((fold, claim)) = &mut session.loaded else {
+            return;
+        };
+        fold.add(Entry::TurnStarted(Box::new(turn)));
+        claim.entries += 1;
+        let Some(pinned) = self
+            .shared
+            .team(&session.id.team)
+            .map(|team| team.pinned.clone())
+        else {
+            return;
+        };
+        let row = row_of(run, &start);
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+        };
+        let recorded = Recorded::begun(start);
+        // The run is known before its handle is: whoever asks finds it.
+        let loaded = Loaded {
+            run,
+            row,
+            claim,
+            recorded,
+            pinned,
+        };
+        self.admit_run(myself, run, run, None);
+        let _ = reply.send(Ok(run));
+        self.carry(myself, loaded, false).await;
+    }
+
+    // ---- runs ----
+
+    fn wake(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        take_over: bool,
+        reply: Option<WakeReply>,
+    ) {
+        if let Some(session) = &mut self.session
+            && session.loaded.is_none()
+        {
+            session.wakes.push((run, take_over, reply));
+            self.load_session(myself);
+            return;
+        }
+        if let Some(hosted) = self.runs.get_mut(&run) {
+            hosted.route.door.tell(Command::Inbox);
+            answer(reply, Ok(run));
+            return;
+        }
+        let Some(session) = &self.session else { return };
+        if session.sleeping != Some(run) {
+            // It ended before, or it goes on under another id; there is nothing to wake.
+            answer(reply, Ok(run));
+            return;
+        }
+        self.admit_run(myself, run, run, None).wake = reply;
+        self.load(myself, run, take_over);
+    }
+
+    /// Reads a run's journal, off the mailbox.
+    fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, take_over: bool) {
+        if !self.runs.contains_key(&run) {
+            return;
+        }
+        let known = self
+            .session
+            .as_ref()
+            .and_then(|session| self.shared.team(&session.id.team));
+        let known = known.map(|team| (team.digest, team.pinned.clone()));
+        let child = self.runs.get(&run).and_then(|hosted| hosted.child.as_ref());
+        let known = child
+            .map(|c| (c.start.definition, c.pinned.clone()))
+            .or(known);
+        let (doors, myself) = (self.shared.doors.clone(), myself.clone());
+        self.loads.spawn(async move {
+            let loaded = load_run(&doors, run, take_over, known).await;
+            let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
+        });
+    }
+
+    async fn run_loaded(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        loaded: Result<Loaded, SystemError>,
+    ) {
+        let Some(hosted) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let reply = hosted.wake.take();
+        match loaded {
+            Ok(loaded) => {
+                answer(reply, Ok(loaded.run));
+                if loaded.run != run {
+                    // It went on in another journal.
+                    if let Some(hosted) = self.runs.remove(&run) {
+                        self.doors().previewer.routes.remove(run);
+                        if let Some(parent) = &hosted.route.parent {
+                            parent.tell(run, ChildNews::Continued(loaded.run));
+                        }
+                        self.runs.insert(loaded.run, hosted);
+                    }
+                    if let Some(session) = &mut self.session {
+                        session.sleeping = None;
+                    }
+                }
+                self.carry(myself, loaded, true).await;
+            }
+            Err(error) => {
+                tracing::warn!(%run, %error, "the run cannot be taken up");
+                let hosted = self.forget(run);
+                if let Some(session) = &mut self.session {
+                    session.sleeping = Some(run);
+                }
+                if let (Some(child), SystemError::Store(error)) =
+                    (hosted.and_then(|hosted| hosted.child), &error)
+                {
+                    tracing::warn!(%run, %error, agent = child.agent, "child run lost");
+                }
+                answer(reply, Err(error));
+            }
+        }
+    }
+
+    /// Makes a run known, so that it can be told things before it is carried.
+    fn admit_run(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        root: RunId,
+        child: Option<ChildStart>,
+    ) -> &mut Hosted {
+        let routes = &self.shared.doors.previewer.routes;
+        let above = child.as_ref().and_then(|child| routes.get(child.parent));
+        let cancelled = above.map_or_else(CancellationToken::new, |above| {
+            above.cancelled.child_token()
+        });
+        let parent = child
+            .as_ref()
+            .map(|child| ParentDoor::of(child.news.clone()));
+        let (door, commands) = News::channel();
+        let path: Arc<[String]> = child
+            .as_ref()
+            .map_or_else(Vec::new, |c| c.start.path.clone())
+            .into();
+        let route = Route {
+            root,
+            path,
+            host: myself.clone(),
+            door,
+            cancelled,
+            parent,
+        };
+        routes.insert(run, route.clone());
+        self.runs.entry(run).or_insert_with(|| Hosted {
+            actor: None,
+            route,
+            commands: Some(commands),
+            child,
+            failures: Vec::new(),
+            give_up: None,
+            wake: None,
+        })
+    }
+
+    async fn carry(&mut self, myself: &ActorRef<AgentMessage>, loaded: Loaded, taken_up: bool) {
+        let run = loaded.run;
+        let doors = self.shared.doors.clone();
+        let Some(hosted) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let commands = hosted.commands.take().unwrap_or_else(|| {
+            let (door, commands) = News::channel();
+            hosted.route.door = door;
+            commands
+        });
+        let news = hosted.route.door.clone();
+        (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
+        doors.previewer.routes.insert(run, hosted.route.clone());
+        let (history, tail) = match &self.session {
+            Some(SessionState {
+                id,
+                loaded: Some((fold, claim)),
+                ..
+            }) => {
+                let tail = SessionTail {
+                    session: id.clone(),
+                    claim: *claim,
+                };
+                (fold.transcript.clone(), Some(tail))
+            }
+            _ => (Transcript::new(), None),
+        };
+        let ports: Arc<dyn Ports> = Arc::new(doors.clone());
+        let Loaded {
+            row,
+            claim,
+            recorded,
+            pinned,
+            ..
+        } = loaded;
+        let registry = doors.registry.clone();
+        let door = (news, commands);
+        let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
+        task.cancelled = hosted.route.cancelled.clone();
+        task.parent.clone_from(&hosted.route.parent);
+        task.session = tail;
+        task.give_up = hosted.give_up.take();
+        task.cancel = hosted.child.as_ref().and_then(|child| child.cancel.clone());
+        task.taken_up = taken_up;
+        task.linger = self.shared.limits.linger;
+        task.max_entries = self.shared.limits.max_entries;
+        let arguments = (run, myself.clone());
+        let spawned =
+            ActorRuntime::spawn_linked(None, RunActor, arguments, myself.get_cell()).await;
+        match spawned {
+            Ok((actor, _)) => {
+                self.lives.insert(actor.get_id(), run);
+                if let Some(hosted) = self.runs.get_mut(&run) {
+                    hosted.actor = Some(actor.get_cell());
+                }
+                if let Some(session) = &mut self.session {
+                    session.sleeping = None;
+                }
+                // An actor that was just spawned takes its first message.
+                let _ = actor.cast(Box::new(task));
+            }
+            Err(error) => {
+                tracing::error!(%run, %error, "the run cannot start");
+                self.forget(run);
+            }
+        }
+    }
+
+    fn forget(&mut self, run: RunId) -> Option<Hosted> {
+        let hosted = self.runs.remove(&run);
+        self.lives.retain(|_, life| *life != run);
+        self.doors().previewer.routes.remove(run);
+        hosted
+    }
+
+    fn rested(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, life: ActorId, rest: Rest) {
+        if self.lives.remove(&life).is_none() {
+            return;
+        }
+        match rest {
+            Rest::Ended {
+                agent, messages, ..
+            } => {
+                self.forget(run);
+                self.turn_ended(myself, run, agent, messages);
+            }
+            Rest::Continued(next) => self.continue_in(myself, run, next),
+            Rest::Asleep { wake_at } => {
+                self.forget(run);
+                self.sleep(run, wake_at);
+            }
+            Rest::Parked(error) => {
+                tracing::warn!(%run, %error, "the run is parked");
+                let hosted = self.forget(run);
+                if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
+                    parent.tell(run, ChildNews::Idle { wake_at: None });
+                }
+                self.sleep(run, None);
+            }
+            Rest::LetGo => {
+                self.forget(run);
+                self.sleep(run, None);
+            }
+            Rest::Store(StoreError::Closed) => self.restart(myself, run, Duration::from_millis(50)),
+            Rest::Store(error) => {
+                tracing::error!(%run, %error, "the run stops here: its journal refuses it");
+                self.forget(run);
+                if let Some(session) = &mut self.session {
+                    session.loaded = None;
+                }
+            }
+        }
+        self.watch_idleness(myself);
+    }
+
+    /// A root run sleeps with all runs below it.
+    fn sleep(&mut self, run: RunId, wake_at: Option<Timestamp>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.sleeping = Some(run);
+        for (_, agent) in self.agents.drain() {
+            agent.kill();
+        }
+        self.children.clear();
+        self.shared.doors.previewer.routes.remove_tree(run);
+        if let Some(at) = wake_at {
+            self.shared.wake_later(at, run);
+        }
+    }
+
+    fn continue_in(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, next: RunId) {
+        let Some(mut hosted) = self.forget(run) else {
+            return;
+        };
+        hosted.actor = None;
+        if let Some(parent) = &hosted.route.parent {
+            parent.tell(run, ChildNews::Continued(next));
+        }
+        self.runs.insert(next, hosted);
+        self.load(myself, next, false);
+    }
+
+    fn turn_ended(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        agent: String,
+        messages: Vec<Arc<crate::vocabulary::Message>>,
+    ) {
+        if self.session.is_some() {
+            for (_, below) in self.agents.drain() {
+                below.stop(None);
+            }
+            self.children.clear();
+            self.shared.doors.previewer.routes.remove_tree(run);
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let Some((fold, claim)) = &mut session.loaded else {
+            return;
+        };
+        if fold.open.is_some() {
+            fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(
+                run, agent, messages,
+            ))));
+            claim.entries += 1;
+        }
+        session.sleeping = None;
+        let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
+        if let Some(bytes) = encode_checkpoint(fold) {
+            self.loads.spawn(async move {
+                if let Err(error) = store.put_checkpoint(id, Some(bytes)).await {
+                    tracing::debug!(%error, "the checkpoint was not kept");
+                }
+            });
+        }
+        let next = session.desk.next(fold);
+        if let Some(admission) = next {
+            self.admit(myself, admission);
+        }
+    }
+
+    // ---- children ----
+
+    /// One of this agent's runs begins or takes up a child run: the agent below hosts it.
+    async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+        let name = child.agent.clone();
+        let agent = match self.agents.get(&name) {
+            Some(agent) => agent.clone(),
+            None => {
+                let arguments = AgentArguments {
+                    shared: self.shared.clone(),
+                    session: None,
+                };
+                let spawned =
+                    ActorRuntime::spawn_linked(None, Agent, arguments, myself.get_cell()).await;
+                let Ok((agent, _)) = spawned else { return };
+                self.agents.insert(name.clone(), agent.clone());
+                agent
+            }
+        };
+        self.children.insert(child.run, (name, child.clone()));
+        let _ = agent.cast(AgentMessage::Host(Box::new(child)));
+    }
+
+    async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+        let run = child.run;
+        if let Some(hosted) = self.runs.get_mut(&run) {
+            // It is live; only its parent is another life.
+            if let Some(parent) = &hosted.route.parent {
+                parent.set(child.news.clone());
+            }
+            hosted.route.door.tell(Command::Reattached);
+            if let Some(reason) = child.cancel.clone() {
+                hosted.route.cancelled.cancel();
+                hosted.route.door.tell(Command::Cancel { reason });
+            }
+            hosted.child = Some(child);
+            return;
+        }
+        if !child.fresh {
+            self.admit_run(myself, run, child.start.root, Some(child));
+            self.load(myself, run, false);
+            return;
+        }
+        let row = row_of(run, &child.start);
+        let recorded = Recorded::begun(RunStart::clone(&child.start));
+        let pinned = child.pinned.clone();
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+        };
+        let loaded = Loaded {
+            run,
+            row,
+            claim,
+            recorded,
+            pinned,
+        };
+        self.admit_run(myself, run, child.start.root, Some(child));
+        self.carry(myself, loaded, false).await;
+    }
+
+    // ---- failures ----
+
+    /// A linked child is gone: a run's function panicked or was killed, or an agent below died.
+    async fn child_lost(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        cell: &ActorCell,
+        reason: String,
+    ) {
+        if let Some(run) = self.lives.remove(&cell.get_id()) {
+            self.run_lost(myself, run, &reason);
+            return;
+        }
+        let lost = self
+            .agents
+            .iter()
+            .find(|(_, agent)| agent.get_id() == cell.get_id());
+        let Some(name) = lost.map(|(name, _)| name.clone()) else {
+            return;
+        };
+        self.agents.remove(&name);
+        let orphaned: Vec<ChildStart> = self
+            .children
+            .values()
+            .filter(|(agent, _)| *agent == name)
+            .map(|(_, child)| ChildStart {
+                fresh: false,
+                ..child.clone()
+            })
+            .collect();
+        for child in orphaned {
+            self.child(myself, child).await;
+        }
+    }
+
+    fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: &str) {
+        let now = self.doors().clock.now();
+        let Intensity {
+            restarts, period, ..
+        } = self.shared.limits.run_restarts;
+        let Some(hosted) = self.runs.get_mut(&run) else {
+            return;
+        };
+        hosted.failures.retain(|at| now.since(*at) <= period);
+        hosted.failures.push(now);
+        let failures = u32::try_from(hosted.failures.len()).unwrap_or(u32::MAX);
+        tracing::warn!(%run, reason, failures, "the run's function was lost");
+        if failures > restarts {
+            let message =
+                format!("the agent's function failed {failures} times within {period:?}: {reason}");
+            let error = OperationError::new(ErrorKind::Panicked, message);
+            hosted.give_up = Some(AgentError::Operation(error));
+        }
+        let backoff: Backoff = self.shared.limits.run_backoff;
+        let pause = backoff.delay(failures, self.doors().entropy.fraction());
+        self.restart(myself, run, pause);
+    }
+
+    fn restart(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, pause: Duration) {
+        let clock = self.doors().clock.clone();
+        let myself = myself.clone();
+        self.loads.spawn(async move {
+            clock.sleep_until(clock.now().after(pause)).await;
+            let _ = myself.cast(AgentMessage::Again(run));
+        });
+    }
+
+    // ---- passivation ----
+
+    fn watch_idleness(&mut self, myself: &ActorRef<AgentMessage>) {
+        if self.session.is_none() || !self.runs.is_empty() || self.idle_watched {
+            return;
+        }
+        self.idle_watched = true;
+        let (clock, myself) = (self.doors().clock.clone(), myself.clone());
+        let (idle, stirred) = (self.shared.limits.passivate_after, self.stirred);
+        self.loads.spawn(async move {
+            clock.sleep_until(clock.now().after(idle)).await;
+            let _ = myself.cast(AgentMessage::Passivate(stirred));
+        });
+    }
+
+    /// Whether nothing happened since the passivation was ordered, but the order itself.
+    fn passivates(&self, stirred: u64) -> bool {
+        let quiet = self.stirred == stirred + 1 && self.runs.is_empty();
+        let asleep = self
+            .session
+            .as_ref()
+            .is_none_or(|session| session.sleeping.is_some() || session.desk.is_idle());
+        quiet && asleep
+    }
+}
+
+fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
+    if let Some(reply) = reply {
+        // Whoever asked may have gone.
+        let _ = reply.send(result);
+    }
+}
+
+fn first_start(
+    run: RunId,
+    turn: &Turn,
+    team: &TeamEntry,
+    fold: &SessionFold,
+    session: &SessionId,
+    now: Timestamp,
+) -> RunStart {
+    let spec = &team.pinned.team;
+    let active = fold
+        .active_agent
+        .as_deref()
+        .filter(|name| spec.find(name).is_some());
+    let agent = active.unwrap_or(&spec.agent.name).to_owned();
+    let mut start = RunStart::new(
+        run,
+        session.team.clone(),
+        agent,
+        team.digest,
+        turn.message.clone(),
+    );
+    start.session = Some(session.clone());
+    start.history = fold.entries;
+    start.budget = turn_budget(&spec.budget, &turn.budget);
+    start.deadline = turn.deadline;
+    start.at = now;
+    start
+}
+
+/// The narrower of the team's bounds and the turn's.
+fn turn_budget(
+    team: &crate::vocabulary::Budget,
+    turn: &crate::vocabulary::Budget,
+) -> crate::vocabulary::Budget {
+    let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+    crate::vocabulary::Budget {
+        model_calls: least(team.model_calls, turn.model_calls),
+        tool_calls: least(team.tool_calls, turn.tool_calls),
+        tokens: least(team.tokens, turn.tokens),
+        cost_micros: least(team.cost_micros, turn.cost_micros),
+        wall_time_ms: least(team.wall_time_ms, turn.wall_time_ms),
+    }
+}

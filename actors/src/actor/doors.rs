@@ -1,0 +1,273 @@
+//! The doors through which runs reach the world.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    agent::AgentMessage, journal::JournalMessage, memory_store::MemoryMessage,
+    model_gateway::GatewayMessage, observers::Observers, routes::Routes, slot::Slot,
+    tool_executor::ExecutorMessage,
+};
+use crate::{
+    contract::{
+        Batch, BoxFuture, Clock, Entropy, InboxItem, PreviewSink, StateValue, StoreError,
+        StoreHandle,
+    },
+    run::{Acknowledge, ChildStart, Command, ModelCall, Ports, Registry, ToolEnd, ToolInvocation},
+    vocabulary::{
+        Effect, ErrorKind, Event, EventRecord, ModelResponse, OperationError, OperationId, Preview,
+        RunId,
+    },
+};
+
+/// How long a call waits for the next life of an actor that died under it.
+const NEXT_LIFE: Duration = Duration::from_millis(20);
+/// How many lives it waits for.
+const LIVES: u32 = 250;
+
+/// What every part of a System shares.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    pub(crate) store: StoreHandle,
+    pub(crate) journal: Slot<JournalMessage>,
+    pub(crate) gateways: Arc<BTreeMap<String, Slot<GatewayMessage>>>,
+    pub(crate) executor: Slot<ExecutorMessage>,
+    pub(crate) memory: Slot<MemoryMessage>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) previewer: Previewer,
+}
+
+/// Shows what is under way to those who watch.
+#[derive(Clone)]
+pub(crate) struct Previewer {
+    pub(crate) observers: Observers,
+    pub(crate) routes: Routes,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Previewer {
+    /// Shows something, which is only made when somebody watches.
+    pub(crate) fn preview(&self, run: RunId, make: impl FnOnce() -> Preview) {
+        let Some(route) = self.routes.get(run) else {
+            return;
+        };
+        if self.observers.watched(route.root) {
+            let event = Event::Preview(make());
+            let record = EventRecord::new(run, self.clock.now(), route.path.to_vec(), event);
+            self.observers.preview(route.root, record);
+        }
+    }
+
+    /// Where a call shows its previews.
+    pub(crate) fn sink(&self, run: RunId) -> PreviewSink {
+        let previewer = self.clone();
+        Arc::new(move |preview| previewer.preview(run, || preview))
+    }
+}
+
+impl Doors {
+    /// Waits for the next life of an actor.
+    async fn next_life(&self) {
+        self.clock
+            .sleep_until(self.clock.now().after(NEXT_LIFE))
+            .await;
+    }
+
+    async fn ask_model(
+        self,
+        gateway: Slot<GatewayMessage>,
+        call: ModelCall,
+    ) -> Result<ModelResponse, OperationError> {
+        for _ in 0..LIVES {
+            let (sender, receiver) = oneshot::channel();
+            let message = GatewayMessage::Call(Box::new(call.clone()), sender);
+            if gateway.send(message).is_ok()
+                && let Ok(answer) = receiver.await
+            {
+                return answer;
+            }
+            if call.cancelled.is_cancelled() {
+                break;
+            }
+            self.next_life().await;
+        }
+        Err(OperationError::new(
+            ErrorKind::Model,
+            "the model's gateway does not come back",
+        ))
+    }
+
+    async fn ask_executor(self, invocation: ToolInvocation, reconcile: bool) -> ToolEnd {
+        let once = invocation.definition.effect == Effect::Once;
+        for _ in 0..LIVES {
+            let (sender, receiver) = oneshot::channel();
+            let call = Box::new(invocation.clone());
+            let message = if reconcile {
+                ExecutorMessage::Reconcile(call, sender)
+            } else {
+                ExecutorMessage::Call(call, sender)
+            };
+            if self.executor.send(message).is_ok() {
+                match receiver.await {
+                    Ok(end) => return end,
+                    Err(_) if once && !reconcile => {
+                        return ToolEnd::InDoubt("the tool executor died under it".to_owned());
+                    }
+                    Err(_) => {}
+                }
+            }
+            self.next_life().await;
+        }
+        ToolEnd::InDoubt("the tool executor does not come back".to_owned())
+    }
+}
+
+impl Ports for Doors {
+    fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
+        if let Err(JournalMessage::Commit(_, acknowledge)) = self
+            .journal
+            .send(JournalMessage::Commit(batch, acknowledge))
+        {
+            acknowledge(Err(StoreError::Closed));
+        }
+    }
+
+    fn model(&self, call: ModelCall) -> BoxFuture<'static, Result<ModelResponse, OperationError>> {
+        let Some(gateway) = self.gateways.get(&call.request.model).cloned() else {
+            let known: Vec<&str> = self.gateways.keys().map(String::as_str).collect();
+            let message = format!(
+                "there is no model {:?}; there are: {}",
+                call.request.model,
+                known.join(", ")
+            );
+            return Box::pin(async move { Err(OperationError::new(ErrorKind::NotFound, message)) });
+        };
+        Box::pin(self.clone().ask_model(gateway, call))
+    }
+
+    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
+        Box::pin(self.clone().ask_executor(call, false))
+    }
+
+    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
+        Box::pin(self.clone().ask_executor(call, true))
+    }
+
+    fn abort_tool(
+        &self,
+        run: RunId,
+        operation: OperationId,
+    ) -> BoxFuture<'static, Option<ToolEnd>> {
+        let (sender, receiver) = oneshot::channel();
+        // An executor that is gone has taken its calls along.
+        let sent = self
+            .executor
+            .send(ExecutorMessage::Abort((run, operation), sender));
+        Box::pin(async move {
+            sent.ok()?;
+            receiver.await.ok().flatten()
+        })
+    }
+
+    fn child(&self, child: ChildStart) {
+        // A parent that is gone will begin its child again.
+        if let Some(route) = self.previewer.routes.get(child.parent) {
+            let _ = route.host.cast(AgentMessage::Child(Box::new(child)));
+        }
+    }
+
+    fn cancel_child(&self, run: RunId, reason: String) {
+        if let Some(route) = self.previewer.routes.get(run) {
+            route.cancelled.cancel();
+            route.door.tell(Command::Cancel { reason });
+        }
+    }
+
+    fn state(
+        &self,
+        scope: String,
+        key: String,
+    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>> {
+        let doors = self.clone();
+        Box::pin(async move {
+            for _ in 0..LIVES {
+                let (sender, receiver) = oneshot::channel();
+                let place = (scope.clone(), key.clone());
+                if doors.memory.send(MemoryMessage::Get(place, sender)).is_ok()
+                    && let Ok(value) = receiver.await
+                {
+                    return value
+                        .map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()));
+                }
+                doors.next_life().await;
+            }
+            Err(OperationError::new(
+                ErrorKind::Store,
+                "the memory store does not come back",
+            ))
+        })
+    }
+
+    fn state_changed(&self, keys: Vec<(String, String)>) {
+        // A memory store that is gone has kept nothing.
+        let _ = self.memory.send(MemoryMessage::Changed(keys));
+    }
+
+    fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
+        let (store, routes) = (self.store.clone(), self.previewer.routes.clone());
+        Box::pin(async move {
+            match store.run(run).await {
+                Ok(Some(row)) if !row.status.is_ended() => {}
+                Ok(Some(_)) => {
+                    let message = format!("run {run} has ended");
+                    return Err(OperationError::new(ErrorKind::NotFound, message));
+                }
+                Ok(None) => {
+                    let message = format!("there is no run {run}");
+                    return Err(OperationError::new(ErrorKind::NotFound, message));
+                }
+                Err(error) => {
+                    return Err(OperationError::new(ErrorKind::Store, error.to_string()));
+                }
+            }
+            store
+                .post(run, item)
+                .await
+                .map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
+            routes.tell(run, Command::Inbox);
+            Ok(())
+        })
+    }
+
+    fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>> {
+        let store = self.store.clone();
+        Box::pin(async move { store.inbox(run).await })
+    }
+
+    fn preview(&self, run: RunId, preview: Preview) {
+        self.previewer.preview(run, || preview);
+    }
+
+    fn published(&self, root: RunId, position: u64) {
+        self.previewer.observers.published(root, position);
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    fn entropy(&self) -> &Arc<dyn Entropy> {
+        &self.entropy
+    }
+}
+
+impl fmt::Debug for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doors")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}

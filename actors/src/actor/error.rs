@@ -1,0 +1,81 @@
+use super::supervisor::StartError;
+use crate::{
+    contract::StoreError,
+    definition::DefinitionError,
+    vocabulary::{AgentError, RunId},
+};
+
+/// What a System refuses or fails with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SystemError {
+    /// The store refuses or fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A team's definition is wrong.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// The supervision tree did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Too much is under way; try again later.
+    #[error("{what} has no room for more work (its bound is {bound}): try again later")]
+    Overloaded {
+        /// What has no room.
+        what: String,
+        /// The bound.
+        bound: usize,
+    },
+    /// No team has this name.
+    #[error("there is no team {name:?}; there are: {known}")]
+    UnknownTeam {
+        /// The name.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// The store has no such run.
+    #[error("there is no run {0}")]
+    UnknownRun(RunId),
+    /// The session belongs to somebody else.
+    #[error("session {session} belongs to somebody else")]
+    Foreign {
+        /// The session.
+        session: String,
+    },
+    /// The run failed.
+    #[error("run {run} failed: {error}")]
+    Failed {
+        /// The run.
+        run: RunId,
+        /// With what.
+        error: AgentError,
+    },
+    /// The run waits until somebody retries, forks or cancels it.
+    #[error("run {run} is parked: {error}")]
+    Parked {
+        /// The run.
+        run: RunId,
+        /// Why.
+        error: AgentError,
+    },
+    /// The run has no such open question, or this is no answer to it.
+    #[error("run {run}: {reason}")]
+    NoQuestion {
+        /// The run.
+        run: RunId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The definition that the run was pinned to does not read.
+    #[error("the definition that run {run} is pinned to does not read: {reason}")]
+    Pinned {
+        /// The run.
+        run: RunId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The System has stopped.
+    #[error("the system has stopped")]
+    Stopped,
+}

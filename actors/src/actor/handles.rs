@@ -1,0 +1,369 @@
+//! The cheap handles: dropping one stops nothing.
+
+use std::fmt;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::{EventStream, System, SystemError, agent::AgentMessage};
+use crate::{
+    contract::{InboxBody, InboxItem, RunRow, RunStatus, Ticket},
+    run::{Command, Recorded, answers, operations::AgentMessage as Told},
+    session::Turn,
+    vocabulary::{
+        Begun, Entry, JournalId, Message, OperationId, Outcome, Question, RunEnd, RunId, SessionId,
+    },
+};
+
+/// One lasting conversation with a team.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) system: System,
+    pub(crate) id: SessionId,
+}
+
+impl Session {
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Says something to the session. It returns when the turn is recorded: at once, or after
+    /// the turns before it have ended. A turn with an id that was sent before gives its run.
+    ///
+    /// # Errors
+    /// [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
+    /// session is somebody else's, what the store fails with.
+    pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
+        let shared = self.system.shared();
+        if shared.team(&self.id.team).is_none() {
+            let (name, known) = (self.id.team.clone(), shared.team_names());
+            return Err(SystemError::UnknownTeam { name, known });
+        }
+        let admission = shared.admit()?;
+        let agent = shared.agent_of(&self.id).await?;
+        let (sender, receiver) = oneshot::channel();
+        let message = AgentMessage::Turn(Box::new(turn.into()), sender);
+        agent.cast(message).map_err(|_| SystemError::Stopped)?;
+        let run = receiver.await.map_err(|_| SystemError::Stopped)??;
+        drop(admission);
+        Ok(self.system.run(run))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({})", self.id)
+    }
+}
+
+/// One run, live or past.
+#[derive(Clone)]
+pub struct Run {
+    pub(crate) system: System,
+    pub(crate) id: RunId,
+}
+
+impl Run {
+    /// The run's id.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The events of the run and all runs below it, from the first on and then live.
+    pub fn events(&self) -> EventStream {
+        let doors = &self.system.shared().doors;
+        let observers = doors.previewer.observers.clone();
+        EventStream::new(self.id, doors.store.clone(), doors.clock.clone(), observers)
+    }
+
+    /// How the run stands.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`], and what the store fails with.
+    pub async fn status(&self) -> Result<RunRow, SystemError> {
+        let row = self.system.shared().doors.store.run(self.id).await?;
+        row.ok_or(SystemError::UnknownRun(self.id))
+    }
+
+    /// Waits for the run's outcome, however long it takes. A run that goes on in another
+    /// journal is followed there.
+    ///
+    /// # Errors
+    /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
+    pub async fn outcome(&self) -> Result<Outcome, SystemError> {
+        let mut run = self.clone();
+        loop {
+            let row = run
+                .rest(|status| status.is_ended() || status == RunStatus::Parked)
+                .await?;
+            if row.status == RunStatus::Parked {
+                let error = run.recorded().await?.parked.unwrap_or_else(|| {
+                    crate::vocabulary::AgentError::Failed("its journal does not say why".into())
+                });
+                return Err(SystemError::Parked { run: run.id, error });
+            }
+            match run.recorded().await?.end {
+                Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
+                Some(end) => {
+                    return match end.outcome() {
+                        Some(Ok(outcome)) => Ok(outcome),
+                        Some(Err(error)) => Err(SystemError::Failed { run: run.id, error }),
+                        None => Err(SystemError::UnknownRun(run.id)),
+                    };
+                }
+                None => return Err(SystemError::UnknownRun(run.id)),
+            }
+        }
+    }
+
+    /// Waits until the run has ended, is parked, or waits for the outside, and tells which.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn settled(&self) -> Result<RunRow, SystemError> {
+        let open = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
+        self.rest(|status| !open(status)).await
+    }
+
+    /// Waits until the run stands in one of these ways.
+    async fn rest(&self, wanted: impl Fn(RunStatus) -> bool) -> Result<RunRow, SystemError> {
+        let doors = &self.system.shared().doors;
+        let mut bell = doors.previewer.routes.bell(self.id);
+        loop {
+            bell.borrow_and_update();
+            let row = self.status().await?;
+            if wanted(row.status) {
+                return Ok(row);
+            }
+            if self.system.shared().is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            // The bell rings when a life of the run in this process ends; what another process
+            // does, and a run that only begins to wait, is looked for.
+            let look = doors
+                .clock
+                .now()
+                .after(std::time::Duration::from_millis(20));
+            tokio::select! {
+                _ = bell.changed() => {}
+                () = doors.clock.sleep_until(look) => {}
+            }
+        }
+    }
+
+    async fn recorded(&self) -> Result<Recorded, SystemError> {
+        let doors = &self.system.shared().doors;
+        let lines = super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?;
+        Ok(Recorded::fold(&lines, self.id)?)
+    }
+
+    /// The questions that the run and the runs below it wait for, oldest first.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+        let store = &self.system.shared().doors.store;
+        let mut open: Vec<(RunId, OperationId, Question)> = Vec::new();
+        let mut after = 0;
+        loop {
+            let lines = store.read_tree(self.id, after, 4096).await?;
+            let Some(last) = lines.last() else {
+                return Ok(open);
+            };
+            after = last.stored.position;
+            for line in lines {
+                let Ok(entry) = line.stored.line.decode() else {
+                    continue;
+                };
+                match entry {
+                    Entry::Started {
+                        op,
+                        begun: Begun::Question(question),
+                        ..
+                    } => {
+                        open.push((line.run, op, *question));
+                    }
+                    Entry::Completed { op, .. } | Entry::Dropped { op } => {
+                        open.retain(|(run, asked, _)| (*run, *asked) != (line.run, op));
+                    }
+                    Entry::RunEnded(_) => open.retain(|(run, ..)| *run != line.run),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Answers a question of this run. The answer is durable when this returns; a run that
+    /// sleeps is woken by it. A question has one answer: a later one changes nothing.
+    ///
+    /// # Errors
+    /// [`SystemError::NoQuestion`] when the run does not ask this, or the value is no answer to
+    /// it; what the store fails with.
+    pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
+        let run = self.id;
+        let refuse = |reason: String| SystemError::NoQuestion { run, reason };
+        let questions = self.system.run(run).own_questions().await?;
+        let Some(question) = questions.iter().find(|(op, _)| *op == operation) else {
+            let open: Vec<String> = questions.iter().map(|(op, _)| op.to_string()).collect();
+            let open = if open.is_empty() {
+                "none".to_owned()
+            } else {
+                open.join(", ")
+            };
+            return Err(refuse(format!(
+                "no open question {operation}; open are: {open}"
+            )));
+        };
+        if !answers(&question.1, &value) {
+            let options = question.1.options.join(", ");
+            let wanted = if options.is_empty() {
+                "yes or no"
+            } else {
+                &options
+            };
+            return Err(refuse(format!("{value} is no answer; expected {wanted}")));
+        }
+        let id = format!("answer/{operation}");
+        self.post(id, InboxBody::Answer { operation, value })
+            .await
+            .map(drop)
+    }
+
+    async fn own_questions(&self) -> Result<Vec<(OperationId, Question)>, SystemError> {
+        let doors = &self.system.shared().doors;
+        let lines = super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?;
+        let mut open: Vec<(OperationId, Question)> = Vec::new();
+        for stored in lines {
+            match stored.line.decode() {
+                Ok(Entry::Started {
+                    op,
+                    begun: Begun::Question(question),
+                    ..
+                }) => {
+                    open.push((op, *question));
+                }
+                Ok(Entry::Completed { op, .. } | Entry::Dropped { op }) => {
+                    open.retain(|(asked, _)| *asked != op);
+                }
+                Ok(Entry::RunEnded(_)) => open.clear(),
+                _ => {}
+            }
+        }
+        Ok(open)
+    }
+
+    /// Cancels the run and everything below it. `false` when there is no such run or it has
+    /// ended. Cancelling twice is cancelling once.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
+        let row = self.system.shared().doors.store.run(self.id).await?;
+        if row.is_none_or(|row| row.status.is_ended()) {
+            return Ok(false);
+        }
+        self.post(
+            "cancel".to_owned(),
+            InboxBody::Cancel {
+                reason: reason.into(),
+            },
+        )
+        .await?;
+        Ok(true)
+    }
+
+    /// Cancels one call of the run, which goes on. `false` when the run has ended.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
+        let row = self.system.shared().doors.store.run(self.id).await?;
+        if row.is_none_or(|row| row.status.is_ended()) {
+            return Ok(false);
+        }
+        self.post(
+            format!("cancel/{operation}"),
+            InboxBody::CancelCall { operation },
+        )
+        .await?;
+        Ok(true)
+    }
+
+    /// Says something to the agent while it works; its model reads it after the results of the
+    /// step under way.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    pub async fn steer(&self, text: impl Into<String>) -> Result<(), SystemError> {
+        let id = format!("steer/{:032x}", self.system.shared().doors.entropy.bits());
+        self.post(id, InboxBody::Steer(Message::user(text)))
+            .await
+            .map(drop)
+    }
+
+    /// Puts a typed message into the run's inbox, for `RunContext::receive`.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
+        let id = format!("tell/{:032x}", self.system.shared().doors.entropy.bits());
+        let value = serde_json::to_value(message).unwrap_or_default();
+        self.post(
+            id,
+            InboxBody::Message {
+                name: M::NAME.to_owned(),
+                value,
+            },
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Tries a parked run again, with the code of this process.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn retry(&self) -> Result<(), SystemError> {
+        self.system.resume(self.id, false).await.map(drop)
+    }
+
+    async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+        let shared = self.system.shared();
+        let row = self.status().await?;
+        if row.status.is_ended() {
+            return Err(SystemError::UnknownRun(self.id));
+        }
+        let item = InboxItem::new(id, shared.doors.clock.now(), body);
+        let fresh = shared.doors.store.post(self.id, item).await?;
+        if !shared.doors.previewer.routes.tell(self.id, Command::Inbox) {
+            shared.wake(self.id).await;
+        }
+        Ok(fresh)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Run({})", self.id)
+    }
+}
+
+impl System {
+    /// Gives the result of a call that handed out a ticket.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    pub async fn complete(
+        &self,
+        ticket: Ticket,
+        result: Result<String, String>,
+    ) -> Result<(), SystemError> {
+        let Ticket { run, operation } = ticket;
+        let id = format!("result/{operation}");
+        self.run(run)
+            .post(id, InboxBody::Result { operation, result })
+            .await
+            .map(drop)
+    }
+}

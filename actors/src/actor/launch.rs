@@ -1,0 +1,141 @@
+//! What a run needs before it can go on, gathered off the agent's mailbox.
+
+use std::sync::Arc;
+
+use super::{SystemError, doors::Doors};
+use crate::{
+    contract::{Claim, RunRow, StoreError, StoredLine},
+    definition::Pinned,
+    run::Recorded,
+    session::{SessionFold, decode_checkpoint},
+    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
+};
+
+/// How many entries are read at once.
+const PAGE: usize = 4096;
+
+/// A run as its journal tells it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) run: RunId,
+    pub(crate) row: RunRow,
+    pub(crate) claim: Claim,
+    pub(crate) recorded: Recorded,
+    pub(crate) pinned: Arc<Pinned>,
+}
+
+/// A session as its journal tells it.
+#[derive(Debug)]
+pub(crate) struct LoadedSession {
+    pub(crate) fold: SessionFold,
+    pub(crate) claim: Claim,
+}
+
+/// Reads a whole journal from an entry on.
+pub(crate) async fn read_from(
+    doors: &Doors,
+    journal: &JournalId,
+    from: u64,
+) -> Result<Vec<StoredLine>, StoreError> {
+    let mut lines: Vec<StoredLine> = Vec::new();
+    loop {
+        let next = lines.last().map_or(from, |line| line.sequence + 1);
+        let page = doors.store.read(journal.clone(), next, PAGE).await?;
+        let last = page.len() < PAGE;
+        lines.extend(page);
+        if last {
+            return Ok(lines);
+        }
+    }
+}
+
+/// Claims a run, which closes the epoch of whoever carried it before, and reads its journal. A
+/// run that went on in another journal is followed there.
+pub(crate) async fn load_run(
+    doors: &Doors,
+    run: RunId,
+    take_over: bool,
+    known: Option<(Digest, Arc<Pinned>)>,
+) -> Result<Loaded, SystemError> {
+    let mut run = run;
+    loop {
+        let row = doors
+            .store
+            .run(run)
+            .await?
+            .ok_or(SystemError::UnknownRun(run))?;
+        if row.status == crate::contract::RunStatus::Continued {
+            run = continued(doors, run).await?;
+            continue;
+        }
+        let claim = if row.status.is_ended() {
+            Claim {
+                epoch: 0,
+                entries: 0,
+            }
+        } else {
+            doors.store.claim(JournalId::Run(run), take_over).await?
+        };
+        let lines = read_from(doors, &JournalId::Run(run), 0).await?;
+        let recorded = Recorded::fold(&lines, run)?;
+        let Some(start) = &recorded.start else {
+            return Err(SystemError::Store(StoreError::Damaged {
+                place: format!("run {run}"),
+                reason: "its journal does not begin with the run's start".to_owned(),
+            }));
+        };
+        let pinned = match known {
+            Some((digest, pinned)) if digest == start.definition => pinned,
+            _ => load_pinned(doors, run, start.definition).await?,
+        };
+        return Ok(Loaded {
+            run,
+            row,
+            claim,
+            recorded,
+            pinned,
+        });
+    }
+}
+
+async fn continued(doors: &Doors, run: RunId) -> Result<RunId, SystemError> {
+    let lines = read_from(doors, &JournalId::Run(run), 0).await?;
+    match Recorded::fold(&lines, run)?.end {
+        Some(RunEnd::Continued { next, .. }) => Ok(next),
+        _ => Ok(run.next()),
+    }
+}
+
+async fn load_pinned(
+    doors: &Doors,
+    run: RunId,
+    definition: Digest,
+) -> Result<Arc<Pinned>, SystemError> {
+    let missing = |reason: String| SystemError::Pinned { run, reason };
+    let bytes = doors
+        .store
+        .blob(definition)
+        .await?
+        .ok_or_else(|| missing(format!("the store has no blob {definition}")))?;
+    let pinned = Pinned::decode(&bytes).map_err(|error| missing(error.to_string()))?;
+    Ok(Arc::new(pinned))
+}
+
+/// Claims a session and folds its journal, from its checkpoint where that can be read.
+pub(crate) async fn load_session(
+    doors: &Doors,
+    session: &SessionId,
+    take_over: bool,
+) -> Result<LoadedSession, StoreError> {
+    let journal = JournalId::Session(session.clone());
+    let claim = doors.store.claim(journal.clone(), take_over).await?;
+    // A checkpoint is only a cache: one that cannot be read or does not fit is rebuilt.
+    let checkpoint = doors.store.checkpoint(session.clone()).await.ok().flatten();
+    let checkpoint = checkpoint.as_deref().and_then(decode_checkpoint);
+    let mut fold = checkpoint
+        .filter(|fold| fold.entries <= claim.entries)
+        .unwrap_or_default();
+    let lines = read_from(doors, &journal, fold.entries).await?;
+    fold.extend(&lines, &session.to_string())?;
+    Ok(LoadedSession { fold, claim })
+}

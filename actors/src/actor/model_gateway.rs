@@ -1,0 +1,254 @@
+//! The way to one model.
+
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::doors::Previewer;
+use crate::{
+    contract::{Clock, Entropy, ModelContext, ModelError, ModelHandle},
+    run::ModelCall,
+    vocabulary::{ErrorKind, ModelResponse, OperationError, OperationId, Preview, RunId},
+};
+
+/// How a gateway treats its model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GatewayOptions {
+    /// How many calls run at once; more wait their turn.
+    pub concurrency: usize,
+    /// How many attempts a call has.
+    pub attempts: u32,
+    /// The pause before the second attempt; it doubles with each further one, with jitter.
+    pub base_pause: Duration,
+    /// The longest pause, also where the server asks for a longer one.
+    pub max_pause: Duration,
+}
+
+impl Default for GatewayOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 256,
+            attempts: 4,
+            base_pause: Duration::from_millis(500),
+            max_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Holds the calls to one model: how many at once, how often each is tried. A call belongs to
+/// the gateway under its operation's id, so a restarted run finds it again.
+pub(crate) struct ModelGateway;
+
+pub(crate) enum GatewayMessage {
+    /// Make this call, or join it if it is under way.
+    Call(Box<ModelCall>, Reply),
+    /// This call has ended.
+    Ended(CallKey),
+}
+
+type CallKey = (RunId, OperationId);
+type Reply = oneshot::Sender<Result<ModelResponse, OperationError>>;
+
+pub(crate) struct GatewayArguments {
+    pub(crate) model: ModelHandle,
+    pub(crate) options: GatewayOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) previews: Previewer,
+}
+
+pub(crate) struct GatewayState {
+    shared: Arc<Attempts>,
+    slots: Arc<Semaphore>,
+    calls: HashMap<CallKey, CallUnderWay>,
+}
+
+/// What every attempt needs.
+struct Attempts {
+    model: ModelHandle,
+    options: GatewayOptions,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    previews: Previewer,
+}
+
+struct CallUnderWay {
+    waiter: Arc<Mutex<Option<Reply>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Actor for ModelGateway {
+    type Msg = GatewayMessage;
+    type State = GatewayState;
+    type Arguments = GatewayArguments;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        arguments: GatewayArguments,
+    ) -> Result<GatewayState, ActorProcessingErr> {
+        let GatewayArguments {
+            model,
+            options,
+            clock,
+            entropy,
+            previews,
+        } = arguments;
+        Ok(GatewayState {
+            slots: Arc::new(Semaphore::new(options.concurrency.max(1))),
+            shared: Arc::new(Attempts {
+                model,
+                options,
+                clock,
+                entropy,
+                previews,
+            }),
+            calls: HashMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: GatewayMessage,
+        state: &mut GatewayState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            GatewayMessage::Call(call, reply) => state.call(&myself, *call, reply),
+            GatewayMessage::Ended(key) => {
+                state.calls.remove(&key);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl GatewayState {
+    fn call(&mut self, myself: &ActorRef<GatewayMessage>, call: ModelCall, reply: Reply) {
+        let key = (call.run, call.operation);
+        if let Some(under_way) = self.calls.get(&key) {
+            let mut waiter = under_way.waiter.lock();
+            // A task that took its waiter has answered already; the call is made again.
+            if waiter.is_some() {
+                *waiter = Some(reply);
+                return;
+            }
+        }
+        let waiter = Arc::new(Mutex::new(Some(reply)));
+        let (shared, slots) = (self.shared.clone(), self.slots.clone());
+        let (answer_to, myself) = (waiter.clone(), myself.clone());
+        let task = tokio::spawn(async move {
+            let cancelled = call.cancelled.clone();
+            let answer = cancelled
+                .run_until_cancelled(shared.answer(call, &slots))
+                .await;
+            let waiter = answer_to.lock().take();
+            if let (Some(waiter), Some(answer)) = (waiter, answer) {
+                // A run that no longer waits will ask again.
+                let _ = waiter.send(answer);
+            }
+            let _ = myself.cast(GatewayMessage::Ended(key));
+        });
+        let _task = AbortOnDropHandle::new(task);
+        self.calls.insert(key, CallUnderWay { waiter, _task });
+    }
+}
+
+impl Attempts {
+    async fn answer(
+        &self,
+        call: ModelCall,
+        slots: &Semaphore,
+    ) -> Result<ModelResponse, OperationError> {
+        let began = self.clock.now();
+        let mut attempt = 1;
+        loop {
+            let outcome = {
+                // The slot is free while the call pauses.
+                let _slot = slots.acquire().await.map_err(|_| gone())?;
+                self.attempt(&call, attempt).await
+            };
+            let error = match outcome {
+                Ok(mut response) => {
+                    response.attempts = attempt;
+                    let took = self.clock.now().since(began).as_millis();
+                    response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            if !error.retryable || attempt >= self.options.attempts {
+                return Err(self.give_up(error, attempt));
+            }
+            let pause = self.pause(&error, attempt);
+            let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            let operation = call.operation;
+            tracing::debug!(run = %call.run, %operation, attempt, pause_ms, "model call fails");
+            self.previews.preview(call.run, || {
+                let error = error.message.clone();
+                Preview::ModelRetry {
+                    operation,
+                    attempt,
+                    error,
+                    pause_ms,
+                }
+            });
+            self.clock.sleep_until(self.clock.now().after(pause)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(&self, call: &ModelCall, attempt: u32) -> Result<ModelResponse, ModelError> {
+        let operation = call.operation;
+        self.previews.preview(call.run, || {
+            let model = call.request.model.clone();
+            Preview::ModelStarted {
+                operation,
+                attempt,
+                model,
+            }
+        });
+        let cancelled = call.cancelled.clone();
+        let cx = ModelContext::new(call.run, operation, attempt, cancelled)
+            .previews(self.previews.sink(call.run));
+        let answer = self.model.respond(call.request.clone(), cx);
+        AssertUnwindSafe(answer)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                let message = format!("the model {:?} panicked", call.request.model);
+                Err(ModelError::new(ErrorKind::Panicked, message))
+            })
+    }
+
+    /// Full jitter over an exponential pause, or what the server asks for, both bounded.
+    fn pause(&self, error: &ModelError, attempt: u32) -> Duration {
+        let options = &self.options;
+        if let Some(asked) = error.retry_after {
+            return asked.min(options.max_pause);
+        }
+        let doubled = options
+            .base_pause
+            .saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        let bound = doubled.min(options.max_pause);
+        bound.mul_f64(0.5 + 0.5 * self.entropy.fraction())
+    }
+
+    fn give_up(&self, error: ModelError, attempts: u32) -> OperationError {
+        let retryable = error.retryable;
+        let mut error = OperationError::from(error);
+        if retryable && attempts > 1 {
+            error.message = format!("{} (after {attempts} attempts)", error.message);
+        }
+        error
+    }
+}
+
+fn gone() -> OperationError {
+    OperationError::new(ErrorKind::Model, "the model's gateway has stopped").retryable()
+}

@@ -1,0 +1,109 @@
+//! Which runs are live in this process, and how to reach them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use ractor::ActorRef;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::agent::AgentMessage;
+use crate::{
+    run::{Command, News, ParentDoor},
+    vocabulary::RunId,
+};
+
+/// The live runs of a System. Cloning shares them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Routes(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    runs: HashMap<RunId, Route>,
+    /// How many of them are roots.
+    roots: usize,
+    /// Rings when a run comes to rest, for those that wait for it.
+    bells: HashMap<RunId, watch::Sender<u64>>,
+}
+
+/// How to reach a live run.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) root: RunId,
+    pub(crate) path: Arc<[String]>,
+    /// The actor that hosts it.
+    pub(crate) host: ActorRef<AgentMessage>,
+    pub(crate) door: News,
+    pub(crate) cancelled: CancellationToken,
+    /// Where the run finds its parent, for a child.
+    pub(crate) parent: Option<ParentDoor>,
+}
+
+impl Routes {
+    pub(crate) fn insert(&self, run: RunId, route: Route) {
+        let mut table = self.0.lock();
+        let root = route.root == run;
+        if table.runs.insert(run, route).is_none() && root {
+            table.roots += 1;
+        }
+    }
+
+    pub(crate) fn get(&self, run: RunId) -> Option<Route> {
+        self.0.lock().runs.get(&run).cloned()
+    }
+
+    /// Forgets a run, and rings its bell.
+    pub(crate) fn remove(&self, run: RunId) {
+        let mut table = self.0.lock();
+        if table
+            .runs
+            .remove(&run)
+            .is_some_and(|route| route.root == run)
+        {
+            table.roots -= 1;
+        }
+        if let Some(bell) = table.bells.get(&run) {
+            if bell.receiver_count() == 0 {
+                table.bells.remove(&run);
+            } else {
+                bell.send_modify(|rings| *rings += 1);
+            }
+        }
+    }
+
+    /// Forgets all runs of a tree.
+    pub(crate) fn remove_tree(&self, root: RunId) {
+        let below: Vec<RunId> = {
+            let table = self.0.lock();
+            let runs = table.runs.iter().filter(|(_, route)| route.root == root);
+            runs.map(|(run, _)| *run).collect()
+        };
+        below.into_iter().for_each(|run| self.remove(run));
+    }
+
+    /// Rings when the run comes to rest in this process.
+    pub(crate) fn bell(&self, run: RunId) -> watch::Receiver<u64> {
+        let mut table = self.0.lock();
+        table
+            .bells
+            .entry(run)
+            .or_insert_with(|| watch::channel(0).0)
+            .subscribe()
+    }
+
+    /// Tells a run something. `false` when it is not live here.
+    pub(crate) fn tell(&self, run: RunId, command: Command) -> bool {
+        let door = self.0.lock().runs.get(&run).map(|route| route.door.clone());
+        door.is_some_and(|door| door.tell(command))
+    }
+
+    /// How many root runs are live.
+    pub(crate) fn roots(&self) -> usize {
+        self.0.lock().roots
+    }
+
+    /// All live runs.
+    pub(crate) fn live(&self) -> Vec<RunId> {
+        self.0.lock().runs.keys().copied().collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! A run under way: an actor whose one handler is the agent's function.
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use super::agent::AgentMessage;
+use crate::{
+    run::{Rest, RunTask},
+    vocabulary::RunId,
+};
+
+/// Carries one run. It is linked to the agent that hosts it, so a panic of the function is a
+/// supervision event there, and the end of the agent is the end of the run's life.
+pub(crate) struct RunActor;
+
+pub(crate) struct RunActorState {
+    run: RunId,
+    host: ActorRef<AgentMessage>,
+}
+
+impl Actor for RunActor {
+    type Msg = Box<RunTask>;
+    type State = RunActorState;
+    type Arguments = (RunId, ActorRef<AgentMessage>);
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (run, host): Self::Arguments,
+    ) -> Result<RunActorState, ActorProcessingErr> {
+        Ok(RunActorState { run, host })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        task: Box<RunTask>,
+        state: &mut RunActorState,
+    ) -> Result<(), ActorProcessingErr> {
+        let rest: Rest = task.carry().await;
+        // A host that is gone will find in the journal what this run came to.
+        let _ = state.host.cast(AgentMessage::Rested(
+            state.run,
+            myself.get_id(),
+            Box::new(rest),
+        ));
+        myself.stop(None);
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Where the current life of a supervised actor is found.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use ractor::{ActorRef, ActorStatus, Message, MessagingErr};
+
+/// The address of an actor that its supervisor may start again. Cloning shares it.
+pub(crate) struct Slot<M>(Arc<RwLock<Option<ActorRef<M>>>>);
+
+impl<M> Clone for Slot<M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<M> Default for Slot<M> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<M: Message> Slot<M> {
+    /// This is the current life.
+    pub(crate) fn set(&self, actor: ActorRef<M>) {
+        *self.0.write() = Some(actor);
+    }
+
+    /// The current life, unless it has ended.
+    pub(crate) fn get(&self) -> Option<ActorRef<M>> {
+        let slot = self.0.read();
+        slot.as_ref()
+            .filter(|actor| actor.get_status() < ActorStatus::Stopping)
+            .cloned()
+    }
+
+    /// Sends a message to the current life, or gives it back.
+    pub(crate) fn send(&self, message: M) -> Result<(), M> {
+        let slot = self.0.read();
+        let Some(actor) = slot.as_ref() else {
+            return Err(message);
+        };
+        match actor.cast(message) {
+            Ok(()) => Ok(()),
+            Err(MessagingErr::SendErr(message)) => Err(message),
+            // A closed or mistyped channel drops the message; there is nothing to give back, and
+            // whoever waits for an answer hears that its sender is gone.
+            Err(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,734 @@
+//! Everything in this process: the root supervisor, the store, the gateways.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Mutex, RwLock};
+use ractor::{Actor, ActorCell, ActorRef, ActorRuntime, Message};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::{
+    ExecutorOptions, GatewayOptions, Run, Session, SystemError,
+    agent::{Agent, AgentArguments, AgentMessage},
+    attendant::{Attendant, AttendantArguments, Errand},
+    doors::{Doors, Previewer},
+    journal::Journal,
+    memory_store::MemoryStore,
+    model_gateway::{GatewayArguments, ModelGateway},
+    observers::Observers,
+    routes::Routes,
+    slot::Slot,
+    supervisor::{
+        Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Strategy,
+        Supervisor, SupervisorSpec,
+    },
+    tool_executor::{ExecutorArguments, ToolExecutor},
+};
+use crate::{
+    contract::{
+        Clock, Entropy, Model, ModelHandle, RunFilter, RunRow, RunStatus, StoreHandle, SystemClock,
+        SystemEntropy, ToolHandle,
+    },
+    definition::{Pinned, TeamSpec},
+    run::{Command, Registry, Team},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+};
+
+/// The bounds of a System.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many turns may be on their way into sessions at once; past it `send` answers
+    /// [`SystemError::Overloaded`] at once.
+    pub admissions: usize,
+    /// How many turns wait in one session.
+    pub queued_turns: usize,
+    /// How many root runs are live at once; past it new turns are refused.
+    pub live_runs: usize,
+    /// How long a run that waits for the outside stays in memory before it sleeps.
+    pub linger: Duration,
+    /// How long a session without anything to do stays in memory.
+    pub passivate_after: Duration,
+    /// The bound on a run's journal, in entries; past it operations fail as over budget.
+    pub max_entries: u64,
+    /// How often a run's function may fail before the run fails.
+    pub run_restarts: Intensity,
+    /// The pause before a run's function is run again.
+    pub run_backoff: Backoff,
+    /// How models are treated.
+    pub gateway: GatewayOptions,
+    /// How tools are treated.
+    pub executor: ExecutorOptions,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            admissions: 4096,
+            queued_turns: 64,
+            live_runs: 100_000,
+            linger: Duration::from_secs(30),
+            passivate_after: Duration::from_secs(300),
+            max_entries: 100_000,
+            run_restarts: Intensity::new(3, Duration::from_secs(60)),
+            run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
+            gateway: GatewayOptions::default(),
+            executor: ExecutorOptions::default(),
+        }
+    }
+}
+
+/// Everything in this process: teams of agents below a root supervisor, over one store.
+///
+/// It starts no runtime, installs no signal handler, panic hook or subscriber, and registers no
+/// name in ractor's process-wide registry, so two of them live in one process. Cloning shares
+/// it; dropping it stops nothing, [`stop`](Self::stop) does.
+#[derive(Clone)]
+pub struct System(Arc<Shared>);
+
+/// What the actors of a System share.
+pub(crate) struct Shared {
+    pub(crate) doors: Doors,
+    pub(crate) limits: Limits,
+    teams: RwLock<BTreeMap<String, TeamEntry>>,
+    agents: Mutex<HashMap<SessionId, Slot<AgentMessage>>>,
+    admissions: Arc<Semaphore>,
+    root: OnceLock<Supervisor>,
+    teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
+    errands: mpsc::UnboundedSender<Errand>,
+    stopped: AtomicBool,
+}
+
+/// A team as its next runs will keep it.
+#[derive(Clone)]
+pub(crate) struct TeamEntry {
+    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// A System that is not started yet.
+#[must_use = "nothing runs before `start`"]
+pub struct SystemBuilder {
+    store: StoreHandle,
+    registry: Registry,
+    teams: Vec<Team>,
+    clock: Option<Arc<dyn Clock>>,
+    entropy: Arc<dyn Entropy>,
+    limits: Limits,
+    take_up: bool,
+}
+
+impl SystemBuilder {
+    /// Adds what a registry holds; a name that is there already is replaced.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = self.registry.with(registry);
+        self
+    }
+
+    /// Adds a model; `default` serves agents that name none.
+    pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
+        self.registry = self.registry.model(name, ModelHandle::new(model));
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
+        self.registry = self.registry.tool(tool);
+        self
+    }
+
+    /// Adds a team.
+    pub fn team(mut self, team: impl Into<Team>) -> Self {
+        self.teams.push(team.into());
+        self
+    }
+
+    /// Sets the clock; the machine's, when left out.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Sets where random bits come from; the operating system, when left out.
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Sets the bounds.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets whether open runs go on by themselves when the System starts; they do, when left
+    /// out. Without it each waits for [`System::resume`] or for something in its inbox.
+    pub fn take_up(mut self, take_up: bool) -> Self {
+        self.take_up = take_up;
+        self
+    }
+
+    /// Starts the System. Open runs of its teams go on from what was recorded.
+    ///
+    /// # Errors
+    /// A team that names what does not exist, what the store fails with.
+    pub async fn start(self) -> Result<System, SystemError> {
+        self.start_below(None).await
+    }
+
+    /// Starts the System below an actor of the caller's: it sees the System's end as a
+    /// supervision event, and its own end is the System's.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_linked(self, supervisor: ActorCell) -> Result<System, SystemError> {
+        self.start_below(Some(supervisor)).await
+    }
+
+    async fn start_below(self, above: Option<ActorCell>) -> Result<System, SystemError> {
+        let Self {
+            store,
+            mut registry,
+            teams,
+            clock,
+            entropy,
+            limits,
+            take_up,
+        } = self;
+        let mut entries = BTreeMap::new();
+        for Team {
+            spec,
+            registry: own,
+        } in teams
+        {
+            registry = registry.with(own).resolve(&spec)?;
+            entries.insert(spec.name.clone(), spec);
+        }
+        let entries = entries
+            .into_iter()
+            .map(|(name, spec)| (name, TeamEntry::new(&registry, &spec)))
+            .collect();
+        let (errands, errands_in) = mpsc::unbounded_channel();
+        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let registry = Arc::new(registry);
+        let gateways = registry
+            .models()
+            .map(|(name, _)| (name.to_owned(), Slot::default()));
+        let previewer = Previewer {
+            observers: Observers::default(),
+            routes: Routes::default(),
+            clock: clock.clone(),
+        };
+        let doors = Doors {
+            store,
+            journal: Slot::default(),
+            gateways: Arc::new(gateways.collect()),
+            executor: Slot::default(),
+            memory: Slot::default(),
+            registry,
+            clock,
+            entropy,
+            previewer,
+        };
+        let shared = Arc::new(Shared {
+            doors,
+            limits,
+            teams: RwLock::new(entries),
+            agents: Mutex::default(),
+            admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
+            root: OnceLock::new(),
+            teams_supervisor: OnceLock::new(),
+            errands,
+            stopped: AtomicBool::new(false),
+        });
+        let supervisor = shared.clone().tree(errands_in);
+        let (root, _) = match above {
+            Some(above) => supervisor.start_linked(above).await?,
+            None => supervisor.start().await?,
+        };
+        let _ = shared.root.set(root);
+        let system = System(shared);
+        if take_up {
+            system.take_up().await?;
+        }
+        Ok(system)
+    }
+}
+
+impl TeamEntry {
+    fn new(registry: &Registry, spec: &TeamSpec) -> Self {
+        let pinned = registry.pin(spec);
+        let (digest, bytes) = pinned.encode();
+        Self {
+            pinned: Arc::new(pinned),
+            digest,
+            bytes,
+        }
+    }
+}
+
+impl fmt::Debug for SystemBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemBuilder")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A child whose current life is found in a slot.
+fn slotted<A, F>(spec: ChildSpec, slot: Slot<A::Msg>, make: F) -> Child
+where
+    A: Actor,
+    F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    A::Msg: Message,
+{
+    Child::new(spec, move |supervisor| {
+        let (actor, arguments) = make();
+        let slot = slot.clone();
+        async move {
+            let spawned = ActorRuntime::spawn_linked(None, actor, arguments, supervisor).await?;
+            slot.set(spawned.0.clone());
+            Ok((spawned.0.get_cell(), spawned.1))
+        }
+    })
+}
+
+impl Shared {
+    /// The supervision tree below the root.
+    fn tree(
+        self: Arc<Self>,
+        errands: mpsc::UnboundedReceiver<Errand>,
+    ) -> super::supervisor::SupervisorBuilder {
+        let spec = SupervisorSpec::new(Strategy::OneForOne)
+            .intensity(50, Duration::from_secs(10))
+            .backoff(Backoff::exponential(
+                Duration::from_millis(5),
+                Duration::from_secs(1),
+            ));
+        let doors = &self.doors;
+        let store = doors.store.clone();
+        let journal = slotted(
+            ChildSpec::worker("journal"),
+            doors.journal.clone(),
+            move || (Journal, store.clone()),
+        );
+        let store = doors.store.clone();
+        let memory = slotted(
+            ChildSpec::worker("memory"),
+            doors.memory.clone(),
+            move || (MemoryStore, store.clone()),
+        );
+        let mut children = vec![journal, memory, self.executor()];
+        children.extend(
+            doors
+                .registry
+                .models()
+                .map(|(name, model)| self.gateway(name, model)),
+        );
+        children.push(self.clone().teams());
+        let errands = Arc::new(tokio::sync::Mutex::new(errands));
+        let shared = self.clone();
+        children.push(Child::of(ChildSpec::worker("attendant"), move || {
+            let (shared, errands) = (shared.clone(), errands.clone());
+            (Attendant, AttendantArguments { shared, errands })
+        }));
+        Supervisor::builder(spec).children(children)
+    }
+
+    fn executor(&self) -> Child {
+        let doors = &self.doors;
+        let (registry, clock) = (doors.registry.clone(), doors.clock.clone());
+        let (previews, options) = (doors.previewer.clone(), self.limits.executor);
+        let begun = Arc::new(Mutex::new(HashSet::new()));
+        slotted(
+            ChildSpec::worker("tools"),
+            doors.executor.clone(),
+            move || {
+                let arguments = ExecutorArguments {
+                    registry: registry.clone(),
+                    options,
+                    clock: clock.clone(),
+                    previews: previews.clone(),
+                    begun: begun.clone(),
+                };
+                (ToolExecutor, arguments)
+            },
+        )
+    }
+
+    fn gateway(&self, name: &str, model: &ModelHandle) -> Child {
+        let doors = &self.doors;
+        let slot = doors.gateways.get(name).cloned().unwrap_or_default();
+        let (model, options) = (model.clone(), self.limits.gateway);
+        let (clock, entropy) = (doors.clock.clone(), doors.entropy.clone());
+        let previews = doors.previewer.clone();
+        slotted(
+            ChildSpec::worker(format!("model {name}")),
+            slot,
+            move || {
+                let arguments = GatewayArguments {
+                    model: model.clone(),
+                    options,
+                    clock: clock.clone(),
+                    entropy: entropy.clone(),
+                    previews: previews.clone(),
+                };
+                (ModelGateway, arguments)
+            },
+        )
+    }
+
+    /// The supervisor of the sessions' agents.
+    fn teams(self: Arc<Self>) -> Child {
+        let current: Arc<RwLock<Option<Supervisor>>> = Arc::default();
+        let _ = self.teams_supervisor.set(current.clone());
+        Child::new(ChildSpec::supervisor("teams"), move |above| {
+            let (current, shared) = (current.clone(), self.clone());
+            async move {
+                let spec = SupervisorSpec::new(Strategy::OneForOne)
+                    .intensity(1000, Duration::from_secs(10))
+                    .backoff(Backoff::exponential(
+                        Duration::from_millis(20),
+                        Duration::from_secs(5),
+                    ));
+                let started = Supervisor::builder(spec).start_linked(above).await;
+                let (supervisor, task) =
+                    started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
+                let cell = supervisor.actor();
+                // The agents of an earlier life are gone with it.
+                shared.agents.lock().clear();
+                *current.write() = Some(supervisor);
+                Ok((cell, task))
+            }
+        })
+    }
+
+    pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
+        self.teams.read().get(name).cloned()
+    }
+
+    pub(crate) fn team_names(&self) -> String {
+        let teams = self.teams.read();
+        if teams.is_empty() {
+            return "none".to_owned();
+        }
+        teams.keys().cloned().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Room for a new turn, or a refusal, at once.
+    pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
+        let overloaded = |bound| SystemError::Overloaded {
+            what: "the system".into(),
+            bound,
+        };
+        if self.doors.previewer.routes.roots() >= self.limits.live_runs {
+            return Err(overloaded(self.limits.live_runs));
+        }
+        let permit = self.admissions.clone().try_acquire_owned();
+        permit.map_err(|_| overloaded(self.limits.admissions))
+    }
+
+    /// The agent that holds a session, started if need be.
+    pub(crate) async fn agent_of(
+        self: &Arc<Self>,
+        session: &SessionId,
+    ) -> Result<ActorRef<AgentMessage>, SystemError> {
+        for _ in 0..100 {
+            if self.is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            if let Some(agent) = self.agents.lock().get(session).and_then(Slot::get) {
+                return Ok(agent);
+            }
+            let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+            let Some(supervisor) = supervisor else {
+                self.doors
+                    .clock
+                    .sleep_until(self.doors.clock.now().after(Duration::from_millis(5)))
+                    .await;
+                continue;
+            };
+            let slot = self
+                .agents
+                .lock()
+                .entry(session.clone())
+                .or_default()
+                .clone();
+            let child = self.session_child(session, &slot);
+            let id = session.to_string();
+            match supervisor.start_child(child).await {
+                Ok(_) => {}
+                Err(ChildError::AlreadyPresent { .. }) => {
+                    let _ = supervisor.delete_child(&id).await;
+                }
+                Err(ChildError::AlreadyStarted { .. } | ChildError::Ended) => {
+                    let pause = self.doors.clock.now().after(Duration::from_millis(1));
+                    self.doors.clock.sleep_until(pause).await;
+                }
+                Err(error) => {
+                    tracing::error!(%session, %error, "the session's agent does not start");
+                    return Err(SystemError::Stopped);
+                }
+            }
+        }
+        Err(SystemError::Stopped)
+    }
+
+    fn session_child(self: &Arc<Self>, session: &SessionId, slot: &Slot<AgentMessage>) -> Child {
+        let spec = ChildSpec::worker(session.to_string())
+            .transient()
+            .stopped_by(Shutdown::Within(Duration::from_secs(5)));
+        let (shared, session, slot) = (self.clone(), session.clone(), slot.clone());
+        let lives = Arc::new(AtomicBool::new(false));
+        Child::new(spec, move |supervisor| {
+            let arguments = AgentArguments {
+                shared: shared.clone(),
+                session: Some(session.clone()),
+            };
+            let (slot, lives) = (slot.clone(), lives.clone());
+            async move {
+                let spawned = ActorRuntime::spawn_linked(None, Agent, arguments, supervisor);
+                let (agent, task) = spawned.await?;
+                slot.set(agent.clone());
+                if lives.swap(true, Ordering::AcqRel) {
+                    let _ = agent.cast(AgentMessage::Recover);
+                }
+                Ok((agent.get_cell(), task))
+            }
+        })
+    }
+
+    /// Asks for an agent that has nothing to do to be ended.
+    pub(crate) fn passivate(&self, session: SessionId) {
+        let _ = self.errands.send(Errand::Passivate(session));
+    }
+
+    /// Asks for a run to be woken then.
+    pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
+        let _ = self.errands.send(Errand::WakeAt(at, run));
+    }
+
+    /// Ends an agent; its next message starts it again.
+    pub(crate) async fn end_agent(&self, session: &SessionId) {
+        self.agents.lock().remove(session);
+        let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+        if let Some(supervisor) = supervisor {
+            let id = session.to_string();
+            let _ = supervisor.terminate_child(&id).await;
+            let _ = supervisor.delete_child(&id).await;
+        }
+    }
+
+    /// Wakes a sleeping run of this System: its root is taken up, and finds what came.
+    pub(crate) async fn wake(self: &Arc<Self>, run: RunId) {
+        let row = match self.doors.store.run(run).await {
+            Ok(Some(row)) => row,
+            _ => return,
+        };
+        let root = match row.parent {
+            None => row,
+            Some(_) => match self.doors.store.run(row.root).await {
+                Ok(Some(root)) => root,
+                _ => return,
+            },
+        };
+        if root.status.is_ended() || root.status == RunStatus::Parked {
+            return;
+        }
+        let Some(session) = root.session else { return };
+        if self.team(&session.team).is_none() {
+            return;
+        }
+        if let Ok(agent) = self.agent_of(&session).await {
+            let _ = agent.cast(AgentMessage::Wake(root.run, false, None));
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+}
+
+impl System {
+    /// A System over this store, to be started.
+    pub fn builder(store: impl Into<StoreHandle>) -> SystemBuilder {
+        SystemBuilder {
+            store: store.into(),
+            registry: Registry::new(),
+            teams: Vec::new(),
+            clock: None,
+            entropy: Arc::new(SystemEntropy),
+            limits: Limits::default(),
+            take_up: true,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// The conversation with a team under this key. It begins with its first turn.
+    pub fn session(&self, team: impl Into<String>, key: impl Into<String>) -> Session {
+        let id = SessionId {
+            team: team.into(),
+            key: key.into(),
+        };
+        Session {
+            system: self.clone(),
+            id,
+        }
+    }
+
+    /// A run of the store, live or past.
+    pub fn run(&self, id: RunId) -> Run {
+        Run {
+            system: self.clone(),
+            id,
+        }
+    }
+
+    /// Runs of the store, the latest begun first.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, SystemError> {
+        Ok(self.0.doors.store.runs(filter).await?)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &StoreHandle {
+        &self.0.doors.store
+    }
+
+    /// The supervision tree as it stands now.
+    pub async fn tree(&self) -> Vec<ChildInfo> {
+        match self.0.root.get() {
+            Some(root) => root.which_children().await.unwrap_or_default(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The root supervisor, to watch its children or to hang one's own below it.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.0.root.get()
+    }
+
+    /// Takes a run up in this process and gives its handle. A parked run is tried again. With
+    /// `take_over` a run is taken from an owner that lives but hangs: its appends are refused
+    /// from then on.
+    ///
+    /// # Errors
+    /// [`SystemError::Store`] with [`StoreError::Owned`](crate::contract::StoreError::Owned)
+    /// when another process carries it; [`SystemError::UnknownRun`],
+    /// [`SystemError::UnknownTeam`].
+    pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
+        let row = self
+            .0
+            .doors
+            .store
+            .run(run)
+            .await?
+            .ok_or(SystemError::UnknownRun(run))?;
+        let root = match row.parent {
+            None => row,
+            Some(_) => {
+                let root = self.0.doors.store.run(row.root).await?;
+                root.ok_or(SystemError::UnknownRun(row.root))?
+            }
+        };
+        if root.status.is_ended() {
+            return Ok(self.run(run));
+        }
+        let Some(session) = root.session else {
+            return Err(SystemError::UnknownRun(run));
+        };
+        if self.0.team(&session.team).is_none() {
+            let (name, known) = (session.team, self.0.team_names());
+            return Err(SystemError::UnknownTeam { name, known });
+        }
+        let agent = self.0.agent_of(&session).await?;
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        agent
+            .cast(AgentMessage::Wake(root.run, take_over, Some(sender)))
+            .map_err(|_| SystemError::Stopped)?;
+        receiver.await.map_err(|_| SystemError::Stopped)??;
+        Ok(self.run(run))
+    }
+
+    /// Open runs of this System's teams go on; sleeping ones are left to sleep until it is time.
+    async fn take_up(&self) -> Result<(), SystemError> {
+        let filter = RunFilter {
+            open: true,
+            roots: true,
+            ..RunFilter::default()
+        };
+        for row in self.0.doors.store.runs(filter).await? {
+            let Some(session) = row.session.filter(|s| self.0.team(&s.team).is_some()) else {
+                continue;
+            };
+            match row.status {
+                RunStatus::Running | RunStatus::Cancelling => {
+                    let agent = self.0.agent_of(&session).await?;
+                    let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
+                }
+                RunStatus::Waiting => {
+                    if let Some(at) = row.wake_at {
+                        self.0.wake_later(at, row.run);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the System: runs let go where they stand and go on when it is started again. The
+    /// store is closed.
+    ///
+    /// # Errors
+    /// What the store fails with when it is closed.
+    pub async fn stop(&self) -> Result<(), SystemError> {
+        self.0.stopped.store(true, Ordering::Release);
+        let routes = &self.0.doors.previewer.routes;
+        for run in routes.live() {
+            routes.tell(run, Command::LetGo);
+        }
+        if let Some(root) = self.0.root.get() {
+            root.stop().await;
+        }
+        self.0.doors.store.close().await?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System")
+            .field("store", &self.0.doors.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The team that a run is pinned to, read from its store: a run can be resumed without the
+/// file that its team came from.
+///
+/// # Errors
+/// [`SystemError::UnknownRun`], [`SystemError::Pinned`], and what the store fails with.
+pub async fn pinned_team(store: &StoreHandle, run: RunId) -> Result<TeamSpec, SystemError> {
+    let lines = store.read(JournalId::Run(run), 0, 1).await?;
+    let recorded = crate::run::Recorded::fold(&lines, run)?;
+    let start = recorded.start.ok_or(SystemError::UnknownRun(run))?;
+    let missing = |reason: String| SystemError::Pinned { run, reason };
+    let bytes = store.blob(start.definition).await?;
+    let bytes = bytes.ok_or_else(|| missing(format!("no blob {}", start.definition)))?;
+    let pinned = Pinned::decode(&bytes).map_err(|error| missing(error.to_string()))?;
+    Ok(pinned.team)
+}

@@ -1,0 +1,257 @@
+//! Agents and teams, built in code.
+
+use schemars::JsonSchema;
+
+use super::{Behavior, BehaviorHandle, Registry, RunContext};
+use crate::{
+    contract::ToolHandle,
+    definition::{
+        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, Reach, TeamSpec, TransferRules,
+    },
+    vocabulary::{AgentError, Budget, ModelSettings, Outcome},
+};
+
+/// An agent, built in code: its definition, and the code behind the names in it.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    spec: AgentSpec,
+    registry: Registry,
+}
+
+/// A team: its definition, and the code behind the names in it.
+#[derive(Clone, Debug, Default)]
+pub struct Team {
+    /// The definition.
+    pub spec: TeamSpec,
+    /// The code.
+    pub registry: Registry,
+}
+
+impl Agent {
+    /// An agent that works by function calling, until something else is said.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            spec: AgentSpec::new(name),
+            registry: Registry::new(),
+        }
+    }
+
+    /// An agent whose behavior is this function.
+    pub fn from_fn<F, Fut>(name: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(RunContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, AgentError>> + Send + 'static,
+    {
+        Self::new(name).with_behavior(BehaviorHandle::from_fn(function))
+    }
+
+    /// Sets what it is good for, in words for other agents' models.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.spec.description = text.into();
+        self
+    }
+
+    /// Sets what it is to do and how, in words for its own model.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.spec.instructions = text.into();
+        self
+    }
+
+    /// Sets the registered name of its model.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>) -> Self {
+        self.spec.model = Some(name.into());
+        self
+    }
+
+    /// Sets sampling and limits of its model calls.
+    #[must_use]
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
+        self.spec.settings = settings;
+        self
+    }
+
+    /// Makes its model calls stream.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.spec.stream = true;
+        self
+    }
+
+    /// Gives it a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
+        let tool = tool.into();
+        self.spec.tools.push(tool.definition().name.clone());
+        self.registry = self.registry.tool(tool);
+        self
+    }
+
+    /// Gives it a tool that is registered elsewhere.
+    #[must_use]
+    pub fn tool_named(mut self, name: impl Into<String>) -> Self {
+        self.spec.tools.push(name.into());
+        self
+    }
+
+    /// Sets how many tool calls of one step run at once.
+    #[must_use]
+    pub fn parallel_tools(mut self, calls: u32) -> Self {
+        self.spec.parallel_tools = Some(calls);
+        self
+    }
+
+    /// Sets how it works: a registered behavior and its settings.
+    #[must_use]
+    pub fn works_by(mut self, behavior: BehaviorSpec) -> Self {
+        self.spec.behavior = behavior;
+        self
+    }
+
+    /// Sets how it works: a behavior of the caller's own, registered under the agent's name.
+    #[must_use]
+    pub fn behavior(self, behavior: impl Behavior) -> Self {
+        self.with_behavior(BehaviorHandle::new(behavior))
+    }
+
+    fn with_behavior(mut self, behavior: BehaviorHandle) -> Self {
+        let name = format!("agent:{}", self.spec.name);
+        self.spec.behavior = BehaviorSpec::new(name.clone());
+        self.registry = self.registry.behavior(name, move |_| Ok(behavior.clone()));
+        self
+    }
+
+    /// Puts an agent below it.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.spec.agents.push(agent.spec);
+        self.registry = self.registry.with(agent.registry);
+        self
+    }
+
+    /// Sets how its parent's model reaches it.
+    #[must_use]
+    pub fn reach(mut self, reach: Reach) -> Self {
+        self.spec.reach = reach;
+        self
+    }
+
+    /// Sets where it may hand the conversation, beside the agents below it.
+    #[must_use]
+    pub fn transfers(mut self, rules: TransferRules) -> Self {
+        self.spec.transfers = rules;
+        self
+    }
+
+    /// Sets the most steps of a leg.
+    #[must_use]
+    pub fn max_steps(mut self, steps: u32) -> Self {
+        self.spec.max_steps = Some(steps);
+        self
+    }
+
+    /// Sets the bounds of its child runs.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.spec.budget = budget;
+        self
+    }
+
+    /// Makes its answer a value of this type, as JSON.
+    #[must_use]
+    pub fn output<T: JsonSchema>(mut self) -> Self {
+        self.spec.output = Some(schemars::schema_for!(T).to_value());
+        self
+    }
+
+    /// Changes the definition itself, for what has no method here.
+    #[must_use]
+    pub fn define(mut self, change: impl FnOnce(&mut AgentSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// Adds what a registry holds.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = self.registry.with(registry);
+        self
+    }
+
+    /// The definition.
+    pub fn spec(&self) -> &AgentSpec {
+        &self.spec
+    }
+
+    /// A team of this agent and all below it. Names and the tree are checked here; what they
+    /// stand for is checked when the System starts, with all that is registered there.
+    ///
+    /// # Errors
+    /// The first fault of the tree.
+    pub fn into_team(self) -> Result<Team, DefinitionError> {
+        let spec = TeamSpec::new(self.spec);
+        spec.check()?;
+        Ok(Team {
+            spec,
+            registry: self.registry,
+        })
+    }
+}
+
+impl Team {
+    /// A team of this definition; the code is registered elsewhere.
+    pub fn new(spec: TeamSpec) -> Self {
+        Self {
+            spec,
+            registry: Registry::new(),
+        }
+    }
+
+    /// Adds what a registry holds.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = self.registry.with(registry);
+        self
+    }
+
+    /// Sets what every agent is told before its own instructions.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.spec.instructions = text.into();
+        self
+    }
+
+    /// Adds a model by its provider and settings.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>, spec: ModelSpec) -> Self {
+        self.spec.models.insert(name.into(), spec);
+        self
+    }
+
+    /// Sets the bounds of one run.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.spec.budget = budget;
+        self
+    }
+
+    /// Changes the definition itself, for what has no method here.
+    #[must_use]
+    pub fn define(mut self, change: impl FnOnce(&mut TeamSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// The definition as JSON, for people and for files.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(&self.spec).unwrap_or_default()
+    }
+}
+
+impl From<TeamSpec> for Team {
+    fn from(spec: TeamSpec) -> Self {
+        Self::new(spec)
+    }
+}
