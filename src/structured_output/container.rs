@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, is_blank};
+use super::false_start;
 use super::markup;
 use super::quoted::{self, Place, Quoted, Role};
 use super::reading::{Limits, MAX_DEPTH, MAX_REPAIRS, ReadError, Reading, Repair, RepairKind};
@@ -27,7 +28,7 @@ pub(super) fn read(
     limits: &Limits,
     is_fenced: bool,
 ) -> Result<Attempt, ReadError> {
-    if let Some(resume) = after_false_start(cursor) {
+    if let Some(resume) = false_start::after_false_start(cursor) {
         return Ok(Attempt::Nothing(resume));
     }
     let start = cursor.at;
@@ -51,55 +52,6 @@ pub(super) fn read(
         repairs,
         span: start..cursor.at,
     }))
-}
-
-/// Where to look on if the bracket here begins no JSON: `{name}` in a template, `[text](link)`.
-///
-/// Only the first key or element is looked at, and brackets passed over are not tried again, so that
-/// a text of nothing but brackets costs no more than its length.
-fn after_false_start(cursor: &Cursor<'_>) -> Option<usize> {
-    let is_object = cursor.here() == Some(b'{');
-    let next = cursor.after_blanks(cursor.at + 1);
-    let character = cursor.character(next)?;
-    let begins = match character {
-        '}' => is_object,
-        '/' => matches!(cursor.peek(next + 1), Some(b'/' | b'*')),
-        '#' => is_object,
-        _ if quoted::opens(character) => !is_object || first_key_is_sound(cursor, next),
-        _ if is_object => {
-            let end = cursor.after_run(next, quoted::is_of_name);
-            let is_cut = end == cursor.end();
-            end > next && (is_cut || quoted::bare_key_follows(cursor, next))
-        }
-        ']' | '{' => true,
-        '[' => return after_false_nest(cursor, next),
-        _ => first_word_is_sound(cursor, next),
-    };
-    (!begins).then_some(next.max(cursor.at + 1))
-}
-
-fn first_key_is_sound(cursor: &Cursor<'_>, index: usize) -> bool {
-    quoted::end_of_first_string(cursor, index).is_none_or(|end| {
-        let next = cursor.character(cursor.after_blanks(end));
-        matches!(next, None | Some(':' | '=' | ',' | '}'))
-    })
-}
-
-fn first_word_is_sound(cursor: &Cursor<'_>, index: usize) -> bool {
-    let end = end_of_word(cursor, index);
-    let word = cursor.slice(index..end);
-    let is_begun = || word == "-" || scalar::complete(word).is_some();
-    scalar::classify(word).is_some() || (end == cursor.end() && is_begun())
-}
-
-/// As [`after_false_start`], for `[[`: what follows the whole run of brackets decides.
-fn after_false_nest(cursor: &Cursor<'_>, index: usize) -> Option<usize> {
-    let end = cursor.after_run(index, |c| c == '[' || super::cursor::is_blank(c));
-    let begins = match cursor.character(end) {
-        None | Some(']' | '{' | '/') => true,
-        Some(character) => quoted::opens(character) || first_word_is_sound(cursor, end),
-    };
-    (!begins).then_some(end)
 }
 
 /// A level that is open.
@@ -321,7 +273,7 @@ impl Reader<'_, '_> {
     /// Takes a literal, a number, or a text without quotes.
     fn word(&mut self) {
         let start = self.cursor.at;
-        let end = end_of_word(self.cursor, start);
+        let end = scalar::end_of_word(self.cursor, start);
         let word = self.cursor.slice(start..end);
         let is_cut = end == self.cursor.end();
         let known = if is_cut {
@@ -360,16 +312,16 @@ impl Reader<'_, '_> {
     /// Whether the literal or number that ends at `end` is the whole value, and not the first word of
     /// a text (`5 km`).
     fn stands_alone(&self, end: usize) -> bool {
-        let next = self
-            .cursor
-            .after_run(end, |c| c != '\n' && super::cursor::is_blank(c));
+        let next = self.cursor.after_run(end, |c| c != '\n' && is_blank(c));
         match self.cursor.character(next) {
             None | Some(',' | '}' | ']' | '{' | '[' | ';' | ')' | '\n' | '/' | '#' | '`' | '<') => {
                 true
             }
             Some(character) if quoted::opens(character) => true,
             Some(_) => {
-                let word = self.cursor.slice(next..end_of_word(self.cursor, next));
+                let word = self
+                    .cursor
+                    .slice(next..scalar::end_of_word(self.cursor, next));
                 word.ends_with(':') || scalar::classify(word).is_some()
             }
         }
@@ -520,14 +472,4 @@ impl Reader<'_, '_> {
             });
         }
     }
-}
-
-/// The index after the word at `index`. A word ends where JSON could go on.
-pub(super) fn end_of_word(cursor: &Cursor<'_>, index: usize) -> usize {
-    cursor.after_run(index, |character| {
-        !matches!(
-            character,
-            ',' | '}' | ']' | '{' | '[' | '"' | '`' | ';' | ')'
-        ) && !super::cursor::is_blank(character)
-    })
 }

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type, and
-//! [`complete`] follows a stream.
+//! [`complete`] follows a stream. [`OutputSchema`] says what an answer must look like: it makes the
+//! strict schema that servers take, and holds answers to it, in words by which a model can mend them.
 //!
 //! # What is decided, and how
 //!
@@ -38,10 +39,16 @@ mod candidates;
 mod container;
 mod cursor;
 mod escape;
+mod false_start;
 mod markup;
+mod merging;
+mod mismatch;
 mod quoted;
 mod reading;
+mod references;
 mod scalar;
+mod schema;
+mod strict_form;
 #[cfg(test)]
 mod tests;
 
@@ -49,9 +56,12 @@ use serde::de::DeserializeOwned;
 
 use candidates::Candidate;
 use cursor::{Cursor, is_blank};
+pub use mismatch::{Mismatch, Mismatches};
 pub use reading::{
     Limits, MAX_DEPTH, MAX_REPAIRS, ParseError, ReadError, Reading, Repair, RepairKind,
 };
+pub use schema::{OutputError, OutputSchema, SchemaError};
+pub use strict_form::{NotStrict, strict_form};
 
 /// Reads the JSON value that `text` was meant to be, within the default [`Limits`].
 ///

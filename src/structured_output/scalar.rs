@@ -2,6 +2,7 @@
 
 use serde_json::{Number, Value};
 
+use super::cursor::{Cursor, is_blank};
 use super::reading::RepairKind;
 
 /// Literals that JSON does not know, with what they mean in it. What has no counterpart (`NaN` and
@@ -161,4 +162,14 @@ fn in_json_form(word: &str) -> Option<String> {
     let before = if unsigned.starts_with('.') { "0" } else { "" };
     let after = if unsigned.ends_with('.') { "0" } else { "" };
     Some(format!("{sign}{before}{unsigned}{after}"))
+}
+
+/// The index after the word at `index`. A word ends where JSON could go on.
+pub(super) fn end_of_word(cursor: &Cursor<'_>, index: usize) -> usize {
+    cursor.after_run(index, |character| {
+        !matches!(
+            character,
+            ',' | '}' | ']' | '{' | '[' | '"' | '`' | ';' | ')'
+        ) && !is_blank(character)
+    })
 }

@@ -1,10 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod answers;
 mod choice;
 mod faults;
 mod limits;
 mod properties;
 mod streams;
+mod strictness;
+mod types;
 
 use serde_json::Value;
 
