@@ -320,8 +320,10 @@ fn expectation(error: &ValidationError<'_>) -> String {
         Kind::Type {
             kind: TypeKind::Multiple(several),
         } => {
+            let mut several: Vec<JsonType> = several.iter().collect();
+            several.sort_by_key(|one| *one == JsonType::Null);
             let names: Vec<String> = several
-                .iter()
+                .into_iter()
                 .map(|one| type_name(one).to_owned())
                 .collect();
             listed(&names, " or ")
