@@ -46,7 +46,9 @@ pub(super) fn read(
         reader.advance()?;
     }
     let value = reader.finished.unwrap_or_default();
-    let repairs = reader.repairs;
+    let mut repairs = reader.repairs;
+    // A trailing comma is known as one only after what stands behind it.
+    repairs.sort_by_key(|repair| repair.span.start);
     Ok(Attempt::Value(Reading {
         value,
         repairs,
@@ -314,9 +316,9 @@ impl Reader<'_, '_> {
     fn stands_alone(&self, end: usize) -> bool {
         let next = self.cursor.after_run(end, |c| c != '\n' && is_blank(c));
         match self.cursor.character(next) {
-            None | Some(',' | '}' | ']' | '{' | '[' | ';' | ')' | '\n' | '/' | '#' | '`' | '<') => {
-                true
-            }
+            None | Some(',' | '}' | ']' | '{' | '[' | ';' | ')' | '\n' | '#') => true,
+            Some('/') => matches!(self.cursor.peek(next + 1), Some(b'/' | b'*')),
+            Some('`' | '<') => markup::ends_value(self.cursor, next),
             Some(character) if quoted::opens(character) => true,
             Some(_) => {
                 let word = self

@@ -15,7 +15,7 @@ pub(super) fn after_false_start(cursor: &Cursor<'_>) -> Option<usize> {
     let begins = match character {
         '}' => is_object,
         '/' => matches!(cursor.peek(next + 1), Some(b'/' | b'*')),
-        '#' => is_object,
+        '#' => is_object && next > cursor.at + 1,
         _ if quoted::opens(character) => !is_object || first_key_is_sound(cursor, next),
         _ if is_object => {
             let end = cursor.after_run(next, quoted::is_of_name);

@@ -202,6 +202,14 @@ fn fault_20_keys_and_texts_without_quotes() {
 }
 
 #[test]
+fn texts_that_begin_like_a_number_or_literal() {
+    let text = r#"{"a": 1 / 2, "b": 5 <kg>, "c": true story, "d": 10:30, "e": 7 // minutes
+    }"#;
+    let meant = json!({"a": "1 / 2", "b": "5 <kg>", "c": "true story", "d": "10:30", "e": 7});
+    assert_eq!(value(text), meant);
+}
+
+#[test]
 fn numbers_in_other_forms() {
     let text = "[+1, .5, 5., -.5, 007]";
     assert_eq!(value(text), json!([1, 0.5, 5.0, -0.5, "007"]));
@@ -239,12 +247,12 @@ fn signs_that_fit_nowhere() {
 
 #[test]
 fn spans_tell_where() {
-    let text = r#"x [1, True,] y"#;
+    let text = "x [1, True, /*c*/] y";
     let reading = read(text).unwrap();
     let marked: Vec<&str> = reading
         .repairs
         .iter()
         .map(|repair| &text[repair.span.clone()])
         .collect();
-    assert_eq!(marked, ["x ", "True", ",", " y"]);
+    assert_eq!(marked, ["x ", "True", ",", "/*c*/", " y"]);
 }

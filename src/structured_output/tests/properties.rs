@@ -158,6 +158,10 @@ proptest! {
             }
         }
         prop_assert!(found.windows(2).all(|pair| pair[0].reading.span.end <= pair[1].reading.span.start));
+        for candidate in &found {
+            let repairs = &candidate.reading.repairs;
+            prop_assert!(repairs.is_sorted_by_key(|repair| repair.span.start), "{repairs:?}");
+        }
         let _ = (complete(&text), parse::<Vec<u8>>(&text), read_all(&text));
     }
 
