@@ -281,3 +281,21 @@ proptest! {
         let _ = schema.parse::<Tree>(&text);
     }
 }
+
+#[test]
+fn added_nulls_do_not_hide_the_alternative_that_was_meant() {
+    let wide = json!({
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "integer"},
+        },
+        "required": ["a"],
+    });
+    let narrow = json!({
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+    });
+    let schema = json!({"anyOf": [narrow, wide]});
+    let schema = OutputSchema::from_json("x", schema).unwrap();
+    let answer = json!({"value": {"a": "x", "b": null, "c": null}});
+    assert_eq!(schema.check(answer).unwrap(), json!({"a": "x"}));
+}
