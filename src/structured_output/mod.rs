@@ -1,0 +1,266 @@
+//! Structured output: reading the JSON that language models write.
+//!
+//! Models are asked for JSON and answer with something close to it: JSON in a code fence, with prose
+//! or thoughts around, with Python's literals, a comma too many, or cut off by a token limit. This
+//! module reads all of that, says what it mended, and never lets a hostile text cost more than its
+//! length: its parser keeps its own stack, within [`Limits`].
+//!
+//! ```
+//! use ghostlight::structured_output::{RepairKind, read};
+//!
+//! let answer = "Here you are:\n```json\n{'city': \"Oslo\", 'rain': True,}\n```";
+//! let reading = read(answer)?;
+//! assert_eq!(reading.value, serde_json::json!({"city": "Oslo", "rain": true}));
+//! assert!(reading.repairs.iter().any(|repair| repair.kind == RepairKind::TrailingComma));
+//! # Ok::<(), ghostlight::structured_output::ReadError>(())
+//! ```
+//!
+//! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type, and
+//! [`complete`] follows a stream. [`OutputSchema`] says what an answer must look like: it makes the
+//! strict schema that servers take, and holds answers to it, in words by which a model can mend them.
+//!
+//! # What is decided, and how
+//!
+//! - A text that `serde_json` reads is read by `serde_json`, unchanged, with one exception: **a number
+//!   that would lose digits** (an integer beyond 64 bits, a magnitude beyond a double) becomes a
+//!   string of its digits, with [`RepairKind::LongNumber`]. [`parse`] still fills a `u128` or `f64`
+//!   from well-formed text.
+//! - Thoughts (`<think>`, `<thinking>`, `<thought>`, `<reasoning>`) are never searched, but inside of
+//!   a JSON string such tags, and fences, are data. Thoughts that were never opened end at their
+//!   closing tag.
+//! - A member of which the text ends before its value is left out; a cut string keeps what there is; a
+//!   cut literal is completed; a cut number keeps its digits, which may not be all:
+//!   [`Reading::is_truncated`] tells.
+//! - A backslash that begins no escape stays, and so does what looks like an escape in the same word:
+//!   `C:\path\new` is a path.
+//! - Of equal keys the last wins, as in `serde_json`.
+
+mod candidates;
+mod container;
+mod cursor;
+mod escape;
+mod false_start;
+mod markup;
+mod merging;
+mod mismatch;
+mod quoted;
+mod reading;
+mod references;
+mod scalar;
+mod schema;
+mod strict_form;
+#[cfg(test)]
+mod tests;
+
+use serde::de::DeserializeOwned;
+
+use candidates::Candidate;
+use cursor::{Cursor, is_blank};
+pub use mismatch::{Mismatch, Mismatches};
+pub use reading::{
+    Limits, MAX_DEPTH, MAX_REPAIRS, ParseError, ReadError, Reading, Repair, RepairKind,
+};
+pub use schema::{OutputError, OutputSchema, SchemaError};
+pub use strict_form::{NotStrict, strict_form};
+
+/// Reads the JSON value that `text` was meant to be, within the default [`Limits`].
+///
+/// Among several values it takes one in a fence for JSON before others, then the longest, then the
+/// last. Use [`read_all`] or [`parse`] to choose otherwise.
+///
+/// # Errors
+///
+/// [`ReadError`], if there is no JSON or it is beyond the limits.
+pub fn read(text: &str) -> Result<Reading, ReadError> {
+    read_within(text, &Limits::default())
+}
+
+/// As [`read`], within limits of your own.
+///
+/// # Errors
+///
+/// [`ReadError`], if there is no JSON or it is beyond the limits.
+pub fn read_within(text: &str, limits: &Limits) -> Result<Reading, ReadError> {
+    let found = find(text, limits)?;
+    let best = found
+        .into_iter()
+        .max_by_key(Candidate::preference)
+        .ok_or(ReadError::NoValue)?;
+    Ok(with_text_around(text, best.reading))
+}
+
+/// Reads every JSON value in `text`, in order, within the default [`Limits`]; one at least.
+///
+/// Their repairs are those inside of each: what stands around is not theirs.
+///
+/// # Errors
+///
+/// [`ReadError`], if there is no JSON or it is beyond the limits.
+pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
+    read_all_within(text, &Limits::default())
+}
+
+/// As [`read_all`], within limits of your own.
+///
+/// # Errors
+///
+/// [`ReadError`], if there is no JSON or it is beyond the limits.
+pub fn read_all_within(text: &str, limits: &Limits) -> Result<Vec<Reading>, ReadError> {
+    let found = find(text, limits)?;
+    if found.is_empty() {
+        return Err(ReadError::NoValue);
+    }
+    Ok(found
+        .into_iter()
+        .map(|candidate| candidate.reading)
+        .collect())
+}
+
+/// Reads `text` as a `T`: of the values in it the first that fits, in [`read`]'s order of preference.
+///
+/// A value that is itself a string with JSON in it, as models write arguments that they encode twice,
+/// is tried last.
+///
+/// # Errors
+///
+/// [`ParseError::Read`] if there is no JSON, [`ParseError::Shape`] if none of it fits.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
+    let limits = Limits::default();
+    let mut found = find(text, &limits)?;
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.preference()));
+    let mut likeliest = None;
+    for candidate in &found {
+        match deserialize(text, &candidate.reading) {
+            Ok(wanted) => return Ok(wanted),
+            Err(error) => likeliest = likeliest.or(Some(error)),
+        }
+    }
+    let inner = found
+        .iter()
+        .filter_map(|candidate| candidate.reading.value.as_str());
+    for reading in inner.filter_map(|inner| read_within(inner, &limits).ok()) {
+        if let Ok(wanted) = T::deserialize(&reading.value) {
+            return Ok(wanted);
+        }
+    }
+    let source = likeliest.ok_or(ReadError::NoValue)?;
+    Err(ParseError::Shape {
+        candidates: found.len(),
+        source,
+    })
+}
+
+fn deserialize<T: DeserializeOwned>(text: &str, reading: &Reading) -> Result<T, serde_json::Error> {
+    T::deserialize(&reading.value).or_else(|error| {
+        // Only the text itself still has a long number as a number.
+        let is_long = |repair: &Repair| repair.kind == RepairKind::LongNumber;
+        let exact = text
+            .get(reading.span.clone())
+            .filter(|_| reading.repairs.iter().any(is_long));
+        exact
+            .and_then(|exact| serde_json::from_str(exact).ok())
+            .ok_or(error)
+    })
+}
+
+/// Reads the beginning of a text that is still being written: what has arrived of its first value.
+///
+/// Call it with all that has arrived so far, again and again. What it returns for a shorter text is a
+/// beginning of what it returns for a longer one, except that the last number may still grow.
+///
+/// # Errors
+///
+/// [`ReadError::NoValue`] and [`ReadError::UnfinishedThought`] while no value has begun; other
+/// [`ReadError`]s if the text is beyond the default [`Limits`].
+pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
+    let limits = Limits::default();
+    check_length(partial_text, &limits)?;
+    let word = || candidates::begun_word(partial_text);
+    let begun = match strict(partial_text, &limits).or_else(word) {
+        Some(reading) => Some(reading),
+        None => {
+            let found = tolerant(partial_text, &limits)?;
+            found.into_iter().next().map(|candidate| candidate.reading)
+        }
+    };
+    let reading = begun.ok_or(ReadError::NoValue)?;
+    Ok(with_text_around(partial_text, reading))
+}
+
+/// The depth to which `serde_json` reads; beyond, our own reader goes on.
+const STRICT_DEPTH: usize = 127;
+
+fn find(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
+    check_length(text, limits)?;
+    if let Some(reading) = strict(text, limits) {
+        return Ok(vec![Candidate {
+            reading,
+            is_fenced: false,
+        }]);
+    }
+    tolerant(text, limits)
+}
+
+fn tolerant(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
+    candidates::find(&mut Cursor::new(text, 0..text.len()), limits)
+}
+
+fn check_length(text: &str, limits: &Limits) -> Result<(), ReadError> {
+    if text.len() > limits.bytes {
+        return Err(ReadError::TooLong {
+            bytes: text.len(),
+            limit: limits.bytes,
+        });
+    }
+    Ok(())
+}
+
+/// What `serde_json` reads, if it does and the limits allow what it allows.
+fn strict(text: &str, limits: &Limits) -> Option<Reading> {
+    if limits.depth < STRICT_DEPTH || limits.values == 0 || may_lose_digits(text) {
+        return None;
+    }
+    let value = serde_json::from_str(text).ok()?;
+    Some(Reading {
+        value,
+        repairs: Vec::new(),
+        span: trimmed(text),
+    })
+}
+
+/// Whether a number in `text` may have more digits than 64 bits hold; our own reader decides then.
+fn may_lose_digits(text: &str) -> bool {
+    let mut run = 0;
+    text.bytes().any(|byte| {
+        run = if byte.is_ascii_digit() { run + 1 } else { 0 };
+        run >= 19
+    })
+}
+
+fn trimmed(text: &str) -> std::ops::Range<usize> {
+    let start = text.len() - text.trim_start_matches(is_blank).len();
+    let end = text.trim_end_matches(is_blank).len();
+    start.min(end)..end
+}
+
+/// Adds to the repairs that text around the value was left out.
+fn with_text_around(text: &str, mut reading: Reading) -> Reading {
+    let whole = trimmed(text);
+    let kind = RepairKind::TextAround;
+    if whole.start < reading.span.start {
+        reading.repairs.insert(
+            0,
+            Repair {
+                kind,
+                span: whole.start..reading.span.start,
+            },
+        );
+    }
+    if reading.span.end < whole.end {
+        reading.repairs.push(Repair {
+            kind,
+            span: reading.span.end..whole.end,
+        });
+    }
+    reading
+}
