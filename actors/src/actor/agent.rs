@@ -203,8 +203,9 @@ impl Actor for Agent {
             SupervisionEvent::ActorFailed(cell, error) => {
                 state.child_lost(&myself, &cell, error.to_string()).await;
             }
-            SupervisionEvent::ActorTerminated(cell, _, reason) => {
-                let reason = reason.unwrap_or_else(|| "stopped".to_owned());
+            // A life that came to rest has said so, and stops without a reason; that word may
+            // still wait in the mailbox, since supervision events overtake messages.
+            SupervisionEvent::ActorTerminated(cell, _, Some(reason)) => {
                 state.child_lost(&myself, &cell, reason).await;
             }
             _ => {}
