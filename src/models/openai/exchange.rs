@@ -20,7 +20,8 @@ use ghostlight_actors::contract::BoxFuture;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    failure::{Failure, Phase, Report, retry_after},
+    failure::{Failure, Phase},
+    report::{Report, retry_after},
     settings::OpenAiSettings,
     sse::{EventGate, as_events, check},
 };

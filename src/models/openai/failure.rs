@@ -3,12 +3,12 @@
 //! Status comes before body: a failed answer is judged by its status, and its body, whatever
 //! its shape, only adds detail.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use serde_json::Value;
 
-use super::scrub::Scrub;
+use super::{report::Report, scrub::Scrub};
 
 /// Why an attempt failed, before it is told to anyone: it may hold a server's words.
 #[derive(Clone, Debug)]
@@ -45,123 +45,6 @@ pub(super) enum Phase {
     Total,
 }
 
-/// What a server says of an error, of any of the shapes in use.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Report {
-    code: Option<String>,
-    kind: Option<String>,
-    param: Option<String>,
-    message: String,
-}
-
-impl Report {
-    /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"detail": …}` or
-    /// plain text.
-    pub(super) fn read(body: &[u8]) -> Self {
-        match serde_json::from_slice::<Value>(body) {
-            Ok(value) => Self::from_value(&value),
-            Err(_) => Self {
-                message: String::from_utf8_lossy(body).into_owned(),
-                ..Self::default()
-            },
-        }
-    }
-
-    fn from_value(value: &Value) -> Self {
-        // Google's server puts the error into a list.
-        let value = value.get(0).unwrap_or(value);
-        let error = match &value["error"] {
-            Value::Null => value,
-            error => error,
-        };
-        let word = |key: &str| match &error[key] {
-            Value::String(text) if !text.is_empty() => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
-        let message = match error {
-            Value::String(text) => Some(text.clone()),
-            _ => word("message").or_else(|| word("detail")),
-        };
-        Self {
-            code: word("code"),
-            kind: word("type"),
-            param: word("param"),
-            message: message.unwrap_or_default(),
-        }
-    }
-
-    /// The HTTP status that the code stands for, where it does: several servers send it as a
-    /// number or as text.
-    fn status(&self) -> Option<u16> {
-        let status = self.code.as_deref()?.parse().ok()?;
-        (400..=599).contains(&status).then_some(status)
-    }
-
-    fn says(&self, words: &[&str]) -> bool {
-        let fields = [
-            self.code.as_deref(),
-            self.kind.as_deref(),
-            Some(&self.message),
-        ];
-        let texts = fields.into_iter().flatten().map(str::to_lowercase);
-        texts
-            .into_iter()
-            .any(|text| words.iter().any(|word| text.contains(word)))
-    }
-
-    /// Whether the request did not fit the model's context, in the words of OpenAI, vLLM,
-    /// llama.cpp, Ollama, LiteLLM, Anthropic, Google, Mistral, Groq, xAI, Bedrock and TGI.
-    fn is_overflow(&self) -> bool {
-        self.says(&[
-            "context_length_exceeded",
-            "contextwindowexceeded",
-            "exceed_context_size",
-            "maximum context length",
-            "maximum model length",
-            "maximum prompt length",
-            "maximum input length",
-            "available context size",
-            "exceeds the context length",
-            "exceeds context window",
-            "exceeds the context window",
-            "exceeds the model's context",
-            "exceeds the maximum number of tokens",
-            "greater than the context length",
-            "too large for model",
-            "prompt is too long",
-            "prompt too long",
-            "input is too long",
-            "reduce the length of the",
-            "`max_new_tokens` must be <=",
-        ])
-    }
-
-    fn is_out_of_funds(&self) -> bool {
-        self.says(&[
-            "insufficient_quota",
-            "billing",
-            "insufficient balance",
-            "credit balance",
-        ])
-    }
-
-    /// The server's short words (code, type, parameter), where they are words and not text.
-    fn labels(&self) -> Vec<&str> {
-        let is_label = |text: &&str| {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
-            text.len() <= 64 && text.bytes().all(fits)
-        };
-        let fields = [&self.kind, &self.code, &self.param];
-        fields
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .filter(is_label)
-            .collect()
-    }
-}
-
 impl Failure {
     /// An error that came inside of an answer with a good status.
     pub(super) fn in_band(body: &[u8]) -> Self {
@@ -182,8 +65,7 @@ impl Failure {
 
     /// A failed exchange. Its own text may hold the address and is not kept.
     pub(super) fn transport(error: &reqwest::Error) -> Self {
-        let mut causes = std::iter::successors(std::error::Error::source(error), |e| e.source());
-        if causes.any(is_certificate_error) {
+        if causes(error).any(is_certificate_error) {
             return Self::Certificate;
         }
         if error.is_builder() {
@@ -192,14 +74,15 @@ impl Failure {
         if !error.is_connect() {
             return Self::Cut;
         }
-        let mut causes = std::iter::successors(std::error::Error::source(error), |e| e.source());
-        let cause = causes.find_map(|cause| cause.downcast_ref::<std::io::Error>());
-        let reason = match cause {
+        let kind_of = |cause: Cause<'_>| Some(cause.downcast_ref::<io::Error>()?.kind());
+        let kind = causes(error)
+            .filter_map(kind_of)
+            .find(|kind| *kind != io::ErrorKind::Other);
+        Self::Connect(match kind {
             _ if error.is_timeout() => String::from("timed out"),
-            Some(io) => io.kind().to_string(),
+            Some(kind) => kind.to_string(),
             None => String::from("failed"),
-        };
-        Self::Connect(reason)
+        })
     }
 
     /// Whether the answer's end did not come, though all that came was good.
@@ -209,64 +92,66 @@ impl Failure {
 
     /// What the gateway is told.
     pub(super) fn into_error(self, host: &str, scrub: &Scrub<'_>) -> ModelError {
-        let retryable = |kind, message: String| ModelError::new(kind, message).retryable();
-        match self {
-            Self::Connect(reason) => retryable(
+        let (status, pause, report) = match self {
+            Self::Rejected {
+                status,
+                retry_after,
+                report,
+            } => (Some(status), retry_after, report),
+            Self::InBand(report) => (report.status(), None, report),
+            other => return other.own_error(host),
+        };
+        let mut error = refused(host, status, &report, scrub);
+        (error.status, error.retry_after) = (status, pause);
+        error
+    }
+
+    /// A failure in which the server has no word.
+    fn own_error(self, host: &str) -> ModelError {
+        let (kind, retryable, message) = match self {
+            Self::Connect(reason) => (
                 ErrorKind::Model,
-                format!(
-                    "no connection to {host}: {reason}; check base_url and that the server runs"
-                ),
+                true,
+                format!("no connection to {host}: {reason}; check base_url and that it runs"),
             ),
-            Self::Certificate => ModelError::new(
+            Self::Certificate => (
                 ErrorKind::Model,
+                false,
                 format!(
                     "the certificate of {host} is not trusted; add its authority to the \
                      machine's certificates, or correct base_url"
                 ),
             ),
-            Self::Timeout(phase) => retryable(ErrorKind::Timeout, phase.message(host)),
-            Self::Cut => retryable(
+            Self::Timeout(phase) => (ErrorKind::Timeout, true, phase.message(host)),
+            Self::TooLarge(limit) => (
                 ErrorKind::Model,
-                format!("the answer of {host} was cut off before its end"),
-            ),
-            Self::TooLarge(limit) => ModelError::new(
-                ErrorKind::Model,
+                false,
                 format!(
                     "the answer of {host} is larger than {limit} bytes; raise \
                      max_response_bytes or bound max_tokens"
                 ),
             ),
-            Self::Malformed(what) => retryable(
+            Self::Malformed(what) => (
                 ErrorKind::Malformed,
+                true,
                 format!(
                     "the answer of {host} cannot be read: {what}; check that base_url is that \
                      of an OpenAI-compatible server"
                 ),
             ),
-            Self::Rejected {
-                status,
-                retry_after,
-                report,
-            } => {
-                let error = refused(host, Some(status), &report, scrub).status(status);
-                match retry_after {
-                    Some(pause) => error.retry_after(pause),
-                    None => error,
-                }
-            }
-            Self::InBand(report) => {
-                let status = report.status();
-                let error = refused(host, status, &report, scrub);
-                match status {
-                    Some(status) => error.status(status),
-                    None => error,
-                }
-            }
-            Self::Request => ModelError::new(
+            Self::Request => (
                 ErrorKind::InvalidInput,
+                false,
                 format!("no request to {host} could be made; check base_url, api_key and headers"),
             ),
-        }
+            Self::Cut | Self::Rejected { .. } | Self::InBand(_) => (
+                ErrorKind::Model,
+                true,
+                format!("the answer of {host} was cut off before its end"),
+            ),
+        };
+        let error = ModelError::new(kind, message);
+        if retryable { error.retryable() } else { error }
     }
 }
 
@@ -288,15 +173,28 @@ impl Phase {
     }
 }
 
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+/// What an error came from, step by step. What an I/O error wraps is a step as well, which its
+/// own `source` leaves out.
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = Cause<'a>> {
+    std::iter::successors(std::error::Error::source(error), |cause| {
+        match cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
+            Some(wrapped) => Some(wrapped as Cause<'a>),
+            None => cause.source(),
+        }
+    })
+}
+
 /// A bad certificate stays bad, while other failures of TLS may pass.
-fn is_certificate_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let found = match cause.downcast_ref::<std::io::Error>() {
-        Some(io) => io
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>()),
-        None => cause.downcast_ref::<rustls::Error>(),
-    };
-    matches!(found, Some(rustls::Error::InvalidCertificate(_)))
+fn is_certificate_error(cause: Cause<'_>) -> bool {
+    matches!(
+        cause.downcast_ref(),
+        Some(rustls::Error::InvalidCertificate(_))
+    )
 }
 
 /// What a server's refusal means, whether its status came as a status or in band.
@@ -368,21 +266,6 @@ fn classify(status: Option<u16>, report: &Report) -> (ErrorKind, bool, &'static 
         }
         None => (ErrorKind::Model, true, ""),
     }
-}
-
-/// How long the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date,
-/// which is compared with the server's own `date`, so that no clock has to agree with its.
-pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |name: &str| text(name)?.parse::<f64>().ok();
-    if let Some(millis) = number("retry-after-ms") {
-        return Duration::try_from_secs_f64(millis / 1_000.0).ok();
-    }
-    if let Some(seconds) = number("retry-after") {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = |name: &str| httpdate::parse_http_date(text(name)?).ok();
-    date("retry-after")?.duration_since(date("date")?).ok()
 }
 
 #[cfg(test)]
@@ -523,37 +406,5 @@ mod tests {
     #[test]
     fn an_answer_with_a_null_error_is_no_error() {
         assert!(Failure::in_answer(&serde_json::json!({"error": null, "choices": []})).is_none());
-    }
-
-    #[test]
-    fn a_pause_is_read_in_all_its_forms_and_nonsense_is_none() {
-        let pause = |pairs: &[(&'static str, &str)]| {
-            let mut headers = http::HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, value.parse().unwrap());
-            }
-            retry_after(&headers)
-        };
-        assert_eq!(
-            pause(&[("retry-after", "3600")]),
-            Some(Duration::from_secs(3600))
-        );
-        assert_eq!(
-            pause(&[("retry-after", "0.5")]),
-            Some(Duration::from_millis(500))
-        );
-        assert_eq!(
-            pause(&[("retry-after", "9"), ("retry-after-ms", "20")]),
-            Some(Duration::from_millis(20))
-        );
-        let date = [
-            ("date", "Sun, 06 Nov 1994 08:49:07 GMT"),
-            ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
-        ];
-        assert_eq!(pause(&date), Some(Duration::from_secs(30)));
-        assert_eq!(pause(&date[1..]), None);
-        for nonsense in ["-1", "NaN", "1e300", "soon", ""] {
-            assert_eq!(pause(&[("retry-after", nonsense)]), None, "{nonsense}");
-        }
     }
 }

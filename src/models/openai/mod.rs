@@ -6,6 +6,7 @@ mod exchange;
 mod failure;
 mod message;
 mod reasoning;
+mod report;
 mod request;
 mod scrub;
 mod settings;
@@ -59,10 +60,12 @@ impl OpenAi {
     /// at `OPENAI_BASE_URL` (else OpenAI) with the key in `OPENAI_API_KEY`.
     ///
     /// # Errors
-    /// A missing key, where the address is not one of this machine, and an address that cannot
-    /// be used.
+    /// A missing key, where the address is not one of this machine, and what
+    /// [`OpenAi::check`] finds.
     pub fn from_env() -> Result<Self, ModelError> {
-        Self::from_variables(|name| std::env::var(name).ok())
+        let model = Self::from_variables(|name| std::env::var(name).ok())?;
+        model.check()?;
+        Ok(model)
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {

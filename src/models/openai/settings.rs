@@ -26,8 +26,9 @@ pub struct OpenAiSettings {
     pub timeouts: Timeouts,
     /// What the model costs; without it the cost of its answers is 0.
     pub prices: Option<Prices>,
-    /// Further fields of each request body. A field of the request itself wins over it, and
-    /// `null` takes a field out of the body that a server does not accept.
+    /// Further fields of each request body. They take the place of the request's own, except
+    /// `messages` and `stream`; `null` takes out a field that a server does not accept. The
+    /// further fields of a single request win over these.
     pub extra: BTreeMap<String, Value>,
     /// Further headers. A value that is exactly `${NAME}` is that environment variable's.
     pub headers: BTreeMap<String, String>,
