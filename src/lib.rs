@@ -5,6 +5,7 @@
 extern crate self as ghostlight;
 
 pub mod structured_output;
+pub mod models;
 pub mod tools;
 
 pub use ghostlight_macros::tool;

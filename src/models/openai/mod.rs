@@ -1,0 +1,327 @@
+#![doc = include_str!("README.md")]
+
+mod answer;
+mod endpoint;
+mod exchange;
+mod failure;
+mod message;
+mod reasoning;
+mod report;
+mod request;
+mod scrub;
+mod settings;
+mod sse;
+mod tool_calls;
+mod usage;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use async_openai::{Client, error::OpenAIError};
+use futures_util::StreamExt as _;
+use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError},
+    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+};
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use self::{
+    answer::Answer,
+    endpoint::{Endpoint, SharedAddress, display_host, is_loopback},
+    exchange::Exchange,
+    failure::{Failure, Phase},
+    request::Body,
+    scrub::Scrub,
+};
+use super::Secret;
+
+pub use self::settings::{OpenAiSettings, Prices, ReturnReasoning, Timeouts};
+
+/// A model of a server that speaks OpenAI's chat completions. See the [module](self).
+///
+/// Cloning it is cheap; clones share the connections.
+#[derive(Clone)]
+pub struct OpenAi {
+    settings: Arc<OpenAiSettings>,
+    endpoint: Arc<OnceLock<Endpoint>>,
+}
+
+impl OpenAi {
+    /// The model of this name at OpenAI, with the key in `OPENAI_API_KEY`, until the setters
+    /// below say otherwise. Nothing is looked up or connected before the first request.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self::from(OpenAiSettings::new(model))
+    }
+
+    /// The model that the environment names: `OPENAI_MODEL` (else [`OpenAiSettings::default`]'s)
+    /// at `OPENAI_BASE_URL` (else OpenAI) with the key in `OPENAI_API_KEY`.
+    ///
+    /// # Errors
+    /// A missing key, where the address is not one of this machine, and what
+    /// [`OpenAi::check`] finds.
+    pub fn from_env() -> Result<Self, ModelError> {
+        let model = Self::from_variables(|name| std::env::var(name).ok())?;
+        model.check()?;
+        Ok(model)
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
+        let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        let mut settings = OpenAiSettings::default();
+        if let Some(model) = variable("OPENAI_MODEL") {
+            settings.model = model.trim().to_owned();
+        }
+        if let Some(base_url) = variable("OPENAI_BASE_URL") {
+            settings.base_url = base_url.trim().to_owned();
+        }
+        if variable("OPENAI_API_KEY").is_some() {
+            settings.api_key = Some(Secret::variable("OPENAI_API_KEY"));
+        } else if !is_loopback(&settings.base_url) {
+            return Err(ModelError::new(
+                ErrorKind::Authentication,
+                "OPENAI_API_KEY is not set: set it to your key, or set OPENAI_BASE_URL to a \
+                 server on this machine, such as http://127.0.0.1:11434/v1",
+            ));
+        }
+        Ok(Self::from(settings))
+    }
+
+    /// Sets the address up to and without `/chat/completions`.
+    #[must_use]
+    pub fn base_url(self, address: impl Into<String>) -> Self {
+        self.with(|settings| settings.base_url = address.into())
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn api_key(self, key: Secret) -> Self {
+        self.with(|settings| settings.api_key = Some(key))
+    }
+
+    /// Sets how long to wait for what.
+    #[must_use]
+    pub fn timeouts(self, timeouts: Timeouts) -> Self {
+        self.with(|settings| settings.timeouts = timeouts)
+    }
+
+    /// Sets what the model costs.
+    #[must_use]
+    pub fn prices(self, prices: Prices) -> Self {
+        self.with(|settings| settings.prices = Some(prices))
+    }
+
+    /// Adds a field to each request body; `null` takes one out. See [`OpenAiSettings::extra`].
+    #[must_use]
+    pub fn extra(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with(|settings| {
+            settings.extra.insert(field.into(), value.into());
+        })
+    }
+
+    /// Adds a header to each request. See [`OpenAiSettings::headers`].
+    #[must_use]
+    pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|settings| {
+            settings.headers.insert(name.into(), value.into());
+        })
+    }
+
+    /// Sets the most bytes of an answer.
+    #[must_use]
+    pub fn max_response_bytes(self, bytes: u64) -> Self {
+        self.with(|settings| settings.max_response_bytes = bytes)
+    }
+
+    /// Sets whether the model's reasoning is sent back to it.
+    #[must_use]
+    pub fn return_reasoning(self, when: ReturnReasoning) -> Self {
+        self.with(|settings| settings.return_reasoning = when)
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &OpenAiSettings {
+        &self.settings
+    }
+
+    /// Reads the address and looks up the secrets, which the first request would do.
+    ///
+    /// # Errors
+    /// An address or header that cannot be used, a secret that is not set, no trusted
+    /// certificates on the machine.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.endpoint().map(drop)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut OpenAiSettings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self.endpoint = Arc::default();
+        self
+    }
+
+    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
+        if let Some(endpoint) = self.endpoint.get() {
+            return Ok(endpoint);
+        }
+        // Two first requests at once may both make one; one of them is kept.
+        let endpoint = Endpoint::open(&self.settings)?;
+        Ok(self.endpoint.get_or_init(|| endpoint))
+    }
+
+    async fn attempt(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+    ) -> Result<ModelResponse, Failure> {
+        let exchange = Exchange::new(endpoint.http.clone(), &self.settings, request.stream);
+        let address = SharedAddress(endpoint.address.clone());
+        let client =
+            Client::build(endpoint.http.clone(), address).with_http_service(exchange.clone());
+        let is_openai = endpoint.is_openai;
+        let body = Body {
+            request,
+            settings: &self.settings,
+            is_openai,
+        };
+        let mut answer = Answer::default();
+        let failed = if request.stream {
+            match client.chat().create_stream_byot::<_, Value>(&body).await {
+                Ok(pieces) => take_stream(pieces, &mut answer, cx).await,
+                Err(error) => Some(error),
+            }
+        } else {
+            match client.chat().create_byot::<_, Value>(&body).await {
+                Ok(whole) => {
+                    answer.take(whole, |_| {});
+                    None
+                }
+                Err(error) => Some(error),
+            }
+        };
+        match (exchange.failure(), failed) {
+            // Only the end of the stream is missing, and nothing of the answer.
+            (Some(failure), _) if failure.is_cut() && answer.is_finished() => {}
+            (Some(failure), _) => return Err(failure),
+            (None, Some(error)) => return Err(unforeseen(&error)),
+            (None, None) => {}
+        }
+        answer.complete(&request.conversation)
+    }
+}
+
+impl Model for OpenAi {
+    async fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let started = Instant::now();
+        let endpoint = self.endpoint()?;
+        let attempt = self.attempt(endpoint, &request, &cx);
+        let outcome = timeout(self.settings.timeouts.total(), attempt).await;
+        let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
+        let mut response =
+            outcome.map_err(|failure| failure.into_error(&endpoint.host, &Scrub::new(&request)))?;
+        if let Some(prices) = &self.settings.prices {
+            response.usage.cost_micros = prices.cost_micros(&response.usage);
+        }
+        response.latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(response)
+    }
+
+    fn description(&self) -> String {
+        let host = display_host(&self.settings.base_url);
+        format!("openai {} at {host}", self.settings.model)
+    }
+}
+
+/// Takes the pieces of a stream as they come; what it gives is the error that ended it.
+async fn take_stream(
+    mut pieces: async_openai::types::stream::StreamResponse<Value>,
+    answer: &mut Answer,
+    cx: &ModelContext,
+) -> Option<OpenAIError> {
+    while let Some(piece) = pieces.next().await {
+        match piece {
+            Ok(piece) => answer.take(piece, |delta| cx.delta(delta)),
+            Err(error) => return Some(error),
+        }
+    }
+    None
+}
+
+/// A failure of async-openai's own, which what stands beneath it should have caught. Its text
+/// may hold the answer and is not shown.
+fn unforeseen(error: &OpenAIError) -> Failure {
+    match error {
+        OpenAIError::InvalidArgument(_) => Failure::Request,
+        OpenAIError::Reqwest(error) => Failure::transport(error),
+        _ => Failure::Malformed(String::from("it is not a chat completion")),
+    }
+}
+
+impl From<OpenAiSettings> for OpenAi {
+    fn from(settings: OpenAiSettings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            endpoint: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for OpenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenAi({})", self.description())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn from(variables: &[(&str, &str)]) -> Result<OpenAi, ModelError> {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        OpenAi::from_variables(|name| find(name).map(|(_, value)| String::from(*value)))
+    }
+
+    #[test]
+    fn the_environment_names_model_address_and_key() {
+        let model = from(&[
+            ("OPENAI_API_KEY", "sk-hunter2"),
+            ("OPENAI_BASE_URL", " https://llm.example.com/v1 "),
+            ("OPENAI_MODEL", "qwen"),
+        ])
+        .unwrap();
+        assert_eq!(model.description(), "openai qwen at llm.example.com");
+        assert_eq!(
+            model.settings().api_key,
+            Some(Secret::variable("OPENAI_API_KEY"))
+        );
+        assert!(!format!("{:?} {model:?}", model.settings()).contains("hunter2"));
+    }
+
+    #[test]
+    fn a_missing_key_is_an_error_that_says_what_to_do() {
+        for variables in [
+            &[][..],
+            &[("OPENAI_API_KEY", " ")],
+            &[("OPENAI_BASE_URL", "http://10.0.0.1/v1")],
+        ] {
+            let error = from(variables).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Authentication);
+            assert!(error.message.contains("OPENAI_API_KEY"), "{error}");
+            assert!(!error.retryable);
+        }
+    }
+
+    #[test]
+    fn a_server_on_this_machine_needs_no_key() {
+        let model = from(&[("OPENAI_BASE_URL", "http://localhost:11434/v1")]).unwrap();
+        assert_eq!(model.settings().api_key, None);
+        model.check().unwrap();
+    }
+}

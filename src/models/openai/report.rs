@@ -1,0 +1,175 @@
+//! What a server says of an error, of any of the shapes in use.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What a server says of an error, of any of the shapes in use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    code: Option<String>,
+    kind: Option<String>,
+    param: Option<String>,
+    pub(super) message: String,
+}
+
+impl Report {
+    /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"detail": …}` or
+    /// plain text.
+    pub(super) fn read(body: &[u8]) -> Self {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => Self::from_value(&value),
+            Err(_) => Self {
+                message: String::from_utf8_lossy(body).into_owned(),
+                ..Self::default()
+            },
+        }
+    }
+
+    pub(super) fn from_value(value: &Value) -> Self {
+        // Google's server puts the error into a list.
+        let value = value.get(0).unwrap_or(value);
+        let error = match &value["error"] {
+            Value::Null => value,
+            error => error,
+        };
+        let word = |key: &str| match &error[key] {
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let message = match error {
+            Value::String(text) => Some(text.clone()),
+            _ => word("message").or_else(|| word("detail")),
+        };
+        Self {
+            code: word("code"),
+            kind: word("type"),
+            param: word("param"),
+            message: message.unwrap_or_default(),
+        }
+    }
+
+    /// The HTTP status that the code stands for, where it does: several servers send it as a
+    /// number or as text.
+    pub(super) fn status(&self) -> Option<u16> {
+        let status = self.code.as_deref()?.parse().ok()?;
+        (400..=599).contains(&status).then_some(status)
+    }
+
+    pub(super) fn says(&self, words: &[&str]) -> bool {
+        let fields = [
+            self.code.as_deref(),
+            self.kind.as_deref(),
+            Some(&self.message),
+        ];
+        let texts = fields.into_iter().flatten().map(str::to_lowercase);
+        texts
+            .into_iter()
+            .any(|text| words.iter().any(|word| text.contains(word)))
+    }
+
+    /// Whether the request did not fit the model's context, in the words of OpenAI, vLLM,
+    /// llama.cpp, Ollama, LiteLLM, Anthropic, Google, Mistral, Groq, xAI, Bedrock and TGI.
+    pub(super) fn is_overflow(&self) -> bool {
+        self.says(&[
+            "context_length_exceeded",
+            "contextwindowexceeded",
+            "exceed_context_size",
+            "maximum context length",
+            "maximum model length",
+            "maximum prompt length",
+            "maximum input length",
+            "available context size",
+            "exceeds the context length",
+            "exceeds context window",
+            "exceeds the context window",
+            "exceeds the model's context",
+            "exceeds the maximum number of tokens",
+            "greater than the context length",
+            "too large for model",
+            "prompt is too long",
+            "prompt too long",
+            "input is too long",
+            "reduce the length of the",
+            "`max_new_tokens` must be <=",
+        ])
+    }
+
+    pub(super) fn is_out_of_funds(&self) -> bool {
+        self.says(&[
+            "insufficient_quota",
+            "billing",
+            "insufficient balance",
+            "credit balance",
+        ])
+    }
+
+    /// The server's short words (code, type, parameter), where they are words and not text.
+    pub(super) fn labels(&self) -> Vec<&str> {
+        let is_label = |text: &&str| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
+            text.len() <= 64 && text.bytes().all(fits)
+        };
+        let fields = [&self.kind, &self.code, &self.param];
+        fields
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(is_label)
+            .collect()
+    }
+}
+
+/// How long the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date,
+/// which is compared with the server's own `date`, so that no clock has to agree with its.
+pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    if let Some(millis) = number("retry-after-ms") {
+        return Duration::try_from_secs_f64(millis / 1_000.0).ok();
+    }
+    if let Some(seconds) = number("retry-after") {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = |name: &str| httpdate::parse_http_date(text(name)?).ok();
+    date("retry-after")?.duration_since(date("date")?).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_read_in_all_its_forms_and_nonsense_is_none() {
+        let pause = |pairs: &[(&'static str, &str)]| {
+            let mut headers = http::HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            retry_after(&headers)
+        };
+        assert_eq!(
+            pause(&[("retry-after", "3600")]),
+            Some(Duration::from_secs(3600))
+        );
+        assert_eq!(
+            pause(&[("retry-after", "0.5")]),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(
+            pause(&[("retry-after", "9"), ("retry-after-ms", "20")]),
+            Some(Duration::from_millis(20))
+        );
+        let date = [
+            ("date", "Sun, 06 Nov 1994 08:49:07 GMT"),
+            ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ];
+        assert_eq!(pause(&date), Some(Duration::from_secs(30)));
+        assert_eq!(pause(&date[1..]), None);
+        for nonsense in ["-1", "NaN", "1e300", "soon", ""] {
+            assert_eq!(pause(&[("retry-after", nonsense)]), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What of a server's words may be shown.
+
+use std::collections::HashSet;
+
+use ghostlight_actors::vocabulary::{ModelRequest, Part};
+
+/// The most characters of a server's words that are shown.
+const LIMIT: usize = 240;
+/// A run of this many bytes that is also in the request counts as taken from it.
+const WINDOW: usize = 16;
+/// Texts of the request shorter than this are not looked for: they are single words.
+const SHORTEST: usize = 4;
+/// A quoted word longer than this many bytes is not shown.
+const QUOTATION: usize = 48;
+
+/// Takes out of a server's words what repeats a request: prompts, results of tools, keys.
+#[derive(Default)]
+pub(super) struct Scrub<'a> {
+    request: Option<&'a ModelRequest>,
+}
+
+impl<'a> Scrub<'a> {
+    /// For an answer to this request.
+    pub(super) fn new(request: &'a ModelRequest) -> Self {
+        Self {
+            request: Some(request),
+        }
+    }
+
+    /// The words that may be shown: the first line up to a dump of data, without quotations of
+    /// more than a word, what looks like a key, and what is also in the request.
+    pub(super) fn excerpt(&self, words: &str) -> Option<String> {
+        let line = words.trim().lines().next()?;
+        let line = line.split(['{', '<']).next()?;
+        let line: String = line
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(LIMIT)
+            .collect();
+        let line = without_keys(&without_quotations(&line));
+        let line = self.without_request(&line);
+        let line = line
+            .trim()
+            .trim_end_matches(['.', ':', '-', ','])
+            .trim_end();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    fn without_request(&self, words: &str) -> String {
+        let bytes = words.as_bytes();
+        let mut taken = vec![false; bytes.len()];
+        let windows: HashSet<&[u8]> = bytes.windows(WINDOW).collect();
+        self.each_text(&mut |text| {
+            let text = text.trim().as_bytes();
+            if text.len() < SHORTEST {
+                return;
+            }
+            if text.len() < WINDOW {
+                mark(bytes, text, &mut taken);
+                return;
+            }
+            for window in text
+                .windows(WINDOW)
+                .filter(|window| windows.contains(window))
+            {
+                mark(bytes, window, &mut taken);
+            }
+        });
+        let mut shown = String::new();
+        for (at, c) in words.char_indices() {
+            if !taken[at] {
+                shown.push(c);
+            } else if !shown.ends_with('…') {
+                shown.push('…');
+            }
+        }
+        shown
+    }
+
+    fn each_text(&self, look: &mut dyn FnMut(&str)) {
+        let Some(request) = self.request else { return };
+        look(&request.instructions);
+        for message in request.conversation.messages() {
+            for part in &message.parts {
+                match part {
+                    Part::Text(text) => look(text),
+                    Part::ToolCall(call) => look(call.arguments.text()),
+                    Part::ToolResult(result) => look(&result.text),
+                    Part::Reasoning(reasoning) => look(&reasoning.text),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Marks each place where `text` stands in `words`.
+fn mark(words: &[u8], text: &[u8], taken: &mut [bool]) {
+    for (at, window) in words.windows(text.len()).enumerate() {
+        if window == text {
+            taken[at..at + text.len()].fill(true);
+        }
+    }
+}
+
+/// Replaces each quotation of more than a word, and one that does not end.
+fn without_quotations(words: &str) -> String {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let mut shown = String::new();
+    let mut rest = words;
+    while let Some(at) = rest.find(['"', '\'', '`']) {
+        let (before, quoted) = rest.split_at(at);
+        let (mark, quoted) = quoted.split_at(1);
+        shown.push_str(before);
+        shown.push_str(mark);
+        rest = quoted;
+        if mark == "'" && is_word(before.chars().next_back()) {
+            // An apostrophe.
+            continue;
+        }
+        let ends = |(at, _): &(usize, &str)| !is_word(quoted[at + 1..].chars().next());
+        let Some((end, _)) = quoted.match_indices(mark).find(ends) else {
+            shown.push('…');
+            return shown;
+        };
+        let quotation = &quoted[..end];
+        let is_told = quotation.len() <= QUOTATION && !quotation.contains(char::is_whitespace);
+        shown.push_str(if is_told { quotation } else { "…" });
+        shown.push_str(mark);
+        rest = &quoted[end + 1..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+fn without_keys(words: &str) -> String {
+    let is_key = |word: &&str| {
+        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let lower = bare.to_ascii_lowercase();
+        let prefixed = ["sk-", "sk_", "gsk_", "xai-", "pk-", "hf_", "aiza"];
+        let random = bare.len() >= 24
+            && bare.bytes().any(|byte| byte.is_ascii_digit())
+            && bare.bytes().any(|byte| byte.is_ascii_uppercase());
+        prefixed.iter().any(|prefix| lower.starts_with(prefix)) || random || word.contains("***")
+    };
+    let shown = words
+        .split(' ')
+        .map(|word| if is_key(&word) { "…" } else { word });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::vocabulary::{Message, Transcript};
+
+    use super::*;
+
+    #[test]
+    fn what_helps_is_shown() {
+        let scrub = Scrub::default();
+        assert_eq!(
+            scrub.excerpt("Unsupported value: 'temperature' does not support 0.2 with this model."),
+            Some("Unsupported value: 'temperature' does not support 0.2 with this model".into())
+        );
+        assert_eq!(scrub.excerpt("  \n"), None);
+        assert_eq!(scrub.excerpt("<html><body>Bad Gateway"), None);
+        assert_eq!(
+            scrub.excerpt("no route\nx-trace: 1"),
+            Some("no route".into())
+        );
+    }
+
+    #[test]
+    fn what_repeats_the_request_is_not() {
+        let conversation = Transcript::from_iter([
+            Message::user("My PIN is 4711 and the vault is behind the grey painting."),
+            Message::user("zebra-77"),
+        ]);
+        let request = ModelRequest::new(conversation).instructions("You guard the house of Orlok.");
+        let scrub = Scrub::new(&request);
+        let shown = scrub
+            .excerpt(
+                "Invalid input: 'My PIN is 4711 and the vault is behind' after You guard the \
+                 house of Orlok. and zebra-77, ok",
+            )
+            .unwrap();
+        assert_eq!(shown, "Invalid input: '…' after … and …, ok");
+        let shown = scrub
+            .excerpt("the model's input My PIN is 4711 and the vault, wrong")
+            .unwrap();
+        assert_eq!(shown, "the model's input …, wrong");
+    }
+
+    #[test]
+    fn keys_dumps_and_quotations_are_not() {
+        let scrub = Scrub::default();
+        let long = "x".repeat(60);
+        for (words, shown) in [
+            ("Incorrect key: sk-proj-abcd.", "Incorrect key: …"),
+            ("key AbCdEfGh1234567890AbCdEfGh is bad", "key … is bad"),
+            ("bad input {'content': 'hello'}", "bad input"),
+            (&*format!("raw \"{long}\" is wrong"), "raw \"…\" is wrong"),
+            ("raw='I don't know, he said', err=x", "raw='…', err=x"),
+            ("'top_k' and `n`: \"two words\"", "'top_k' and `n`: \"…\""),
+            (
+                "the server's answer: 'and it goes on",
+                "the server's answer: '…",
+            ),
+        ] {
+            assert_eq!(scrub.excerpt(words).unwrap(), shown);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Puts tool calls together from whatever a server sends of them.
+
+use std::collections::HashSet;
+
+use ghostlight_actors::vocabulary::{Delta, ToolCall, Transcript};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{answer::take_field, failure::Failure, reasoning};
+
+/// The calls of one answer, in the order in which they began.
+#[derive(Default)]
+pub(super) struct CallDrafts(Vec<CallDraft>);
+
+#[derive(Default)]
+struct CallDraft {
+    /// The server's place for it, which several calls may share.
+    index: u64,
+    id: String,
+    name: String,
+    arguments: String,
+    /// What a provider wants back with the call (Google's signatures).
+    extra: Value,
+}
+
+impl CallDraft {
+    /// Whether these arguments are whole, so that what follows belongs to another call.
+    fn is_whole(&self) -> bool {
+        let text = self.arguments.trim();
+        !text.is_empty() && serde_json::from_str::<&RawValue>(text).is_ok()
+    }
+}
+
+impl CallDrafts {
+    /// Takes a call or a piece of one that stood at this position of its list.
+    pub(super) fn take(&mut self, position: usize, mut piece: Value, show: &mut impl FnMut(Delta)) {
+        let index = piece["index"].as_u64().unwrap_or(position as u64);
+        let id = text(&piece["id"]);
+        let name = text(&piece["function"]["name"]);
+        let arguments = match piece
+            .get_mut("function")
+            .map(|function| take_field(function, "arguments"))
+        {
+            Some(Value::String(text)) => text,
+            None | Some(Value::Null) => String::new(),
+            // Some servers send the object itself.
+            Some(object) => object.to_string(),
+        };
+        let place = self.place(index, &id, &name);
+        let draft = &mut self.0[place];
+        let is_named_now = draft.name.is_empty() && !name.is_empty();
+        if draft.id.is_empty() {
+            draft.id = id;
+        }
+        if is_named_now {
+            draft.name.clone_from(&name);
+        }
+        draft.arguments.push_str(&arguments);
+        if piece["extra_content"].is_object() {
+            draft.extra = take_field(&mut piece, "extra_content");
+        }
+        if is_named_now || !arguments.is_empty() {
+            show(Delta::ToolCall {
+                index: u32::try_from(place).unwrap_or(u32::MAX),
+                name: is_named_now.then_some(name),
+                arguments,
+            });
+        }
+    }
+
+    /// Which draft a piece belongs to. Servers that give every call the index 0 are seen through
+    /// by a second name: with another id, or after whole arguments.
+    fn place(&mut self, index: u64, id: &str, name: &str) -> usize {
+        let known = self.0.iter().rposition(|draft| draft.index == index);
+        if let Some(place) = known {
+            let draft = &self.0[place];
+            let is_named_twice = !name.is_empty() && !draft.name.is_empty();
+            let has_other_id = !id.is_empty() && !draft.id.is_empty() && draft.id != *id;
+            let begins = is_named_twice && (has_other_id || (id.is_empty() && draft.is_whole()));
+            if !begins {
+                return place;
+            }
+        }
+        self.0.push(CallDraft {
+            index,
+            ..CallDraft::default()
+        });
+        self.0.len() - 1
+    }
+
+    /// The calls, each with an id that is unique in the conversation. An id that is missing or
+    /// taken is replaced by `call_<n>` with the first free number, so that the same answer to
+    /// the same conversation always has the same ids.
+    pub(super) fn complete(
+        self,
+        conversation: &Transcript,
+        signed: &mut Map<String, Value>,
+    ) -> Result<Vec<ToolCall>, Failure> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.0.iter().any(|draft| draft.name.is_empty()) {
+            return Err(Failure::Malformed(String::from(
+                "it calls a tool without a name",
+            )));
+        }
+        let mut taken: HashSet<String> = HashSet::new();
+        for message in conversation.messages() {
+            taken.extend(message.tool_calls().map(|call| call.id.clone()));
+        }
+        let mut calls = Vec::new();
+        let mut number = 0_u64;
+        for mut draft in self.0 {
+            while draft.id.is_empty() || taken.contains(&draft.id) {
+                draft.id = format!("call_{number}");
+                number += 1;
+            }
+            taken.insert(draft.id.clone());
+            if !draft.extra.is_null() {
+                reasoning::sign_call(signed, &draft.id, draft.extra);
+            }
+            calls.push(ToolCall::new(draft.id, draft.name, draft.arguments));
+        }
+        Ok(calls)
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::vocabulary::{Message, Part, Role};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Takes lists of pieces, one list a chunk, and gives (id, name, arguments) of each call.
+    fn calls(chunks: &[Value]) -> Vec<(String, String, String)> {
+        calls_after(&Transcript::new(), chunks)
+    }
+
+    fn calls_after(conversation: &Transcript, chunks: &[Value]) -> Vec<(String, String, String)> {
+        let mut drafts = CallDrafts::default();
+        for chunk in chunks {
+            for (position, piece) in chunk.as_array().unwrap().iter().enumerate() {
+                drafts.take(position, piece.clone(), &mut |_| {});
+            }
+        }
+        let calls = drafts.complete(conversation, &mut Map::new()).unwrap();
+        let parts = |call: ToolCall| (call.id, call.name, call.arguments.text().to_owned());
+        calls.into_iter().map(parts).collect()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
+        (id.into(), name.into(), arguments.into())
+    }
+
+    #[test]
+    fn pieces_are_joined_by_their_index() {
+        let chunks = [
+            json!([{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]),
+            json!([{"index": 0, "function": {"arguments": "{\"x\""}}]),
+            json!([{"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}},
+                   {"index": 0, "function": {"arguments": ":1}"}}]),
+        ];
+        assert_eq!(
+            calls(&chunks),
+            [call("a", "f", "{\"x\":1}"), call("b", "g", "{}")]
+        );
+    }
+
+    #[test]
+    fn whole_calls_that_all_claim_index_0_are_several() {
+        let chunks = [
+            json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]),
+            json!([{"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}]),
+        ];
+        assert_eq!(calls(&chunks), [call("a", "f", "{}"), call("b", "f", "{}")]);
+        let without_ids = [
+            json!([{"function": {"name": "f", "arguments": {"x": 1}}}]),
+            json!([{"function": {"name": "g", "arguments": {"y": 2}}}]),
+        ];
+        assert_eq!(
+            calls(&without_ids),
+            [
+                call("call_0", "f", "{\"x\":1}"),
+                call("call_1", "g", "{\"y\":2}")
+            ]
+        );
+    }
+
+    #[test]
+    fn an_index_left_out_is_the_position_in_the_list() {
+        let chunks = [json!([
+            {"id": "a", "function": {"name": "f", "arguments": "{}"}},
+            {"id": "b", "function": {"name": "g", "arguments": "{}"}},
+        ])];
+        assert_eq!(calls(&chunks), [call("a", "f", "{}"), call("b", "g", "{}")]);
+    }
+
+    #[test]
+    fn an_id_or_a_name_with_every_piece_makes_no_second_call() {
+        let fresh_ids = [
+            json!([{"index": 0, "id": "r1", "function": {"name": "f", "arguments": "{\"x\""}}]),
+            json!([{"index": 0, "id": "r2", "function": {"arguments": ":1}"}}]),
+        ];
+        assert_eq!(calls(&fresh_ids), [call("r1", "f", "{\"x\":1}")]);
+        let same_name = [
+            json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}}]),
+            json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": ":1}"}}]),
+        ];
+        assert_eq!(calls(&same_name), [call("a", "f", "{\"x\":1}")]);
+    }
+
+    #[test]
+    fn missing_and_repeated_ids_become_unique_in_the_conversation_and_always_the_same() {
+        let said = ToolCall::new("call_0", "f", "{}");
+        let conversation = Transcript::from_iter([Message {
+            role: Role::Assistant,
+            author: None,
+            parts: vec![Part::ToolCall(said)],
+        }]);
+        let chunks = [json!([
+            {"id": "call_0", "function": {"name": "f", "arguments": "{}"}},
+            {"id": "", "function": {"name": "g"}},
+            {"id": 7, "function": {"name": "h", "arguments": null}},
+        ])];
+        let expected = [
+            call("call_1", "f", "{}"),
+            call("call_2", "g", ""),
+            call("7", "h", ""),
+        ];
+        assert_eq!(calls_after(&conversation, &chunks), expected);
+        assert_eq!(calls_after(&conversation, &chunks), expected);
+    }
+
+    #[test]
+    fn a_call_without_a_name_is_malformed() {
+        let mut drafts = CallDrafts::default();
+        drafts.take(
+            0,
+            json!({"id": "a", "function": {"arguments": "{}"}}),
+            &mut |_| {},
+        );
+        let completed = drafts.complete(&Transcript::new(), &mut Map::new());
+        assert!(matches!(completed, Err(Failure::Malformed(_))));
+    }
+}

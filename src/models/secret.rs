@@ -1,0 +1,180 @@
+//! Keys that are used but never shown.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A key or password: the name of the environment variable that holds it, or the value itself.
+///
+/// It is printed and serialised as its reference (`${NAME}`), a value given in code as `***`.
+/// It is read from text only as a reference, so that no team file, journal or drawing ever
+/// holds a key. A reference is looked up when the secret is first used.
+#[derive(Clone)]
+pub struct Secret(Source);
+
+#[derive(Clone)]
+enum Source {
+    Variable(String),
+    Value(SecretString),
+}
+
+/// Why a secret cannot be had. No message holds the value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// The text is not a reference.
+    #[error(
+        "a secret is written as a reference to an environment variable, such as \
+         ${{OPENAI_API_KEY}}; set the variable and write its name instead of the value"
+    )]
+    NotAReference,
+    /// The variable is not set, is empty, or is not text.
+    #[error("the environment variable {0} is not set; set it to the secret that it stands for")]
+    NotSet(String),
+}
+
+impl Secret {
+    /// The value of this environment variable, looked up when it is first used.
+    pub fn variable(name: impl Into<String>) -> Self {
+        Self(Source::Variable(name.into()))
+    }
+
+    /// This value. It is serialised as `***`, which cannot be read back: in what is stored, use
+    /// [`Secret::variable`].
+    pub fn value(value: impl Into<String>) -> Self {
+        Self(Source::Value(SecretString::from(value.into())))
+    }
+
+    /// The value, for the one place that sends it.
+    ///
+    /// # Errors
+    /// [`SecretError::NotSet`] where the variable has no value.
+    pub(crate) fn reveal(&self) -> Result<SecretString, SecretError> {
+        match &self.0 {
+            Source::Value(value) => Ok(value.clone()),
+            Source::Variable(name) => match std::env::var(name) {
+                Ok(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
+                _ => Err(SecretError::NotSet(name.clone())),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Variable(name) => write!(f, "${{{name}}}"),
+            Source::Value(_) => f.write_str("***"),
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({self})")
+    }
+}
+
+/// Two secrets are equal when they are the same variable or the same value.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Variable(one), Source::Variable(two)) => one == two,
+            (Source::Value(one), Source::Value(two)) => one.expose_secret() == two.expose_secret(),
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Secret {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let name = text
+            .trim()
+            .strip_prefix("${")
+            .and_then(|rest| rest.strip_suffix('}'));
+        let of_a_variable = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+        match name {
+            Some(name) if !name.is_empty() && name.bytes().all(of_a_variable) => {
+                Ok(Self::variable(name))
+            }
+            _ => Err(SecretError::NotAReference),
+        }
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Secret {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Secret")
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^\$\{[A-Za-z0-9_]+\}$",
+            "description": "A reference to an environment variable, such as ${OPENAI_API_KEY}.",
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_comes_back_as_it_was_written() {
+        let secret: Secret = serde_json::from_str("\"${SOME_KEY}\"").unwrap();
+        assert_eq!(secret, Secret::variable("SOME_KEY"));
+        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"${SOME_KEY}\"");
+    }
+
+    #[test]
+    fn a_value_is_never_shown() {
+        let secret = Secret::value("sk-1234");
+        let shown = format!(
+            "{secret} {secret:?} {}",
+            serde_json::to_string(&secret).unwrap()
+        );
+        assert!(!shown.contains("1234"), "{shown}");
+        assert_eq!(secret.reveal().unwrap().expose_secret(), "sk-1234");
+    }
+
+    #[test]
+    fn a_key_written_into_a_file_is_refused_without_repeating_it() {
+        for text in ["sk-1234", "${}", "${A B}", "***", "${A}x"] {
+            let error = serde_json::from_value::<Secret>(text.into())
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("environment variable"), "{error}");
+            assert!(!error.contains("1234"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_variable_is_named() {
+        let error = Secret::variable("GHOSTLIGHT_NO_SUCH_VARIABLE")
+            .reveal()
+            .unwrap_err();
+        assert_eq!(
+            error,
+            SecretError::NotSet("GHOSTLIGHT_NO_SUCH_VARIABLE".into())
+        );
+    }
+}
