@@ -7,7 +7,5 @@ extern crate self as ghostlight;
 pub mod tools;
 
 pub use ghostlight_macros::tool;
-
 #[doc(hidden)]
-#[path = "tool_macro.rs"]
-pub mod __private;
+pub use tools::generated_code as __private;

@@ -2,6 +2,8 @@
 
 pub mod calculator;
 mod function;
+#[doc(hidden)]
+pub mod generated_code;
 
 pub use calculator::Calculator;
 pub use function::{tool_fn, tool_fn_with_context};

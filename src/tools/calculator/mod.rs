@@ -30,6 +30,8 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::generated_code;
+
 /// The longest expression, in characters.
 pub const MAX_EXPRESSION_CHARS: usize = 1000;
 /// How deep parentheses, functions and signs may nest.
@@ -60,7 +62,7 @@ impl Tool for Calculator {
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let arguments: CalculatorArguments = crate::__private::arguments(&arguments)?;
+        let arguments: CalculatorArguments = generated_code::arguments(&arguments)?;
         Ok(ToolOutput::text(
             calculate(&arguments.expression)?.to_string(),
         ))
