@@ -4,6 +4,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as ghostlight;
 
+pub mod retrieval;
 pub mod tools;
 
 pub use ghostlight_macros::tool;
