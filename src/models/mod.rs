@@ -1,0 +1,5 @@
+//! Models to plug into a team.
+
+pub mod offline;
+
+pub use offline::OfflineModel;
