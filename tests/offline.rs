@@ -145,7 +145,7 @@ async fn one_agent_answers_both_parts_of_the_demo_question() {
     assert_eq!(
         answer,
         "Start the same program again. Every open run goes on from what was last recorded, and \
-         nothing is done twice. (runs.md > Runs > Resuming after a crash)\n\n17% of 2340 = 397.8"
+         nothing is done twice. (runs.md > Resuming after a crash)\n\n17% of 2340 = 397.8"
     );
 }
 

@@ -10,12 +10,12 @@ const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "been", "before", "but", "by", "can", "could", "did", "do", "does", "doing", "for", "from",
     "get", "had", "has", "have", "he", "her", "him", "his", "how", "i", "if", "in", "into", "is",
-    "it", "its", "just", "let", "may", "me", "might", "must", "my", "no", "not", "of", "on",
-    "once", "one", "only", "or", "our", "out", "over", "please", "shall", "she", "should", "so",
-    "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they",
-    "this", "those", "to", "too", "up", "us", "use", "very", "was", "we", "were", "what", "when",
-    "where", "whether", "which", "while", "who", "whom", "whose", "why", "will", "with", "would",
-    "you", "your",
+    "it", "its", "just", "let", "may", "me", "might", "must", "my", "no", "not", "of", "on", "one",
+    "only", "or", "our", "out", "over", "please", "shall", "she", "should", "so", "some", "such",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
+    "to", "too", "up", "us", "use", "very", "was", "we", "were", "what", "when", "where",
+    "whether", "which", "while", "who", "whom", "whose", "why", "will", "with", "would", "you",
+    "your",
 ];
 
 /// The shortest word that is left when an ending of several letters is cut off.

@@ -16,6 +16,10 @@ const SHORT_RESULT_CHARS: usize = 300;
 const MAX_SENTENCES: usize = 3;
 /// How much the words of the heading above a sentence count beside its own.
 const HEADING_WEIGHT: f64 = 0.5;
+/// How much a row of a table counts beside a sentence: it says little without its head.
+const TABLE_ROW: f64 = 0.5;
+/// How well a sentence must fit beside the best one.
+const MIN_SHARE_OF_BEST: f64 = 0.5;
 /// How much each passage counts beside the one before it: a search gives the best first.
 const NEXT_PASSAGE: f64 = 0.8;
 
@@ -130,52 +134,88 @@ fn passages(text: &str) -> Vec<Passage<'_>> {
     passages
 }
 
-/// The sentences of a long text that fit a question best, in the text's order, with where they
-/// stand. Nothing, where no sentence has a word of it.
+/// The sentences of a long text that fit a question best, with where they stand: those of the
+/// passage that has the best one, in its order. Nothing, where no sentence fits.
 pub(super) fn extract(question: &str, text: &str) -> Option<String> {
     let passages = passages(text);
-    let mut pool: Vec<(usize, String)> = Vec::new();
-    for (place, passage) in passages.iter().enumerate() {
-        let text = unwrapped(&passage.text);
-        pool.extend(sentences(&text).into_iter().map(|s| (place, s.to_owned())));
-    }
-    let index = Bm25Index::new(pool.iter().map(|(_, sentence)| sentence));
     let headings = Bm25Index::new(passages.iter().map(|p| p.source.unwrap_or_default()));
     let mut heading_scores = vec![0.0; passages.len()];
     for hit in headings.search(question, passages.len()) {
         heading_scores[hit.document] = hit.score * HEADING_WEIGHT;
     }
-    let mut scores = vec![0.0; pool.len()];
-    for hit in index.search(question, pool.len()) {
-        scores[hit.document] = hit.score;
+    let mut pool: Vec<Sentence> = Vec::new();
+    for (passage, heading_score) in heading_scores.into_iter().enumerate() {
+        let unwrapped = unwrapped(&passages[passage].text);
+        pool.extend(sentences(&unwrapped).into_iter().map(|sentence| Sentence {
+            passage,
+            text: sentence.to_owned(),
+            says: false,
+            score: heading_score,
+        }));
     }
-    let mut ranked: Vec<(f64, usize)> = Vec::new();
-    for (at, (place, _)) in pool.iter().enumerate() {
-        let rank = NEXT_PASSAGE.powi(i32::try_from(*place).unwrap_or(i32::MAX));
-        let score = (scores[at] + heading_scores[*place]) * rank;
-        if score > 0.0 {
-            ranked.push((score, at));
+    let index = Bm25Index::new(pool.iter().map(|sentence| &sentence.text));
+    for hit in index.search(question, pool.len()) {
+        pool[hit.document].says = true;
+        pool[hit.document].score += hit.score;
+    }
+    for sentence in &mut pool {
+        let place = i32::try_from(sentence.passage).unwrap_or(i32::MAX);
+        sentence.score *= NEXT_PASSAGE.powi(place);
+        if sentence.text.starts_with('|') {
+            sentence.score *= TABLE_ROW;
         }
     }
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let best = ranked.first()?.0;
-    // What fits far worse than the best is noise.
-    let chosen = ranked
+    quoted(&pool, &passages)
+}
+
+/// A sentence with how well it fits.
+struct Sentence {
+    passage: usize,
+    text: String,
+    /// Whether it has a word of the question itself, and not only the heading above it.
+    says: bool,
+    score: f64,
+}
+
+fn quoted(pool: &[Sentence], passages: &[Passage<'_>]) -> Option<String> {
+    let mut ranked: Vec<usize> = (0..pool.len()).filter(|at| pool[*at].score > 0.0).collect();
+    // The sort is stable: of equals the first stays first.
+    ranked.sort_by(|a, b| pool[*b].score.total_cmp(&pool[*a].score));
+    let best = *ranked.first()?;
+    let passage = pool[best].passage;
+    let fits = |at: &&usize| {
+        let sentence = &pool[**at];
+        let enough = sentence.score >= pool[best].score * MIN_SHARE_OF_BEST;
+        sentence.passage == passage && sentence.says && enough
+    };
+    let mut chosen: Vec<usize> = ranked
         .iter()
-        .filter(|(score, _)| *score * 2.0 >= best)
-        .take(MAX_SENTENCES);
-    let mut chosen: Vec<usize> = chosen.map(|(_, at)| *at).collect();
-    chosen.sort_unstable();
-    let said: Vec<&str> = chosen.iter().map(|at| pool[*at].1.as_str()).collect();
-    let places: BTreeSet<usize> = chosen.iter().map(|at| pool[*at].0).collect();
-    let sources: Vec<&str> = places
-        .iter()
-        .filter_map(|place| passages[*place].source)
+        .filter(fits)
+        .take(MAX_SENTENCES)
+        .copied()
         .collect();
-    Some(match sources.is_empty() {
-        true => said.join(" "),
-        false => format!("{} ({})", said.join(" "), sources.join("; ")),
+    if chosen.len() <= 1 {
+        // What stands beside a sentence often says what it means.
+        let beside = [Some(best), best.checked_add(1), best.checked_sub(1)]
+            .into_iter()
+            .flatten();
+        let here = |at: &usize| pool.get(*at).is_some_and(|s| s.passage == passage);
+        chosen = beside.filter(here).take(2).collect();
+    }
+    chosen.sort_unstable();
+    let said: Vec<&str> = chosen.iter().map(|at| pool[*at].text.as_str()).collect();
+    Some(match passages[passage].source {
+        Some(source) => format!("{} ({})", said.join(" "), brief_source(source)),
+        None => said.join(" "),
     })
+}
+
+/// The file and the nearest heading of a source such as `a.md > Guide > Runs > Resuming`.
+fn brief_source(source: &str) -> String {
+    match (source.split(" > ").next(), source.rsplit(" > ").next()) {
+        (Some(file), Some(heading)) if file != heading => format!("{file} > {heading}"),
+        _ => source.to_owned(),
+    }
 }
 
 /// A text whose sentences are no longer broken into lines. Paragraphs, lists, code and tables
@@ -212,7 +252,7 @@ mod tests {
     #[test]
     fn the_sentences_that_fit_are_taken_with_their_source() {
         let text = "[1] runs.md > Resuming\nStart the program\nagain. Open runs go on from what \
-                    was recorded after a crash. Coffee is good.\n\n[2] other.md > Other\n\
+                    was recorded after a crash..\n\n[2] other.md > Other\n\
                     Elephants run fast.";
         let answer = extract("How do I resume a run after a crash?", text).unwrap_or_default();
         assert!(
@@ -220,7 +260,7 @@ mod tests {
             "{answer}"
         );
         assert!(
-            answer.contains("runs.md > Resuming") && !answer.contains("Coffee is"),
+            answer.ends_with("(runs.md > Resuming)") && !answer.contains("Elephants"),
             "{answer}"
         );
         assert_eq!(extract("What do whales eat?", text), None);

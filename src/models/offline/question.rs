@@ -194,9 +194,8 @@ impl Part {
         let text = ["and ", "then ", "also "]
             .iter()
             .fold(text, |text, joint| text.strip_prefix(joint).unwrap_or(text));
-        let text = text.to_owned();
-        let arithmetic = arithmetic::expression(&text);
-        let mut words = lower_words(&text);
+        let arithmetic = arithmetic::expression(text);
+        let mut words = lower_words(text);
         let polite = words
             .iter()
             .take_while(|w| POLITE_WORDS.contains(&w.as_str()))
@@ -210,7 +209,7 @@ impl Part {
             || knows.contains(&first)
             || polite == 0 && text.ends_with('?') && !IMPERATIVES.contains(&first);
         Self {
-            text,
+            text: without_opening(text).to_owned(),
             arithmetic,
             asks,
         }
@@ -222,6 +221,17 @@ impl Part {
         let polite = words.iter().any(|word| word == "please");
         self.asks || polite || self.arithmetic.is_some() || begins_clause(&words)
     }
+}
+
+/// A question without the words that only open it, which a search would take for its subject.
+fn without_opening(text: &str) -> &str {
+    let openings = ["tell me about ", "tell me ", "show me ", "explain to me "];
+    let opens = |opening: &&&str| {
+        let start = text.get(..opening.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(opening))
+    };
+    let opening = openings.iter().find(opens);
+    opening.map_or(text, |opening| &text[opening.len()..])
 }
 
 fn lower_words(text: &str) -> Vec<String> {
@@ -257,7 +267,7 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
             '\n' => quoted = false,
             _ => {}
         }
-        let stops = matches!(character, '.' | '?' | '!' | ';') && space_follows && !quoted;
+        let stops = matches!(character, '.' | '?' | '!') && space_follows && !quoted;
         let stops = stops || matches!(character, '\n' | '。' | '？' | '！');
         if stops {
             let end = at + character.len_utf8();
@@ -282,7 +292,7 @@ fn clauses(sentence: &str) -> Vec<&str> {
         let quoted = sentence[..at].matches('"').count() % 2 == 1;
         let whole = left.split_whitespace().count() >= 2;
         if whole && !quoted && begins_clause(&lower_words(right)) {
-            clauses.push(left.trim_end_matches([',', ' ']));
+            clauses.push(left.trim_end_matches([',', ';', ' ']));
             start = at + joint;
         }
     }
@@ -292,7 +302,7 @@ fn clauses(sentence: &str) -> Vec<&str> {
 
 /// Where clauses may be joined, and how long the joint is.
 fn joints(sentence: &str) -> Vec<(usize, usize)> {
-    let mut joints: Vec<(usize, usize)> = [" and ", " then ", ", "]
+    let mut joints: Vec<(usize, usize)> = [" and ", " then ", ", ", "; "]
         .iter()
         .flat_map(|joint| sentence.match_indices(joint).map(|(at, m)| (at, m.len())))
         .collect();
@@ -339,12 +349,13 @@ mod tests {
                 &["Read a.txt", "send \"x and what. y\" to Bob."],
             ),
             ("Hello there.", &["Hello there."]),
-            ("Find x; explain y", &["Find x;", "explain y"]),
+            ("Find x; explain y", &["Find x", "explain y"]),
             ("", &[]),
         ];
         for (text, expected) in cases {
             assert_eq!(parts(text), expected, "{text}");
         }
+        assert_eq!(parts("Tell me what sleep means."), ["what sleep means."]);
         assert_eq!(parts(&"What is this? ".repeat(50)).len(), MAX_PARTS);
     }
 
