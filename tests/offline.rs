@@ -98,13 +98,15 @@ fn team() -> Vec<ToolDefinition> {
     vec![
         text_tool(
             "delegate_to_librarian",
-            "Delegate to librarian: finds answers in the documentation.",
-            "request",
+            "Gives a task to the agent and returns its answer. The agent librarian: finds \
+             answers in the documentation.",
+            "task",
         ),
         text_tool(
             "delegate_to_accountant",
-            "Delegate to accountant: arithmetic, prices and percentages.",
-            "request",
+            "Gives a task to the agent and returns its answer. The agent accountant: \
+             arithmetic, prices and percentages.",
+            "task",
         ),
     ]
 }
@@ -159,11 +161,11 @@ async fn a_team_gets_each_part_to_the_agent_that_it_concerns() {
         [
             (
                 "delegate_to_librarian".into(),
-                json!({"request": "How do I resume a run after a crash"})
+                json!({"task": "How do I resume a run after a crash"})
             ),
             (
                 "delegate_to_accountant".into(),
-                json!({"request": "what is 17% of 2340?"})
+                json!({"task": "what is 17% of 2340?"})
             ),
         ]
     );
@@ -183,7 +185,7 @@ async fn a_transfer_takes_the_whole_task_and_is_not_made_twice() {
     let tools = [
         text_tool(
             "transfer_to_accountant",
-            "Transfer to accountant: arithmetic.",
+            "Hands the whole conversation to the agent accountant: arithmetic.",
             "request",
         ),
         text_tool("search", "Searches the documentation.", "query"),

@@ -121,10 +121,10 @@ fn is_well_formed(run: &[Piece]) -> bool {
             Piece::Close => depth -= 1,
             _ => {}
         }
-        operand_before = match piece {
-            Piece::Number(_) | Piece::Close | Piece::Percent | Piece::Postfix(_) => true,
-            _ => false,
-        };
+        operand_before = matches!(
+            piece,
+            Piece::Number(_) | Piece::Close | Piece::Percent | Piece::Postfix(_)
+        );
     }
     operand_before && depth == 0
 }

@@ -2,7 +2,10 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use ghostlight_actors::vocabulary::{Effect, ToolDefinition, ToolSet};
+use ghostlight_actors::{
+    definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    vocabulary::{Effect, ToolDefinition, ToolSet},
+};
 use serde_json::Value;
 
 use super::question::Part;
@@ -21,12 +24,11 @@ const ARITHMETIC_WORDS: &str =
 const LOOKUP_WORDS: &str = "search find look lookup document docs documentation knowledge \
                             information question answer research reference fact passage guide";
 /// Words that every request may have, whatever it is about.
-const COMMON_WORDS: &str = "give tell show make want need help ask say use thing tool agent task \
-                            transfer delegate hand conversation";
+const COMMON_WORDS: &str = "give tell show make want need help ask say use thing tool agent task";
 
-/// Prefixes of the tools that hand a task to another agent.
-const TRANSFER: &str = "transfer_to_";
-const DELEGATE: &str = "delegate_to_";
+/// How near another agent is beside a tool of one's own that fits as well.
+const DELEGATE_WEIGHT: f64 = 0.95;
+const TRANSFER_WEIGHT: f64 = 0.9;
 
 /// What kind of tool it is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +42,9 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind(name: &str) -> Kind {
-    if name.starts_with(TRANSFER) {
+    if name.starts_with(TRANSFER_PREFIX) {
         Kind::Transfer
-    } else if name.starts_with(DELEGATE) {
+    } else if name.starts_with(DELEGATE_PREFIX) {
         Kind::Delegate
     } else {
         Kind::Tool
@@ -97,7 +99,12 @@ impl<'a> Router<'a> {
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
             Some(weight * place * rarity)
         });
-        matches.sum()
+        let nearness = match kind(&tool.definition.name) {
+            Kind::Tool => 1.0,
+            Kind::Delegate => DELEGATE_WEIGHT,
+            Kind::Transfer => TRANSFER_WEIGHT,
+        };
+        matches.sum::<f64>() * nearness
     }
 }
 
@@ -114,11 +121,18 @@ impl<'a> Candidate<'a> {
             }
         };
         let name = &definition.name;
-        let bare = name
-            .strip_prefix(TRANSFER)
-            .or_else(|| name.strip_prefix(DELEGATE));
-        add(bare.unwrap_or(name), NAME_WEIGHT);
-        add(&definition.description, 1.0);
+        let prefixes = [TRANSFER_PREFIX, DELEGATE_PREFIX];
+        let agent = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+        add(agent.unwrap_or(name), NAME_WEIGHT);
+        // Only the agent's own words tell it from the others.
+        let own = agent.and_then(|agent| {
+            let introduction = format!("{agent}: ");
+            definition
+                .description
+                .split_once(&introduction)
+                .map(|(_, own)| own)
+        });
+        add(own.unwrap_or(&definition.description), 1.0);
         if kind(name) == Kind::Tool {
             let properties = definition
                 .parameters

@@ -346,6 +346,9 @@ impl<'a> Filler<'a> {
             true => is_named(place.name, list),
             false => is_named(description, list),
         };
+        if says(FREE_TEXT) && place.required {
+            return Some(self.text.trim().to_owned());
+        }
         if let Some(value) = keyed(self.text, place.name) {
             return Some(value.to_owned());
         }
@@ -358,14 +361,11 @@ impl<'a> Filler<'a> {
         if says(PATH) {
             return word(self.text, is_path).or_else(|| self.take_quote());
         }
-        if says(EMAIL) && (format == "email" || self.text.contains('@')) || format == "email" {
+        if format == "email" || says(EMAIL) && self.text.contains('@') {
             return word(self.text, |word| word.trim_matches('@').contains('@'));
         }
         if says(DATE) || format == "date" {
             return word(self.text, is_date);
-        }
-        if says(FREE_TEXT) && place.required {
-            return Some(self.text.trim().to_owned());
         }
         if !place.required {
             return None;
