@@ -6,10 +6,10 @@ extern crate self as ghostlight;
 
 pub mod structured_output;
 pub mod models;
+pub mod models;
+pub mod retrieval;
 pub mod tools;
 
 pub use ghostlight_macros::tool;
-
 #[doc(hidden)]
-#[path = "tool_macro.rs"]
-pub mod __private;
+pub use tools::generated_code as __private;

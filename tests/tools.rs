@@ -227,3 +227,115 @@ async fn a_closure_with_context_makes_its_own_output() {
     let output = file.call(arguments, ToolContext::detached()).await.unwrap();
     assert_eq!(output.attachments[0].name.as_deref(), Some("a.txt"));
 }
+
+mod docs_search {
+    use std::{fs, path::PathBuf};
+
+    use ghostlight::tools::{Calculator, DocsLimits, DocsSearch, DocsSearchError};
+
+    use super::*;
+
+    /// A folder of this test alone.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("ghostlight-docs-{}-{name}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn file(&self, name: &str, text: &str) {
+            let path = self.0.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn guide(name: &str) -> Folder {
+        let folder = Folder::new(name);
+        folder.file(
+            "guide/runs.md",
+            "# Runs\nA run is one task.\n## Resuming\nStart the program again: open runs go on.\n",
+        );
+        folder.file("install.markdown", "# Installing\nAdd the crate.\n");
+        folder.file("notes.txt", "resuming is not searched here");
+        folder
+    }
+
+    #[tokio::test]
+    async fn it_gives_passages_with_file_and_heading() {
+        let folder = guide("passages");
+        let search = DocsSearch::open(&folder.0).unwrap();
+        assert_eq!(search.definition().effect, Effect::Read);
+        assert_eq!(search.definition().name, "search");
+        let text = run(search.clone(), json!({"query": "How do I resume a run?"}))
+            .await
+            .unwrap();
+        assert_eq!(
+            text,
+            "[1] guide/runs.md > Runs > Resuming\nStart the program again: open runs go on.\n\n\
+             [2] guide/runs.md > Runs\nA run is one task."
+        );
+        let one = run(search.clone(), json!({"query": "run", "limit": 1}))
+            .await
+            .unwrap();
+        assert!(!one.contains("[2]"));
+        let none = run(search, json!({"query": "elephants"})).await.unwrap();
+        assert_eq!(
+            none,
+            "No passage has a word of \"elephants\". Try other words."
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_out_of_the_folder() {
+        let secret = Folder::new("secret");
+        secret.file("secret.md", "# Secret\nelephants");
+        let folder = guide("links");
+        std::os::unix::fs::symlink(secret.0.join("secret.md"), folder.0.join("file.md")).unwrap();
+        std::os::unix::fs::symlink(&secret.0, folder.0.join("folder")).unwrap();
+        folder.file(".hidden/x.md", "elephants");
+        let search = DocsSearch::open(&folder.0).unwrap();
+        assert!(search.search("elephants", 10).is_empty());
+        assert_eq!(search.passages(), 3);
+    }
+
+    #[test]
+    fn what_is_too_large_or_missing_is_an_error_that_names_it() {
+        let folder = guide("limits");
+        let refused = |change: fn(&mut DocsLimits)| {
+            let mut limits = DocsLimits::default();
+            change(&mut limits);
+            DocsSearch::open_within(&folder.0, limits)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused(|limits| limits.files = 1).contains("more than 1 Markdown files"));
+        assert!(refused(|limits| limits.file_bytes = 40).contains("runs.md: more than 40 bytes"));
+        assert!(refused(|limits| limits.total_bytes = 90).contains("bytes in all files"));
+        assert!(refused(|limits| limits.depth = 1).contains("folders inside each other"));
+        let missing = DocsSearch::open(folder.0.join("nowhere")).unwrap_err();
+        assert!(matches!(missing, DocsSearchError::Io { .. }));
+        folder.file("empty/a.md", "# Only a heading\n");
+        let empty = DocsSearch::open(folder.0.join("empty")).unwrap_err();
+        assert!(matches!(empty, DocsSearchError::Empty { .. }));
+    }
+
+    #[tokio::test]
+    async fn the_calculator_gives_a_number_or_says_why_not() {
+        assert_eq!(Calculator.definition().effect, Effect::Read);
+        let sum = run(Calculator, json!({"expression": "17% of 2340"})).await;
+        assert_eq!(sum.unwrap(), "397.8");
+        let nonsense = run(Calculator, json!({"expression": "2340 17"})).await;
+        assert!(nonsense.unwrap_err().contains("at character 6"));
+    }
+}

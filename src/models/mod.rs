@@ -9,3 +9,6 @@ mod secret;
 pub use openai::{OpenAi, OpenAiSettings};
 #[cfg(feature = "openai")]
 pub use secret::{Secret, SecretError};
+pub mod offline;
+
+pub use offline::OfflineModel;

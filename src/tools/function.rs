@@ -9,6 +9,8 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::generated_code;
+
 /// Makes a tool of a closure. Its argument type gives the schema, which replaces the one in the
 /// definition; what it returns reaches the model as text or JSON.
 ///
@@ -78,6 +80,6 @@ where
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        (self.run)(crate::__private::arguments(&arguments)?, cx).await
+        (self.run)(generated_code::arguments(&arguments)?, cx).await
     }
 }

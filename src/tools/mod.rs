@@ -1,5 +1,11 @@
 //! Tools: functions and closures as tools, and those that are built in.
 
+pub mod calculator;
+mod docs_search;
 mod function;
+#[doc(hidden)]
+pub mod generated_code;
 
+pub use calculator::Calculator;
+pub use docs_search::{DocsLimits, DocsPassage, DocsSearch, DocsSearchError};
 pub use function::{tool_fn, tool_fn_with_context};

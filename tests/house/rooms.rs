@@ -46,7 +46,7 @@ const TOPICS: [(&str, May); 20] = [
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&[])),
     ("memory", May::Name(&["retrieval"])),
-    ("models", May::Name(&[])),
+    ("models", May::Name(&["retrieval"])),
     ("policies", May::Name(&["instructions", "safety"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
@@ -55,7 +55,7 @@ const TOPICS: [(&str, May); 20] = [
     ("stores", May::Name(&[])),
     ("structured_output", May::Name(&[])),
     ("telemetry", May::Name(&[])),
-    ("tools", May::Name(&[])),
+    ("tools", May::Name(&["retrieval"])),
     ("workflows", May::Name(&["behaviors"])),
 ];
 

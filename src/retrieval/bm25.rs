@@ -1,0 +1,144 @@
+//! Ranking by words: Okapi BM25.
+//!
+//! After Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond*
+//! (2009), with the inverse document frequency that is never negative, as Lucene has it.
+
+use std::collections::BTreeMap;
+
+use super::terms::{content_terms, terms};
+
+/// How soon more occurrences of a term stop counting.
+const K1: f64 = 1.2;
+/// How much the length of a document counts, from 0 to 1.
+const B: f64 = 0.75;
+
+/// An index over documents that are known by their place.
+///
+/// The same documents and the same query give the same result on every machine: nothing here
+/// depends on a hash, and of two documents that fit equally well the earlier one comes first.
+#[derive(Clone, Debug, Default)]
+pub struct Bm25Index {
+    /// For each term the documents that have it, and how often.
+    postings: BTreeMap<String, Vec<(usize, u32)>>,
+    /// How many terms each document has.
+    lengths: Vec<usize>,
+}
+
+/// A document that fits a query.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bm25Hit {
+    /// Its place among the documents, from 0.
+    pub document: usize,
+    /// How well it fits, above 0; it compares only within one query.
+    pub score: f64,
+}
+
+impl Bm25Index {
+    /// An index over these documents.
+    pub fn new<T: AsRef<str>>(documents: impl IntoIterator<Item = T>) -> Self {
+        let mut index = Self::default();
+        for document in documents {
+            index.add(document.as_ref());
+        }
+        index
+    }
+
+    /// Adds a document and returns its place.
+    pub fn add(&mut self, document: &str) -> usize {
+        let place = self.lengths.len();
+        let terms = terms(document);
+        self.lengths.push(terms.len());
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for term in terms {
+            *counts.entry(term).or_default() += 1;
+        }
+        for (term, count) in counts {
+            self.postings.entry(term).or_default().push((place, count));
+        }
+        place
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// The documents that share a term with the query, the best first. Stop words of the query
+    /// do not count, unless it has nothing else.
+    pub fn search(&self, query: &str, limit: usize) -> Vec<Bm25Hit> {
+        let mut terms = content_terms(query);
+        terms.sort_unstable();
+        terms.dedup();
+        let count = self.lengths.len() as f64;
+        let total: usize = self.lengths.iter().sum();
+        let mean = (total as f64 / count.max(1.0)).max(1.0);
+        let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
+        for postings in terms.iter().filter_map(|term| self.postings.get(term)) {
+            let having = postings.len() as f64;
+            let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
+            for &(document, occurrences) in postings {
+                let occurrences = f64::from(occurrences);
+                let length = self.lengths[document] as f64 / mean;
+                let weight = occurrences * (K1 + 1.0) / (occurrences + K1 * (1.0 - B + B * length));
+                *scores.entry(document).or_default() += rarity * weight;
+            }
+        }
+        let hits = scores.into_iter();
+        let mut hits: Vec<Bm25Hit> = hits
+            .map(|(document, score)| Bm25Hit { document, score })
+            .collect();
+        // The sort is stable, so the earlier of two equal documents stays first.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits.truncate(limit);
+        hits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranked(index: &Bm25Index, query: &str) -> Vec<usize> {
+        index
+            .search(query, 10)
+            .iter()
+            .map(|hit| hit.document)
+            .collect()
+    }
+
+    #[test]
+    fn rare_terms_frequent_use_and_brevity_count() {
+        let index = Bm25Index::new([
+            "the run starts and the run ends",
+            "a run can be resumed after a crash",
+            "a long text that says crash once among many other words that say nothing about it",
+            "crash crash",
+        ]);
+        assert_eq!(ranked(&index, "resuming"), [1]);
+        assert_eq!(ranked(&index, "crash"), [3, 1, 2]);
+        assert_eq!(ranked(&index, "resume after a crash")[0], 1);
+        assert_eq!(ranked(&index, "elephant"), [0_usize; 0]);
+        assert_eq!(index.search("crash", 1).len(), 1);
+    }
+
+    #[test]
+    fn equal_documents_keep_their_order() {
+        let index = Bm25Index::new(["same words", "same words", "same words"]);
+        assert_eq!(ranked(&index, "words"), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_score_is_that_of_the_formula() {
+        // Two documents of 2 and 4 terms; the term is in the first alone, once.
+        let index = Bm25Index::new(["alpha beta", "beta gamma delta epsilon"]);
+        let expected = (1.0 + 1.5 / 1.5_f64).ln() * 2.2 / (1.0 + 1.2 * (0.25 + 0.75 * 2.0 / 3.0));
+        let hit = index.search("alpha", 1)[0];
+        assert!((hit.score - expected).abs() < 1e-12);
+        assert!(Bm25Index::default().search("alpha", 1).is_empty());
+    }
+}

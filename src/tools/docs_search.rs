@@ -1,0 +1,324 @@
+//! Search in a folder of Markdown files.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    vocabulary::{Arguments, Effect, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::generated_code;
+use crate::retrieval::{bm25::Bm25Index, markdown};
+
+/// The longest passage, in characters.
+const MAX_PASSAGE_CHARS: usize = 1500;
+/// How many passages a call gives where it does not say.
+const DEFAULT_RESULTS: u32 = 3;
+/// How many passages a call may ask for.
+const MAX_RESULTS: u32 = 20;
+
+/// A `read` tool that searches a folder of Markdown files by words and gives the passages that
+/// fit best, each with its file and heading.
+///
+/// The folder is read once, when it is opened, and never left: symbolic links and hidden entries
+/// are passed over. The same files give the same answers on every machine.
+///
+/// ```no_run
+/// use ghostlight::tools::DocsSearch;
+///
+/// let search = DocsSearch::open("docs")?;
+/// for passage in search.search("resume after a crash", 3) {
+///     println!("{}: {}", passage.source(), passage.text);
+/// }
+/// # Ok::<(), ghostlight::tools::DocsSearchError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DocsSearch {
+    name: String,
+    description: String,
+    passages: Arc<[DocsPassage]>,
+    index: Arc<Bm25Index>,
+}
+
+/// A passage of the documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocsPassage {
+    /// The file, relative to the folder, with `/` between its parts.
+    pub file: String,
+    /// The headings above it, from the outermost to its own.
+    pub headings: Vec<String>,
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// Its text.
+    pub text: String,
+}
+
+impl DocsPassage {
+    /// The file and the headings, such as `runs.md > Resuming > After a crash`.
+    pub fn source(&self) -> String {
+        let parts = std::iter::once(&self.file).chain(&self.headings);
+        parts.map(String::as_str).collect::<Vec<_>>().join(" > ")
+    }
+}
+
+/// How much of a folder is read. What is larger is an error and not left out in silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocsLimits {
+    /// The most Markdown files.
+    pub files: usize,
+    /// The largest file, in bytes.
+    pub file_bytes: u64,
+    /// All files together, in bytes.
+    pub total_bytes: u64,
+    /// How deep folders may nest.
+    pub depth: usize,
+}
+
+impl Default for DocsLimits {
+    fn default() -> Self {
+        Self {
+            files: 5000,
+            file_bytes: 2 << 20,
+            total_bytes: 64 << 20,
+            depth: 16,
+        }
+    }
+}
+
+/// Why a folder cannot be searched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DocsSearchError {
+    /// A file or folder cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What failed.
+        source: std::io::Error,
+    },
+    /// There is nothing to search.
+    #[error("{} holds no Markdown file with text (.md, .markdown)", path.display())]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is more than the limits allow.
+    #[error("{}: more than {limit} {unit}; name a smaller folder or raise the limit", path.display())]
+    TooLarge {
+        /// The file or folder.
+        path: PathBuf,
+        /// The limit that was passed.
+        limit: u64,
+        /// What it counts.
+        unit: &'static str,
+    },
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SearchArguments {
+    /// The words to look for.
+    query: String,
+    /// How many passages are wanted, 3 where it is left out.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = 1, max = 20))]
+    limit: u32,
+}
+
+fn default_results() -> u32 {
+    DEFAULT_RESULTS
+}
+
+impl DocsSearch {
+    /// Reads the Markdown files of a folder and the folders in it, within the default limits.
+    /// It blocks while it reads.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, holds nothing, or holds more than the limits allow.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, DocsSearchError> {
+        Self::open_within(folder, DocsLimits::default())
+    }
+
+    /// Like [`open`](Self::open), with limits of one's own.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, holds nothing, or holds more than the limits allow.
+    pub fn open_within(
+        folder: impl AsRef<Path>,
+        limits: DocsLimits,
+    ) -> Result<Self, DocsSearchError> {
+        let folder = folder.as_ref();
+        let root = fs::canonicalize(folder).map_err(|source| io(folder, source))?;
+        let mut total_bytes = 0;
+        let mut passages = Vec::new();
+        for path in markdown_files(&root, limits)? {
+            let text = read(&path, &root, limits.file_bytes)?;
+            total_bytes += text.len() as u64;
+            if total_bytes > limits.total_bytes {
+                return Err(too_large(&root, limits.total_bytes, "bytes in all files"));
+            }
+            let file = relative(&path, &root);
+            let cut = markdown::passages(&text, MAX_PASSAGE_CHARS).into_iter();
+            passages.extend(cut.map(|passage| DocsPassage {
+                file: file.clone(),
+                headings: passage.headings,
+                line: passage.line,
+                text: passage.text,
+            }));
+        }
+        if passages.is_empty() {
+            return Err(DocsSearchError::Empty { path: root });
+        }
+        Ok(Self::over(passages))
+    }
+
+    fn over(passages: Vec<DocsPassage>) -> Self {
+        // The nearest heading stands twice: a word in it says more than one in the text.
+        let indexed = passages.iter().map(|passage| {
+            let last = passage.headings.last().map_or("", String::as_str);
+            format!("{} {last} {}", passage.source(), passage.text)
+        });
+        Self {
+            name: String::from("search"),
+            description: String::from(
+                "Searches the documentation and gives the passages that answer a question best, \
+                 each with its file and heading.",
+            ),
+            index: Arc::new(Bm25Index::new(indexed)),
+            passages: passages.into(),
+        }
+    }
+
+    /// Sets the tool's name, where an agent searches several folders. It is `search` otherwise.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the tool's description: what the documents are about helps a model to decide.
+    #[must_use]
+    pub fn described(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// How many passages there are.
+    pub fn passages(&self) -> usize {
+        self.passages.len()
+    }
+
+    /// The passages that fit a query, the best first.
+    pub fn search(&self, query: &str, limit: usize) -> Vec<&DocsPassage> {
+        let hits = self.index.search(query, limit).into_iter();
+        hits.filter_map(|hit| self.passages.get(hit.document))
+            .collect()
+    }
+}
+
+impl Tool for DocsSearch {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new(&self.name, &self.description)
+            .effect(Effect::Read)
+            .parameters_of::<SearchArguments>()
+    }
+
+    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments: SearchArguments = generated_code::arguments(&arguments)?;
+        let limit = arguments.limit.clamp(1, MAX_RESULTS);
+        let found = self.search(&arguments.query, limit as usize);
+        if found.is_empty() {
+            let query = &arguments.query;
+            let none = format!("No passage has a word of \"{query}\". Try other words.");
+            return Ok(ToolOutput::text(none));
+        }
+        let shown = found.iter().enumerate().map(|(place, passage)| {
+            format!("[{}] {}\n{}", place + 1, passage.source(), passage.text)
+        });
+        Ok(ToolOutput::text(shown.collect::<Vec<_>>().join("\n\n")))
+    }
+}
+
+fn io(path: &Path, source: std::io::Error) -> DocsSearchError {
+    let path = path.to_owned();
+    DocsSearchError::Io { path, source }
+}
+
+fn too_large(path: &Path, limit: u64, unit: &'static str) -> DocsSearchError {
+    let path = path.to_owned();
+    DocsSearchError::TooLarge { path, limit, unit }
+}
+
+/// All Markdown files below a folder, by name.
+fn markdown_files(root: &Path, limits: DocsLimits) -> Result<Vec<PathBuf>, DocsSearchError> {
+    let mut files = Vec::new();
+    let mut folders = vec![(root.to_owned(), 1)];
+    while let Some((folder, depth)) = folders.pop() {
+        if depth > limits.depth {
+            return Err(too_large(
+                &folder,
+                limits.depth as u64,
+                "folders inside each other",
+            ));
+        }
+        for entry in fs::read_dir(&folder).map_err(|source| io(&folder, source))? {
+            let entry = entry.map_err(|source| io(&folder, source))?;
+            let path = entry.path();
+            // The type of the entry itself: a link is neither a file nor a folder.
+            let kind = entry.file_type().map_err(|source| io(&path, source))?;
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() {
+                folders.push((path, depth + 1));
+            } else if kind.is_file() && is_markdown(&path) {
+                files.push(path);
+            }
+        }
+        if files.len() > limits.files {
+            return Err(too_large(root, limits.files as u64, "Markdown files"));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_markdown(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    extension.eq_ignore_ascii_case("md") || extension.eq_ignore_ascii_case("markdown")
+}
+
+fn read(path: &Path, root: &Path, limit: u64) -> Result<String, DocsSearchError> {
+    let failed = |source| io(path, source);
+    // Somebody may have put a link where the file was a moment ago.
+    let real = fs::canonicalize(path).map_err(failed)?;
+    if !real.starts_with(root) {
+        let message = "it became a link that leads out of the folder";
+        return Err(failed(std::io::Error::other(message)));
+    }
+    let file = fs::File::open(&real).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > limit {
+        return Err(too_large(path, limit, "bytes in a file"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn relative(path: &Path, root: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path);
+    let parts = path.iter().map(|part| part.to_string_lossy());
+    parts.collect::<Vec<_>>().join("/")
+}
