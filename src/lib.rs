@@ -4,6 +4,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as ghostlight;
 
+pub mod stores;
 pub mod tools;
 
 pub use ghostlight_macros::tool;
