@@ -3,6 +3,7 @@
 
 mod folder;
 mod sqlite_conformance;
+mod sqlite_damage;
 
 use ghostlight_actors::{
     contract::{Append, Batch, Committed, Line, RunRow, Store, StoreError},

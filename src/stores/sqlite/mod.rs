@@ -177,6 +177,12 @@ impl SqliteStore {
         self.read(verification::verify).await
     }
 
+    /// Why nothing can be written: [`StoreError::Truncated`] where commits are missing, so that
+    /// what is read is not all that once was there; [`StoreError::Io`] where that was the wish.
+    pub fn why_read_only(&self) -> Option<&StoreError> {
+        self.inner.committer.as_ref().err()
+    }
+
     fn committer(&self) -> Result<&Committer, StoreError> {
         self.inner.health.check()?;
         self.inner.committer.as_ref().map_err(StoreError::clone)
