@@ -1,9 +1,16 @@
 //! The stores keep their promises.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 mod folder;
+mod sqlite_commits;
 mod sqlite_conformance;
 mod sqlite_damage;
+mod sqlite_processes;
 
 use ghostlight_actors::{
     contract::{Append, Batch, Committed, Line, RunRow, Store, StoreError},

@@ -196,7 +196,7 @@ impl Writer {
         let committed = Committed {
             position: self.tail.position + 1,
         };
-        self.changed = true;
+        self.changed |= !is_empty(&batch);
         for append in batch.appends {
             self.append(append)?;
         }
@@ -436,6 +436,13 @@ impl Writer {
         self.heads.insert(journal.clone(), head.clone());
         Ok(Some(head))
     }
+}
+
+fn is_empty(batch: &Batch) -> bool {
+    batch.appends.is_empty()
+        && batch.writes.is_empty()
+        && batch.blobs.is_empty()
+        && batch.taken.is_empty()
 }
 
 fn read_tail(connection: &Connection) -> Result<Tail, Fault> {
