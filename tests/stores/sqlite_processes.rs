@@ -204,6 +204,18 @@ async fn what_was_durable_is_there_after_a_kill_at_any_time() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_the_file_is_the_same_store() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    std::os::unix::fs::symlink(folder.store(), elsewhere.store()).unwrap();
+    let other = SqliteStore::open(elsewhere.store()).unwrap();
+    let error = other.claim(run(1).into(), false).await.unwrap_err();
+    assert!(matches!(error, StoreError::Owned { .. }), "{error}");
+}
+
 #[tokio::test]
 async fn locks_of_the_dead_are_swept_away() {
     let folder = Folder::new();

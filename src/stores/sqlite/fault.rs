@@ -22,20 +22,25 @@ impl Fault {
     /// The error for callers.
     pub(super) fn at(self, place: &str) -> StoreError {
         let place = place.to_owned();
+        let is_damage = self.is_damage();
+        let reason = match self {
+            Self::Damaged(reason) => reason,
+            Self::Sql(error) => error.to_string(),
+            Self::Os(error) => error.to_string(),
+        };
+        if is_damage {
+            StoreError::Damaged { place, reason }
+        } else {
+            StoreError::Io { place, reason }
+        }
+    }
+
+    /// Whether what is stored is to blame.
+    pub(super) fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged(reason) => StoreError::Damaged { place, reason },
-            Self::Sql(error) if means_damage(&error) => StoreError::Damaged {
-                place,
-                reason: error.to_string(),
-            },
-            Self::Sql(error) => StoreError::Io {
-                place,
-                reason: error.to_string(),
-            },
-            Self::Os(error) => StoreError::Io {
-                place,
-                reason: error.to_string(),
-            },
+            Self::Damaged(_) => true,
+            Self::Sql(error) => means_damage(error),
+            Self::Os(_) => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -28,6 +28,14 @@ pub(super) struct Found {
     pub(super) mark: Mark,
     /// The error of whoever wants to write nevertheless.
     pub(super) truncated: Option<StoreError>,
+}
+
+/// The file itself, where the path leads through links: its owners and its anchor stand beside
+/// it, and all who open it must find them.
+pub(super) fn real_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let place = path.display().to_string();
+    path.canonicalize()
+        .map_err(|error| io(&place, "looking for it", &error))
 }
 
 /// Looks at a store and its anchor. Nothing is written, repaired or checkpointed.
@@ -271,6 +279,8 @@ pub(super) fn open_writer(
     connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
     // NORMAL would lose the last commits when power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
+    // Where the system's plain sync leaves data in the disk's own cache (macOS).
+    connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if mode != "wal" {

@@ -166,7 +166,10 @@ impl Writer {
     }
 
     fn try_claim(&mut self, journal: JournalId, take_over: bool) -> Result<Claim, Stop> {
-        let mut head = match self.head(&journal)? {
+        let found = self
+            .head(&journal)
+            .map_err(|fault| self.unreadable(fault))?;
+        let mut head = match found {
             Some(head) => head,
             None => self.fresh(&journal)?,
         };
@@ -234,6 +237,16 @@ impl Writer {
         rows::put_checkpoint(&self.connection, session, bytes)
     }
 
+    /// What it means that something could not be read before anything was written: damage of
+    /// one row is the trouble of who needs that row.
+    fn unreadable(&self, fault: Fault) -> Stop {
+        if fault.is_damage() {
+            Stop::Refused(fault.at(&self.place))
+        } else {
+            Stop::Fault(fault)
+        }
+    }
+
     /// The versions that the writes will make; each sees those before it in its batch.
     fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, Stop> {
         let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
@@ -242,7 +255,8 @@ impl Writer {
             let at = (write.scope.as_str(), write.key.as_str());
             let (present, version) = match staged.get(&at) {
                 Some(staged) => *staged,
-                None => StateRow::find(&self.connection, at.0, at.1)?
+                None => StateRow::find(&self.connection, at.0, at.1)
+                    .map_err(|fault| self.unreadable(fault))?
                     .map_or((false, 0), |row| (row.value.is_some(), row.version)),
             };
             let fits = match write.expected {
@@ -285,7 +299,9 @@ impl Writer {
 
     /// How many entries the journal has, if the append comes from its owner.
     fn check_epoch(&mut self, append: &Append) -> Result<u64, Stop> {
-        let head = self.head(&append.journal)?;
+        let head = self
+            .head(&append.journal)
+            .map_err(|fault| self.unreadable(fault))?;
         let current = head.as_ref().map_or(0, |head| head.row.epoch);
         let makes_run = append.epoch == 1 && append.expected == 0 && append.row.is_some();
         match head {
