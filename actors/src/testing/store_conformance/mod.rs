@@ -28,6 +28,8 @@
 mod entries;
 mod inbox;
 mod index;
+#[cfg(test)]
+mod mutants;
 mod ownership;
 mod state;
 
@@ -262,40 +264,6 @@ mod tests {
         async fn crash(&self, store: InMemoryStore) {
             store.crash();
         }
-    }
-
-    /// A place that does not keep what it says, for checks of the checks.
-    enum Broken {
-        /// Every opening is the same process.
-        OneProcess(InMemoryStore),
-        /// A crash frees nothing.
-        Immortal(InMemoryStore),
-        /// Every opening is another store.
-        Forgetful,
-    }
-
-    impl Place for Broken {
-        type Store = InMemoryStore;
-
-        async fn open(&self) -> Result<InMemoryStore, StoreError> {
-            Ok(match self {
-                Self::OneProcess(store) => store.clone(),
-                Self::Immortal(store) => store.another_process(),
-                Self::Forgetful => InMemoryStore::new(),
-            })
-        }
-    }
-
-    #[tokio::test]
-    async fn a_store_that_breaks_a_promise_is_told_which() {
-        let one = check(async || Broken::OneProcess(InMemoryStore::new())).await;
-        assert_eq!(one.unwrap_err().promise, "everything outlives the process");
-        let immortal = check(async || Broken::Immortal(InMemoryStore::new())).await;
-        let promise = immortal.unwrap_err().promise;
-        assert_eq!(promise, "everything outlives the process");
-        let forgetful = check(async || Broken::Forgetful).await;
-        let promise = forgetful.unwrap_err().promise;
-        assert_eq!(promise, "everything outlives the process");
     }
 
     #[tokio::test]
