@@ -8,6 +8,7 @@ pub mod structured_output;
 pub mod models;
 pub mod models;
 pub mod retrieval;
+pub mod stores;
 pub mod tools;
 
 pub use ghostlight_macros::tool;

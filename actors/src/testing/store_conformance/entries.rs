@@ -304,7 +304,7 @@ pub(super) async fn tree_order(place: &impl Place) -> Checked {
 
 pub(super) async fn large_batch(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    let many: Vec<String> = (0..20_000)
+    let many: Vec<String> = (0..5_000)
         .map(|n| format!("{n} {}", "x".repeat(200)))
         .collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -314,7 +314,7 @@ pub(super) async fn large_batch(place: &impl Place) -> Checked {
         let append = Append::new(run(number), 0, 1, lines(&["a"]));
         wide.appends.push(append.row(row(number)));
     }
-    let large: Arc<[u8]> = (0..2 << 20)
+    let large: Arc<[u8]> = (0..1 << 20)
         .map(|n: u32| n as u8 ^ (n >> 8) as u8)
         .collect();
     wide.blobs.push((Digest::of(&large), large.clone()));

@@ -28,6 +28,8 @@
 mod entries;
 mod inbox;
 mod index;
+#[cfg(test)]
+mod mutants;
 mod ownership;
 mod state;
 

@@ -1,0 +1,223 @@
+//! Checks of the checks: stores that break one promise each, and are found out.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::{Place, check};
+use crate::{
+    contract::{
+        Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue, Store,
+        StoreError, StoredLine, TreeLine,
+    },
+    testing::InMemoryStore,
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+
+/// What a mutant does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    TearsBatches,
+    StopsAtRefusal,
+    IgnoresExpectedState,
+    TakesOverUnasked,
+    ForgetsEpochs,
+    LosesTheLastLine,
+    ForgetsFilters,
+    ListsOldestFirst,
+    ForgetsTakenIds,
+    RepeatsMarks,
+    ForgetsBlobs,
+    KeepsCheckpoints,
+    StaysOpen,
+    OwnsForEver,
+}
+
+#[derive(Debug)]
+struct Mutant(InMemoryStore, Flaw);
+
+impl Mutant {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.1 == flaw
+    }
+}
+
+impl Store for Mutant {
+    async fn commit(
+        &self,
+        mut batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        for batch in &mut batches {
+            if self.has(Flaw::IgnoresExpectedState) {
+                batch
+                    .writes
+                    .iter_mut()
+                    .for_each(|write| write.expected = Expected::Any);
+            }
+            if self.has(Flaw::ForgetsBlobs) {
+                batch.blobs.clear();
+            }
+        }
+        let mut told = Vec::new();
+        for mut batch in batches {
+            let mut first = None;
+            while self.has(Flaw::TearsBatches) && batch.appends.len() > 1 {
+                let part = Batch::of(batch.appends.remove(0));
+                first = first.or(Some(self.0.commit(vec![part]).await?.remove(0)));
+            }
+            let rest = self.0.commit(vec![batch]).await?.remove(0);
+            let stops = self.has(Flaw::StopsAtRefusal) && rest.is_err();
+            told.push(match (first, rest) {
+                (Some(Ok(first)), Ok(_)) => Ok(first),
+                (_, rest) => rest,
+            });
+            if stops {
+                break;
+            }
+        }
+        Ok(told)
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        let take_over = take_over || self.has(Flaw::TakesOverUnasked);
+        let mut claim = self.0.claim(journal, take_over).await?;
+        if self.has(Flaw::ForgetsEpochs) {
+            claim.epoch = 1;
+        }
+        Ok(claim)
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        let mut found = self.0.read(journal, from, limit).await?;
+        if self.has(Flaw::LosesTheLastLine) && found.len() > 1 {
+            found.pop();
+        }
+        Ok(found)
+    }
+
+    async fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, StoreError> {
+        self.0.read_tree(root, after, limit).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.0.run(run).await
+    }
+
+    async fn runs(&self, mut filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        if self.has(Flaw::ForgetsFilters) {
+            filter.roots = false;
+        }
+        let mut runs = self.0.runs(filter).await?;
+        if self.has(Flaw::ListsOldestFirst) {
+            runs.reverse();
+        }
+        Ok(runs)
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+        self.0.state(scope, key).await
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        self.0.scope(scope).await
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.0.blob(digest).await
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        let waiting = self.0.inbox(run).await?.iter().any(|old| old.id == item.id);
+        let new = self.0.post(run, item).await?;
+        Ok(new || (self.has(Flaw::ForgetsTakenIds) && !waiting))
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        self.0.inbox(run).await
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        let after = if self.has(Flaw::RepeatsMarks) {
+            0
+        } else {
+            after
+        };
+        self.0.posted(after).await
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.checkpoint(session).await
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        if self.has(Flaw::KeepsCheckpoints) && bytes.is_none() {
+            return Ok(());
+        }
+        self.0.put_checkpoint(session, bytes).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        if self.has(Flaw::StaysOpen) {
+            return Ok(());
+        }
+        self.0.close().await
+    }
+
+    fn description(&self) -> String {
+        format!("{:?}", self.1)
+    }
+}
+
+struct Laboratory(InMemoryStore, Flaw);
+
+impl Place for Laboratory {
+    type Store = Mutant;
+
+    async fn open(&self) -> Result<Mutant, StoreError> {
+        Ok(Mutant(self.0.another_process(), self.1))
+    }
+
+    async fn crash(&self, store: Mutant) {
+        if self.1 != Flaw::OwnsForEver {
+            store.0.crash();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_breaks_a_promise_is_told_which() {
+    let cases = [
+        (Flaw::TearsBatches, "all or nothing"),
+        (Flaw::StopsAtRefusal, "does not hinder others"),
+        (Flaw::IgnoresExpectedState, "expects something else"),
+        (Flaw::TakesOverUnasked, "owner lives is refused"),
+        (Flaw::ForgetsEpochs, "outlives the process"),
+        (Flaw::LosesTheLastLine, "read as they were committed"),
+        (Flaw::ForgetsFilters, "runs are filtered"),
+        (Flaw::ListsOldestFirst, "latest begun first"),
+        (Flaw::ForgetsTakenIds, "outlives the process"),
+        (Flaw::RepeatsMarks, "marks tell"),
+        (Flaw::ForgetsBlobs, "a batch may be large"),
+        (Flaw::KeepsCheckpoints, "checkpoints are replaced"),
+        (Flaw::StaysOpen, "closed store refuses"),
+        (Flaw::OwnsForEver, "everything outlives"),
+    ];
+    for (flaw, promise) in cases {
+        let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;
+        let found = checked.unwrap_err();
+        assert!(found.promise.contains(promise), "{flaw:?}: {found}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes wrong below the contract, and how callers read of it.
+
+use ghostlight_actors::contract::StoreError;
+use rusqlite::ErrorCode;
+
+/// A failure whose place is not named yet.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// SQLite failed.
+    Sql(rusqlite::Error),
+    /// The operating system failed.
+    Os(std::io::Error),
+    /// What was read contradicts itself.
+    Damaged(String),
+}
+
+impl Fault {
+    pub(super) fn damaged(reason: impl Into<String>) -> Self {
+        Self::Damaged(reason.into())
+    }
+
+    /// The error for callers.
+    pub(super) fn at(self, place: &str) -> StoreError {
+        let place = place.to_owned();
+        let is_damage = self.is_damage();
+        let reason = match self {
+            Self::Damaged(reason) => reason,
+            Self::Sql(error) => error.to_string(),
+            Self::Os(error) => error.to_string(),
+        };
+        if is_damage {
+            StoreError::Damaged { place, reason }
+        } else {
+            StoreError::Io { place, reason }
+        }
+    }
+
+    /// Whether what is stored is to blame.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Sql(error) => means_damage(error),
+            Self::Os(_) => false,
+        }
+    }
+
+    /// Whether another process held the file for too long, so that nothing was done.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(
+            self,
+            Self::Sql(rusqlite::Error::SqliteFailure(error, _))
+                if matches!(error.code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        )
+    }
+}
+
+/// Whether SQLite, or a value of a type that we never wrote, says that the file is damaged.
+fn means_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::*;
+    match error {
+        SqliteFailure(failure, _) => matches!(
+            failure.code,
+            // Everything is checked before it is written, so a violated constraint means that
+            // an index and its table disagree.
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation
+        ),
+        FromSqlConversionFailure(..)
+        | IntegralValueOutOfRange(..)
+        | InvalidColumnType(..)
+        | Utf8Error(..)
+        | QueryReturnedNoRows => true,
+        _ => false,
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for Fault {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+/// An error of the operating system.
+pub(super) fn io(place: &str, act: &str, error: &std::io::Error) -> StoreError {
+    StoreError::Io {
+        place: place.to_owned(),
+        reason: format!("{act}: {error}"),
+    }
+}

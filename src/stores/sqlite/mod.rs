@@ -1,0 +1,309 @@
+#![doc = include_str!("README.md")]
+
+mod anchor;
+mod chain;
+mod committer;
+mod fault;
+mod opening;
+mod owner;
+mod reader;
+mod rows;
+mod schema;
+mod verification;
+mod writer;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    contract::{
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+use serde::{Deserialize, Serialize};
+
+use self::{
+    committer::{Committer, Health},
+    fault::{Fault, io},
+    owner::Owner,
+    reader::Readers,
+    writer::Writer,
+};
+
+/// How a store is opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Options {
+    /// How long a commit waits for another process's, in milliseconds, before it is refused as
+    /// [`StoreError::Io`].
+    pub busy_timeout_ms: u64,
+    /// How many reads may run at once, each with a connection of its own; at least 1.
+    pub readers: usize,
+    /// Up to this size, in bytes, a file's indexes are compared with their tables when it is
+    /// opened, which takes some 3 ms for a megabyte.
+    pub full_check_bytes: u64,
+    /// How long the anchor may stay behind the last commit, in milliseconds; at most 1000.
+    pub anchor_interval_ms: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout_ms: 10_000,
+            readers: 4,
+            full_check_bytes: 16 << 20,
+            anchor_interval_ms: 1_000,
+        }
+    }
+}
+
+/// What [`SqliteStore::verify`] went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many commits there are.
+    pub commits: u64,
+    /// How many entries there are.
+    pub entries: u64,
+}
+
+/// A store in one SQLite file. Clones share it; see the [module](self) for what it promises.
+///
+/// Its methods must be called inside a tokio runtime. Dropping the last clone does what
+/// [`close`](Store::close) does, and blocks until it is done.
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    health: Arc<Health>,
+    // Dropped before the committer, whose connection then is the last and tidies up the log.
+    readers: Arc<Readers>,
+    /// Or why nothing can be written.
+    committer: Result<Committer, StoreError>,
+}
+
+impl SqliteStore {
+    /// Opens the store in this file for reading and writing; makes it if there is none. It
+    /// blocks while it looks at the file, which takes milliseconds.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], also for another program's file; [`StoreError::TooNew`];
+    /// [`StoreError::Truncated`], upon which [`open_read_only`](Self::open_read_only) still
+    /// works; [`StoreError::Io`]. The file is left untouched in all these cases.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, &Options::default())
+    }
+
+    /// Opens the store in this file as these options say.
+    ///
+    /// # Errors
+    /// See [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, StoreError> {
+        opening::make_if_missing(path.as_ref())?;
+        let path = &opening::real_path(path.as_ref())?;
+        let place = path.display().to_string();
+        let found = opening::inspect(path, options)?;
+        if let Some(truncated) = found.truncated {
+            return Err(truncated);
+        }
+        let owner = Owner::register(path)
+            .map_err(|error| io(&place, "taking its lock in the folder of owners", &error))?;
+        let connection =
+            opening::open_writer(path, found.version, options).map_err(|fault| fault.at(&place))?;
+        let anchor = anchor::ensure(&anchor::path_of(path), found.mark)
+            .map_err(|error| io(&place, "writing its anchor", &error))?;
+        let health = Arc::new(Health::new(place.clone()));
+        let committer = Committer::start(
+            Writer::new(connection, place.clone(), owner),
+            anchor,
+            found.mark,
+            Duration::from_millis(options.anchor_interval_ms.min(1_000)),
+            health.clone(),
+        );
+        let committer = committer.map_err(|error| io(&place, "starting its committer", &error))?;
+        Ok(Self::new(path, options, health, Ok(committer)))
+    }
+
+    /// Opens the store in this file for reading only, also one that lost commits
+    /// ([`StoreError::Truncated`]). Nobody is kept from writing to it meanwhile.
+    ///
+    /// # Errors
+    /// See [`open`](Self::open); a file that is not there is [`StoreError::Io`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = &opening::real_path(path.as_ref())?;
+        let place = path.display().to_string();
+        let options = Options::default();
+        let found = opening::inspect(path, &options)?;
+        let why = found.truncated.unwrap_or_else(|| StoreError::Io {
+            place: place.clone(),
+            reason: "it was opened for reading only".to_owned(),
+        });
+        let health = Arc::new(Health::new(place));
+        Ok(Self::new(path, &options, health, Err(why)))
+    }
+
+    fn new(
+        path: &Path,
+        options: &Options,
+        health: Arc<Health>,
+        committer: Result<Committer, StoreError>,
+    ) -> Self {
+        let readers = Readers::new(path.to_owned(), health.clone(), options.readers);
+        Self {
+            inner: Arc::new(Inner {
+                path: path.to_owned(),
+                health,
+                readers: Arc::new(readers),
+                committer,
+            }),
+        }
+    }
+
+    /// Reads everything that is stored and compares every hash and every index, which takes as
+    /// long as that takes: some seconds for a gigabyte.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] with the first damage that was found.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        self.read(verification::verify).await
+    }
+
+    /// Why nothing can be written: [`StoreError::Truncated`] where commits are missing, so that
+    /// what is read is not all that once was there; [`StoreError::Io`] where that was the wish.
+    pub fn why_read_only(&self) -> Option<&StoreError> {
+        self.inner.committer.as_ref().err()
+    }
+
+    fn committer(&self) -> Result<&Committer, StoreError> {
+        self.inner.health.check()?;
+        self.inner.committer.as_ref().map_err(StoreError::clone)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.inner.readers.read(work).await
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqliteStore({})", self.inner.path.display())
+    }
+}
+
+impl Store for SqliteStore {
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        let work = move |writer: &mut Writer| {
+            let each = batches.into_iter();
+            each.map(|batch| writer.commit(batch)).collect()
+        };
+        self.committer()?.submit(work).await
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        let work = move |writer: &mut Writer| writer.claim(journal, take_over);
+        self.committer()?.submit(work).await?
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        self.read(move |connection| reader::entries(connection, &journal, from, limit))
+            .await
+    }
+
+    async fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, StoreError> {
+        self.read(move |connection| reader::tree(connection, root, after, limit))
+            .await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.read(move |connection| reader::run(connection, run))
+            .await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.read(move |connection| reader::runs(connection, &filter))
+            .await
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+        self.read(move |connection| reader::state(connection, &scope, &key))
+            .await
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        self.read(move |connection| reader::scope(connection, &scope))
+            .await
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.read(move |connection| reader::blob(connection, digest))
+            .await
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        let work = move |writer: &mut Writer| writer.post(run, &item);
+        self.committer()?.submit(work).await
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        self.read(move |connection| reader::inbox(connection, run))
+            .await
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        self.inner.readers.posted(after)
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        let session = session.to_string();
+        self.read(move |connection| reader::checkpoint(connection, &session))
+            .await
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let work = move |writer: &mut Writer| writer.put_checkpoint(&session, bytes.as_deref());
+        self.committer()?.submit(work).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner.health.close();
+        self.inner.readers.close();
+        if let Ok(committer) = &self.inner.committer {
+            committer.close().await;
+        }
+        Ok(())
+    }
+
+    fn description(&self) -> String {
+        self.inner.path.display().to_string()
+    }
+}

@@ -1,0 +1,295 @@
+//! Opening: what is there is looked at, without touching it, before anything is written.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ghostlight_actors::contract::StoreError;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, config::DbConfig, params};
+
+use super::{
+    Options,
+    anchor::{self, Mark},
+    chain::{CommitDigest, Hash},
+    fault::{Fault, io},
+    owner::{self, with_suffix},
+    reader, rows,
+    schema::{self, Header},
+};
+
+/// What was found at a path.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) version: u32,
+    /// The last commit.
+    pub(super) mark: Mark,
+    /// The error of whoever wants to write nevertheless.
+    pub(super) truncated: Option<StoreError>,
+}
+
+/// The file itself, where the path leads through links: its owners and its anchor stand beside
+/// it, and all who open it must find them.
+pub(super) fn real_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let place = path.display().to_string();
+    path.canonicalize()
+        .map_err(|error| io(&place, "looking for it", &error))
+}
+
+/// Looks at a store and its anchor. Nothing is written, repaired or checkpointed.
+pub(super) fn inspect(path: &Path, options: &Options) -> Result<Found, StoreError> {
+    let place = path.display().to_string();
+    // The anchor first: what is committed meanwhile can only make the store newer than it.
+    let anchored = read_anchor(path)?;
+    let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
+    if header.is_empty() {
+        return Err(StoreError::Truncated {
+            place,
+            have: 0,
+            expected: anchored.map_or(0, |mark| mark.number),
+        });
+    }
+    check_version(&place, schema::read_header(&header))?;
+    inspect_tables(path, &place, anchored, options)
+}
+
+fn inspect_tables(
+    path: &Path,
+    place: &str,
+    anchored: Option<Mark>,
+    options: &Options,
+) -> Result<Found, StoreError> {
+    let at = |fault: Fault| fault.at(place);
+    let mut connection = reader::open_read_only(path).map_err(at)?;
+    let prepared = connection
+        .busy_timeout(Duration::from_millis(options.busy_timeout_ms))
+        .and_then(|()| connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true));
+    prepared.map_err(|error| at(error.into()))?;
+    let snapshot = connection.transaction().map_err(|error| at(error.into()))?;
+    // The log may hold a later version than the file's own header.
+    let version = pragma(&snapshot, "user_version").map_err(at)?;
+    let version = u32::try_from(version).unwrap_or(u32::MAX);
+    check_version(place, Header::Store(version))?;
+    schema::check_tables(&snapshot, version).map_err(at)?;
+    check_structure(&snapshot, options.full_check_bytes).map_err(at)?;
+    let mark = check_end(&snapshot).map_err(at)?;
+    let truncated = match anchored {
+        Some(anchored) => compare(&snapshot, place, mark, anchored)?,
+        None => None,
+    };
+    Ok(Found {
+        version,
+        mark,
+        truncated,
+    })
+}
+
+fn read_anchor(path: &Path) -> Result<Option<Mark>, StoreError> {
+    let path = anchor::path_of(path);
+    anchor::read(&path).map_err(|error| {
+        let place = path.display().to_string();
+        if error.kind() == io::ErrorKind::InvalidData {
+            let reason = format!("{error} (remove it only if you trust the store without it)");
+            StoreError::Damaged { place, reason }
+        } else {
+            io(&place, "reading it", &error)
+        }
+    })
+}
+
+/// The first bytes of a file, without SQLite.
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(100);
+    File::open(path)?.take(100).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+fn check_version(place: &str, header: Header) -> Result<(), StoreError> {
+    match header {
+        Header::Store(found) if found > schema::current_version() => Err(StoreError::TooNew {
+            place: place.to_owned(),
+            found,
+            known: schema::current_version(),
+        }),
+        Header::Store(_) => Ok(()),
+        Header::Foreign(reason) => Err(StoreError::Damaged {
+            place: place.to_owned(),
+            reason: reason.to_owned(),
+        }),
+    }
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<i64, Fault> {
+    Ok(connection.pragma_query_value(None, name, |row| row.get(0))?)
+}
+
+/// Compares every index with its table, if the file is not too large for that.
+fn check_structure(connection: &Connection, full_check_bytes: u64) -> Result<(), Fault> {
+    let bytes = pragma(connection, "page_count")?.saturating_mul(pragma(connection, "page_size")?);
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes > full_check_bytes) {
+        return Ok(());
+    }
+    check_pages(connection)
+}
+
+/// Compares every index with its table.
+pub(super) fn check_pages(connection: &Connection) -> Result<(), Fault> {
+    let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(Fault::Damaged(found.replace('\n', " ")))
+    }
+}
+
+/// The last commit, after its digest was computed again from its entries.
+fn check_end(connection: &Connection) -> Result<Mark, Fault> {
+    let last = "SELECT number, position, digest FROM commits ORDER BY number DESC LIMIT 2";
+    let mut select = connection.prepare(last)?;
+    let columns = |row: &Row<'_>| {
+        let number = row.get::<_, i64>(0)?.cast_unsigned();
+        Ok((number, row.get::<_, i64>(1)?, row.get::<_, Hash>(2)?))
+    };
+    let commits: Vec<_> = select.query_map([], columns)?.collect::<Result<_, _>>()?;
+    let (number, position, digest) = commits.first().copied().unwrap_or((0, 0, [0; 16]));
+    let (before, start, before_digest) = commits.get(1).copied().unwrap_or((0, 0, [0; 16]));
+    let end: i64 = connection.query_row(
+        "SELECT coalesce(max(position), 0) FROM entries",
+        [],
+        |row| row.get(0),
+    )?;
+    if number != before + u64::from(number > 0) || end != position {
+        return Err(Fault::damaged("its last commits are missing in part"));
+    }
+    let mut computed = CommitDigest::after(&before_digest, number);
+    let mut entries =
+        connection.prepare("SELECT hash FROM entries WHERE position > ?1 ORDER BY position")?;
+    let mut entries = entries.query(params![start])?;
+    while let Some(row) = entries.next()? {
+        computed.entry(&rows::hash(row, 0)?);
+    }
+    if number > 0 && computed.done() != digest {
+        return Err(Fault::Damaged(format!(
+            "commit {number} does not match its digest"
+        )));
+    }
+    Ok(Mark { number, digest })
+}
+
+/// Compares the store's commits with its anchor.
+fn compare(
+    connection: &Connection,
+    place: &str,
+    mark: Mark,
+    anchored: Mark,
+) -> Result<Option<StoreError>, StoreError> {
+    if anchored.number > mark.number {
+        return Ok(Some(StoreError::Truncated {
+            place: place.to_owned(),
+            have: mark.number,
+            expected: anchored.number,
+        }));
+    }
+    let digest: Option<Hash> = connection
+        .query_row(
+            "SELECT digest FROM commits WHERE number = ?1",
+            [anchored.number.cast_signed()],
+            |row| row.get(0),
+        )
+        .optional()
+        .map_err(|error| Fault::from(error).at(place))?;
+    if anchored.number == 0 || digest == Some(anchored.digest) {
+        return Ok(None);
+    }
+    Err(StoreError::Damaged {
+        place: place.to_owned(),
+        reason: format!(
+            "its commit {} is not the one that its anchor knows: one of the two files belongs \
+             to another store",
+            anchored.number
+        ),
+    })
+}
+
+/// Makes a store where there is none. It appears under its name as a whole or not at all.
+pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
+    let place = path.display().to_string();
+    let is_missing = || match fs::metadata(path) {
+        Ok(file) => Ok(file.len() == 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(io(&place, "looking at it", &error)),
+    };
+    if !is_missing()? {
+        return Ok(());
+    }
+    if let Some(anchored) = read_anchor(path)?.filter(|mark| mark.number > 0) {
+        return Err(StoreError::Truncated {
+            place,
+            have: 0,
+            expected: anchored.number,
+        });
+    }
+    let log = with_suffix(path, "-wal");
+    if fs::metadata(&log).is_ok_and(|file| file.len() > 0) {
+        // SQLite would play that log into the new file.
+        return Err(StoreError::Damaged {
+            place,
+            reason: format!("the file is gone, but its log {} is there", log.display()),
+        });
+    }
+    let guard = owner::guard(path).map_err(|error| io(&place, "locking it", &error))?;
+    if is_missing()? {
+        make(path).map_err(|fault| fault.at(&place))?;
+    }
+    drop(guard);
+    Ok(())
+}
+
+fn make(path: &Path) -> Result<(), Fault> {
+    let os = |error: io::Error| Fault::Os(error);
+    let fresh = with_suffix(path, ".new");
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
+        _ => {}
+    }
+    let mut connection = Connection::open(&fresh)?;
+    connection.pragma_update(None, "page_size", 4096)?;
+    schema::migrate(&mut connection, 0, schema::MIGRATIONS)?;
+    // Kept in the file's header from now on, so that every program uses it.
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.close().map_err(|(_, error)| Fault::Sql(error))?;
+    File::open(&fresh)
+        .and_then(|file| file.sync_all())
+        .map_err(os)?;
+    fs::rename(&fresh, path).map_err(os)?;
+    anchor::sync_folder(path);
+    Ok(())
+}
+
+/// Opens the connection that writes, and brings the tables up to date.
+pub(super) fn open_writer(
+    path: &Path,
+    version: u32,
+    options: &Options,
+) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
+    // NORMAL would lose the last commits when power fails.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Where the system's plain sync leaves data in the disk's own cache (macOS).
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Fault::Damaged(format!(
+            "its journal mode is {mode} and not WAL"
+        )));
+    }
+    if version < schema::current_version() {
+        schema::migrate(&mut connection, version as usize, schema::MIGRATIONS)?;
+    }
+    Ok(connection)
+}

@@ -1,0 +1,139 @@
+//! Who has the store open.
+//!
+//! Each open store holds an operating-system lock on a file of its own, `<store>.owners/<id>`.
+//! The lock is free the moment its process dies, however it dies, so whether an owner lives is
+//! asked of the operating system and never guessed from times. The locks are those of
+//! [`File::try_lock`]; on a network file system they are as good as its own.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// This open store's lock. Dropping it frees what it owned.
+#[derive(Debug)]
+pub(super) struct Owner {
+    id: String,
+    folder: PathBuf,
+    /// Holds the lock while it is open.
+    _lock: File,
+}
+
+impl Owner {
+    /// Takes a fresh id, and sweeps away the files of the dead.
+    pub(super) fn register(store: &Path) -> io::Result<Self> {
+        // Between the making of a lock file and its locking it looks dead; nobody sweeps then.
+        let _guard = guard(store)?;
+        let folder = folder_of(store);
+        sweep(&folder)?;
+        let id = fresh_id();
+        let lock = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(folder.join(&id))?;
+        lock.lock()?;
+        Ok(Self {
+            id,
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// What the journals that it owns name.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the process that opened the store under this id still has it open.
+    pub(super) fn lives(&self, id: &str) -> io::Result<bool> {
+        if id == self.id {
+            return Ok(true);
+        }
+        // An id comes from the file, which may be damaged: it must not lead elsewhere.
+        if !is_id(id) {
+            return Ok(false);
+        }
+        match File::open(self.folder.join(id)) {
+            Ok(file) => is_locked(&file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // If this fails, the lock is free all the same and the next one sweeps the file away.
+        let _ = fs::remove_file(self.folder.join(&self.id));
+    }
+}
+
+/// An owner in words.
+pub(super) fn in_words(id: &str) -> String {
+    let process = id.split('-').next().unwrap_or(id);
+    format!("process {process}")
+}
+
+/// The path with this behind its file name.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// Never the same twice: a process id comes again (in a container it is always the same), a
+/// process id at a time, with a count inside the process, does not.
+fn fresh_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since_epoch.unwrap_or_default().as_nanos();
+    format!("{}-{nanos:x}-{count:x}", process::id())
+}
+
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+}
+
+fn folder_of(store: &Path) -> PathBuf {
+    with_suffix(store, ".owners")
+}
+
+/// Waits until nobody else makes the store or registers with it. Dropping it lets others go on.
+pub(super) fn guard(store: &Path) -> io::Result<File> {
+    let folder = folder_of(store);
+    fs::create_dir_all(&folder)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let guard = options.open(folder.join("guard"))?;
+    guard.lock()?;
+    Ok(guard)
+}
+
+fn sweep(folder: &Path) -> io::Result<()> {
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let is_ours = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(is_id);
+        if is_ours && !is_locked(&File::open(&path)?)? {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_locked(file: &File) -> io::Result<bool> {
+    // A shared lock, so that several may ask at once without taking each other for the owner.
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

@@ -1,0 +1,430 @@
+//! Reading, with every hash compared.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use ghostlight_actors::{
+    contract::{InboxItem, Line, RunFilter, RunRow, StateValue, StoreError, StoredLine, TreeLine},
+    vocabulary::{Digest, JournalId, RunId, Timestamp},
+};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, Row, params, params_from_iter, types::Value};
+use tokio::sync::Semaphore;
+
+use super::{
+    chain::{self, Hash},
+    committer::Health,
+    fault::Fault,
+    rows::{self, JournalRow, StateRow},
+};
+
+/// Connections that only read, each used by one blocking thread at a time.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    health: Arc<Health>,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+    /// For [`posted`](Self::posted), which is asked so often that a thread would cost more.
+    watch: Mutex<Option<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, health: Arc<Health>, connections: usize) -> Self {
+        Self {
+            path,
+            health,
+            idle: Mutex::new(Vec::new()),
+            permits: Arc::new(Semaphore::new(connections.max(1))),
+            watch: Mutex::new(None),
+        }
+    }
+
+    /// Reads on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.health.check()?;
+        // The semaphore is never closed.
+        let permit = self.permits.clone().acquire_owned().await.ok();
+        let readers = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let result = readers.with_connection(work);
+            drop(permit);
+            result.map_err(|fault| fault.at(readers.health.place()))
+        });
+        reading.await.unwrap_or_else(|error| {
+            Err(StoreError::Io {
+                place: self.health.place().to_owned(),
+                reason: format!("a read did not end: {error}"),
+            })
+        })
+    }
+
+    fn with_connection<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let idle = self.idle.lock().pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => open_read_only(&self.path)?,
+        };
+        // One snapshot for all that this read asks.
+        let snapshot = connection.transaction()?;
+        let result = work(&snapshot)?;
+        snapshot.finish()?;
+        if self.health.check().is_ok() {
+            self.idle.lock().push(connection);
+        }
+        Ok(result)
+    }
+
+    /// Closes the connections that nobody uses; the others close when their reads end.
+    pub(super) fn close(&self) {
+        self.idle.lock().clear();
+        self.watch.lock().take();
+    }
+
+    /// See `Store::posted`. When nothing is new it costs one look at the end of a table, and
+    /// no thread.
+    pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        self.health.check()?;
+        let mut watch = self.watch.lock();
+        let look = |connection: &Connection| posted(connection, after);
+        let result = match &*watch {
+            Some(connection) => look(connection),
+            None => {
+                open_read_only(&self.path).and_then(|connection| look(watch.insert(connection)))
+            }
+        };
+        result.map_err(|fault| fault.at(self.health.place()))
+    }
+}
+
+/// Opens a connection that cannot write.
+pub(super) fn open_read_only(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    // SQLite then looks closer at the pages that it reads.
+    connection.pragma_update(None, "cell_size_check", true)?;
+    Ok(connection)
+}
+
+/// At most so many rows, as SQLite counts.
+fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Follows one journal's chain.
+struct Follower {
+    key: String,
+    next: u64,
+    before: Hash,
+}
+
+impl Follower {
+    /// Stands before the entry of this number.
+    fn at(connection: &Connection, journal: i64, key: &str, next: u64) -> Result<Self, Fault> {
+        let before = match next {
+            0 => chain::genesis(key),
+            _ => {
+                let mut find = connection.prepare_cached(
+                    "SELECT hash FROM entries WHERE journal = ?1 AND sequence = ?2",
+                )?;
+                let mut found = find.query(params![journal, (next - 1).cast_signed()])?;
+                let row = found.next()?.ok_or_else(|| gap(key, next - 1))?;
+                rows::hash(row, 0)?
+            }
+        };
+        Ok(Self {
+            key: key.to_owned(),
+            next,
+            before,
+        })
+    }
+
+    /// An entry from columns that begin `position, sequence, at, body, hash`.
+    fn entry(&mut self, row: &Row<'_>) -> Result<StoredLine, Fault> {
+        let position = row.get::<_, i64>(0)?.cast_unsigned();
+        let sequence = row.get::<_, i64>(1)?.cast_unsigned();
+        let at: i64 = row.get(2)?;
+        let body = rows::needed(row, 3)?;
+        if sequence != self.next {
+            return Err(gap(&self.key, self.next));
+        }
+        let hash = chain::link(&self.before, position, sequence, at, body);
+        if hash != rows::hash(row, 4)? {
+            let key = &self.key;
+            return Err(Fault::Damaged(format!(
+                "entry {sequence} of {key} does not match its hash"
+            )));
+        }
+        self.before = hash;
+        self.next += 1;
+        Ok(StoredLine {
+            sequence,
+            position,
+            line: Line {
+                at: Timestamp(at.cast_unsigned()),
+                text: body.into(),
+            },
+        })
+    }
+}
+
+fn gap(key: &str, sequence: u64) -> Fault {
+    Fault::Damaged(format!("entry {sequence} of {key} is missing"))
+}
+
+/// See `Store::read`.
+pub(super) fn entries(
+    connection: &Connection,
+    journal: &JournalId,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<StoredLine>, Fault> {
+    let key = journal.to_string();
+    let Some(found) = JournalRow::find(connection, &key)? else {
+        return Ok(Vec::new());
+    };
+    let Ok(first) = i64::try_from(from) else {
+        return Ok(Vec::new());
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT position, sequence, at, body, hash FROM entries \
+         WHERE journal = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3",
+    )?;
+    let mut rows = select.query(params![found.id, first, sql_limit(limit)])?;
+    let mut lines = Vec::new();
+    let mut follower = None;
+    while let Some(row) = rows.next()? {
+        let follower = match &mut follower {
+            Some(follower) => follower,
+            None => follower.insert(Follower::at(connection, found.id, &key, from)?),
+        };
+        lines.push(follower.entry(row)?);
+    }
+    Ok(lines)
+}
+
+/// See `Store::read_tree`.
+pub(super) fn tree(
+    connection: &Connection,
+    root: RunId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<TreeLine>, Fault> {
+    let key = JournalId::Run(root).to_string();
+    let (Some(root), Ok(after)) = (JournalRow::find(connection, &key)?, i64::try_from(after))
+    else {
+        return Ok(Vec::new());
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT position, sequence, at, body, hash, journal FROM entries \
+         WHERE root = ?1 AND position > ?2 ORDER BY position LIMIT ?3",
+    )?;
+    let mut rows = select.query(params![root.id, after, sql_limit(limit)])?;
+    let mut runs: HashMap<i64, (RunId, Follower)> = HashMap::new();
+    let mut lines = Vec::new();
+    while let Some(row) = rows.next()? {
+        let journal: i64 = row.get(5)?;
+        if let hash_map::Entry::Vacant(place) = runs.entry(journal) {
+            let key = journal_key(connection, journal)?;
+            let run = key.parse().map_err(|_| {
+                Fault::Damaged(format!("journal {key} is no run, but stands in a tree"))
+            })?;
+            let sequence = row.get::<_, i64>(1)?.cast_unsigned();
+            place.insert((run, Follower::at(connection, journal, &key, sequence)?));
+        }
+        if let Some((run, follower)) = runs.get_mut(&journal) {
+            lines.push(TreeLine {
+                run: *run,
+                stored: follower.entry(row)?,
+            });
+        }
+    }
+    Ok(lines)
+}
+
+fn journal_key(connection: &Connection, id: i64) -> Result<String, Fault> {
+    let mut select = connection
+        .prepare_cached("SELECT key, id, root, epoch, owner, digest FROM journals WHERE id = ?1")?;
+    let mut rows = select.query([id])?;
+    let row = rows
+        .next()?
+        .ok_or_else(|| Fault::Damaged(format!("journal {id} is missing")))?;
+    JournalRow::from_row(row)?;
+    Ok(rows::needed(row, 0)?.to_owned())
+}
+
+/// See `Store::run`.
+pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
+    let sql = format!("SELECT {} FROM runs WHERE run = ?1", rows::RUN_COLUMNS);
+    let mut select = connection.prepare_cached(&sql)?;
+    let mut found = select.query([run.to_string()])?;
+    found.next()?.map(rows::read_run).transpose()
+}
+
+/// See `Store::runs`.
+pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
+    let mut conditions = vec!["true"];
+    let mut values: Vec<Value> = Vec::new();
+    if filter.open {
+        conditions.push(rows::OPEN);
+    }
+    if filter.roots {
+        conditions.push("root = run");
+    }
+    if let Some(session) = &filter.session {
+        conditions.push("session_team = ? AND session_key = ?");
+        values.extend([session.team.clone().into(), session.key.clone().into()]);
+    }
+    if let Some(root) = filter.root {
+        conditions.push("root = ?");
+        values.push(root.to_string().into());
+    }
+    if let Some(prefix) = &filter.prefix {
+        let Some(from) = hyphenated(prefix) else {
+            return Ok(Vec::new());
+        };
+        // Behind these digits come others or a hyphen, and all of them are less than a "g".
+        conditions.push("run >= ? AND run < ?");
+        values.extend([from.clone().into(), format!("{from}g").into()]);
+    }
+    let limit = match filter.limit {
+        0 => i64::MAX,
+        limit => sql_limit(limit),
+    };
+    values.push(limit.into());
+    let sql = format!(
+        "SELECT {} FROM runs WHERE {} ORDER BY started_at DESC, id DESC LIMIT ?",
+        rows::RUN_COLUMNS,
+        conditions.join(" AND ")
+    );
+    let mut select = connection.prepare_cached(&sql)?;
+    let mut found = select.query(params_from_iter(values))?;
+    let mut runs = Vec::new();
+    while let Some(row) = found.next()? {
+        runs.push(rows::read_run(row)?);
+    }
+    Ok(runs)
+}
+
+/// The beginning of an id as it is written, from its digits with or without hyphens; `None`
+/// when no id begins so.
+fn hyphenated(prefix: &str) -> Option<String> {
+    let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
+    if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut written = String::new();
+    for (place, digit) in digits.into_iter().enumerate() {
+        if matches!(place, 8 | 12 | 16 | 20) {
+            written.push('-');
+        }
+        written.push(digit.to_ascii_lowercase());
+    }
+    Some(written)
+}
+
+/// See `Store::state`.
+pub(super) fn state(
+    connection: &Connection,
+    scope: &str,
+    key: &str,
+) -> Result<Option<StateValue>, Fault> {
+    match StateRow::find(connection, scope, key)? {
+        Some(row) => row.visible(),
+        None => Ok(None),
+    }
+}
+
+/// See `Store::scope`.
+pub(super) fn scope(
+    connection: &Connection,
+    scope: &str,
+) -> Result<Vec<(String, StateValue)>, Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT scope, key, value, version, digest FROM state WHERE scope = ?1 ORDER BY key",
+    )?;
+    let mut rows = select.query([scope])?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = rows::needed(row, 1)?;
+        let value = StateRow::from_row(row)?.visible()?;
+        values.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    Ok(values)
+}
+
+/// See `Store::blob`.
+pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Arc<[u8]>>, Fault> {
+    let mut select = connection.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
+    let mut rows = select.query([digest.0])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let bytes = row.get_ref(0)?.as_blob()?;
+    if Digest::of(bytes) == digest {
+        Ok(Some(bytes.into()))
+    } else {
+        Err(Fault::Damaged(format!(
+            "blob {digest} does not match its hash"
+        )))
+    }
+}
+
+/// See `Store::inbox`.
+pub(super) fn inbox(connection: &Connection, run: RunId) -> Result<Vec<InboxItem>, Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT run, id, at, body, digest FROM inbox \
+         WHERE run = ?1 AND body IS NOT NULL ORDER BY mark",
+    )?;
+    let mut rows = select.query([run.to_string()])?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        items.extend(rows::read_item(row)?);
+    }
+    Ok(items)
+}
+
+fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Fault> {
+    let mut last = connection.prepare_cached("SELECT coalesce(max(mark), 0) FROM inbox")?;
+    let last = last
+        .query_row([], |row| row.get::<_, i64>(0))?
+        .cast_unsigned();
+    if last <= after {
+        return Ok((after, Vec::new()));
+    }
+    let mut select = connection.prepare_cached(
+        "SELECT run, id, at, body, digest FROM inbox WHERE mark > ?1 AND mark <= ?2",
+    )?;
+    let mut rows = select.query([after.cast_signed(), last.cast_signed()])?;
+    let mut runs = Vec::new();
+    let mut seen = HashSet::new();
+    while let Some(row) = rows.next()? {
+        if rows::read_item(row)?.is_some() {
+            let run = rows::needed(row, 0)?;
+            let odd = |_| Fault::Damaged(format!("an inbox item of {run:?}, which is no run"));
+            let run: RunId = run.parse().map_err(odd)?;
+            if seen.insert(run) {
+                runs.push(run);
+            }
+        }
+    }
+    Ok((last, runs))
+}
+
+/// See `Store::checkpoint`.
+pub(super) fn checkpoint(connection: &Connection, session: &str) -> Result<Option<Vec<u8>>, Fault> {
+    let mut select = connection
+        .prepare_cached("SELECT session, bytes, digest FROM checkpoints WHERE session = ?1")?;
+    let mut rows = select.query([session])?;
+    rows.next()?.map(rows::read_checkpoint).transpose()
+}

@@ -1,0 +1,354 @@
+//! Rows that may change: journals, runs, state, inboxes, checkpoints. Each carries a check of
+//! its columns, which is compared whenever the row is read.
+
+use ghostlight_actors::{
+    contract::{InboxItem, RunRow, RunStatus, StateValue},
+    vocabulary::{RunId, SessionId, Timestamp},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::ValueRef};
+
+use super::{
+    chain::{Check, Hash},
+    fault::Fault,
+};
+
+/// The states of a run that has not ended, as SQL. The index `runs_open` says the same.
+pub(super) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
+
+/// The columns of a run, in the order of [`read_run`].
+pub(super) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, \
+     path, status, title, wake_at, started_at, updated_at, digest";
+
+/// A column of text, or NULL.
+pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        value => Ok(Some(value.as_str()?)),
+    }
+}
+
+/// A column of text that is never NULL.
+pub(super) fn needed<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Fault> {
+    Ok(row.get_ref(column)?.as_str()?)
+}
+
+/// A column that holds a hash.
+pub(super) fn hash(row: &Row<'_>, column: usize) -> Result<Hash, Fault> {
+    let bytes = row.get_ref(column)?.as_blob()?;
+    bytes
+        .try_into()
+        .map_err(|_| Fault::damaged("a hash of a wrong length"))
+}
+
+/// Compares a row's check with the one that is stored in it.
+pub(super) fn verify(
+    check: Check,
+    stored: Hash,
+    what: impl FnOnce() -> String,
+) -> Result<(), Fault> {
+    if check.done() == stored {
+        Ok(())
+    } else {
+        Err(Fault::Damaged(format!(
+            "{} does not match its check",
+            what()
+        )))
+    }
+}
+
+/// A journal's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JournalRow {
+    pub(super) id: i64,
+    pub(super) root: Option<i64>,
+    /// 0 for a root that only its children name so far.
+    pub(super) epoch: u64,
+    pub(super) owner: Option<String>,
+}
+
+impl JournalRow {
+    fn check(&self, key: &str) -> Check {
+        Check::of("journals")
+            .number(Some(self.id))
+            .text(key)
+            .number(self.root)
+            .number(Some(self.epoch.cast_signed()))
+            .optional(self.owner.as_deref())
+    }
+
+    /// Writes the row, new or changed.
+    pub(super) fn write(&self, connection: &Connection, key: &str) -> Result<(), Fault> {
+        let mut statement = connection.prepare_cached(
+            "INSERT INTO journals(id, key, root, epoch, owner, digest) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+             ON CONFLICT(id) DO UPDATE SET root = ?3, epoch = ?4, owner = ?5, digest = ?6",
+        )?;
+        statement.execute(params![
+            self.id,
+            key,
+            self.root,
+            self.epoch.cast_signed(),
+            self.owner,
+            self.check(key).done(),
+        ])?;
+        Ok(())
+    }
+
+    /// Reads the row of this key.
+    pub(super) fn find(connection: &Connection, key: &str) -> Result<Option<Self>, Fault> {
+        let mut statement = connection.prepare_cached(
+            "SELECT key, id, root, epoch, owner, digest FROM journals WHERE key = ?1",
+        )?;
+        let mut rows = statement.query([key])?;
+        rows.next()?.map(|row| Self::from_row(row)).transpose()
+    }
+
+    /// From the columns `key, id, root, epoch, owner, digest`.
+    pub(super) fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        let key = needed(row, 0)?;
+        let found = Self {
+            id: row.get(1)?,
+            root: row.get(2)?,
+            epoch: row.get::<_, i64>(3)?.cast_unsigned(),
+            owner: text(row, 4)?.map(str::to_owned),
+        };
+        verify(found.check(key), hash(row, 5)?, || format!("journal {key}"))?;
+        Ok(found)
+    }
+}
+
+/// Writes a run's row, new or changed.
+pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fault> {
+    let ids = [Some(run.run), Some(run.root), run.parent].map(|id| id.map(|id| id.to_string()));
+    let path = serde_json::to_string(&run.path)
+        .map_err(|error| Fault::Damaged(format!("the path of run {}: {error}", run.run)))?;
+    let texts = [
+        ids[0].as_deref(),
+        ids[1].as_deref(),
+        ids[2].as_deref(),
+        run.session.as_ref().map(|session| session.team.as_str()),
+        run.session.as_ref().map(|session| session.key.as_str()),
+        Some(run.team.as_str()),
+        Some(run.agent.as_str()),
+        Some(path.as_str()),
+        Some(run.status.as_str()),
+        Some(run.title.as_str()),
+    ];
+    let times = [run.wake_at, Some(run.started_at), Some(run.updated_at)];
+    let times = times.map(|time| time.map(|time| time.0.cast_signed()));
+    let mut statement = connection.prepare_cached(&format!(
+        "INSERT INTO runs({RUN_COLUMNS}) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+         ON CONFLICT(run) DO UPDATE SET root = ?2, parent = ?3, session_team = ?4, \
+         session_key = ?5, team = ?6, agent = ?7, path = ?8, status = ?9, title = ?10, \
+         wake_at = ?11, started_at = ?12, updated_at = ?13, digest = ?14"
+    ))?;
+    for (column, text) in texts.iter().enumerate() {
+        statement.raw_bind_parameter(column + 1, text)?;
+    }
+    for (column, time) in times.iter().enumerate() {
+        statement.raw_bind_parameter(column + 11, time)?;
+    }
+    statement.raw_bind_parameter(14, run_check(&texts, &times).done())?;
+    statement.raw_execute()?;
+    Ok(())
+}
+
+fn run_check(texts: &[Option<&str>; 10], times: &[Option<i64>; 3]) -> Check {
+    let check = texts
+        .iter()
+        .fold(Check::of("runs"), |check, text| check.optional(*text));
+    times.iter().fold(check, |check, time| check.number(*time))
+}
+
+/// Reads a run from [`RUN_COLUMNS`].
+pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
+    let mut texts = [None; 10];
+    for (column, slot) in texts.iter_mut().enumerate() {
+        *slot = text(row, column)?;
+    }
+    let times: [Option<i64>; 3] = [row.get(10)?, row.get(11)?, row.get(12)?];
+    let name = || format!("the row of run {}", texts[0].unwrap_or_default());
+    verify(run_check(&texts, &times), hash(row, 13)?, name)?;
+
+    let odd = |column: &str| Fault::Damaged(format!("{} has an odd {column}", name()));
+    let id = |text: Option<&str>| text.map(str::parse::<RunId>).transpose();
+    let owned = |text: Option<&str>| text.map(str::to_owned).ok_or_else(|| odd("text"));
+    let time = |time: Option<i64>| time.map(|time| Timestamp(time.cast_unsigned()));
+    let run = id(texts[0]).ok().flatten().ok_or_else(|| odd("id"))?;
+    let mut found = RunRow::new(run, owned(texts[5])?, owned(texts[6])?);
+    found.root = id(texts[1]).ok().flatten().ok_or_else(|| odd("root"))?;
+    found.parent = id(texts[2]).map_err(|_| odd("parent"))?;
+    found.session = texts[3].zip(texts[4]).map(|(team, key)| SessionId {
+        team: team.to_owned(),
+        key: key.to_owned(),
+    });
+    found.path = serde_json::from_str(&owned(texts[7])?).map_err(|_| odd("path"))?;
+    found.status = texts[8]
+        .and_then(RunStatus::parse)
+        .ok_or_else(|| odd("status"))?;
+    found.title = owned(texts[9])?;
+    found.wake_at = time(times[0]);
+    found.started_at = time(times[1]).unwrap_or_default();
+    found.updated_at = time(times[2]).unwrap_or_default();
+    Ok(found)
+}
+
+/// A value of shared state as it is stored.
+#[derive(Debug)]
+pub(super) struct StateRow {
+    /// `None` when it was deleted.
+    pub(super) value: Option<String>,
+    pub(super) version: u64,
+}
+
+impl StateRow {
+    /// From the columns `scope, key, value, version, digest`.
+    pub(super) fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        let (scope, key) = (needed(row, 0)?, needed(row, 1)?);
+        let found = Self {
+            value: text(row, 2)?.map(str::to_owned),
+            version: row.get::<_, i64>(3)?.cast_unsigned(),
+        };
+        let check = state_check(scope, key, found.value.as_deref(), found.version);
+        verify(check, hash(row, 4)?, || format!("state {scope}/{key}"))?;
+        Ok(found)
+    }
+
+    pub(super) fn find(
+        connection: &Connection,
+        scope: &str,
+        key: &str,
+    ) -> Result<Option<Self>, Fault> {
+        let mut statement = connection.prepare_cached(
+            "SELECT scope, key, value, version, digest FROM state WHERE scope = ?1 AND key = ?2",
+        )?;
+        let mut rows = statement.query([scope, key])?;
+        rows.next()?.map(|row| Self::from_row(row)).transpose()
+    }
+
+    /// The value as callers see it.
+    pub(super) fn visible(&self) -> Result<Option<StateValue>, Fault> {
+        let Some(text) = &self.value else {
+            return Ok(None);
+        };
+        let value = serde_json::from_str(text)
+            .map_err(|error| Fault::Damaged(format!("a value of shared state: {error}")))?;
+        Ok(Some(StateValue {
+            value,
+            version: self.version,
+        }))
+    }
+}
+
+/// Writes a value, or that it was deleted, as this version.
+pub(super) fn write_state(
+    connection: &Connection,
+    scope: &str,
+    key: &str,
+    value: Option<&str>,
+    version: u64,
+) -> Result<(), Fault> {
+    let digest = state_check(scope, key, value, version).done();
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO state(scope, key, value, version, digest) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT(scope, key) DO UPDATE SET value = ?3, version = ?4, digest = ?5",
+    )?;
+    statement.execute(params![scope, key, value, version.cast_signed(), digest])?;
+    Ok(())
+}
+
+fn state_check(scope: &str, key: &str, value: Option<&str>, version: u64) -> Check {
+    Check::of("state")
+        .text(scope)
+        .text(key)
+        .optional(value)
+        .number(Some(version.cast_signed()))
+}
+
+/// Puts an item into an inbox, unless its id was there before.
+pub(super) fn post(connection: &Connection, run: RunId, item: &InboxItem) -> Result<bool, Fault> {
+    let run = run.to_string();
+    let body = serde_json::to_string(&item.body)
+        .map_err(|error| Fault::Damaged(format!("inbox item {}: {error}", item.id)))?;
+    let at = item.at.0.cast_signed();
+    let digest = inbox_check(&run, &item.id, at, Some(&body)).done();
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO inbox(run, id, at, body, digest) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT(run, id) DO NOTHING",
+    )?;
+    Ok(statement.execute(params![run, item.id, at, body, digest])? == 1)
+}
+
+/// Takes an item out of an inbox; its id stays known.
+pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), Fault> {
+    let run = run.to_string();
+    let mut find = connection.prepare_cached(
+        "SELECT mark, at FROM inbox WHERE run = ?1 AND id = ?2 AND body IS NOT NULL",
+    )?;
+    let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+    let Some((mark, at)) = find.query_row(params![run, id], columns).optional()? else {
+        return Ok(());
+    };
+    let digest = inbox_check(&run, id, at, None).done();
+    let mut take =
+        connection.prepare_cached("UPDATE inbox SET body = NULL, digest = ?2 WHERE mark = ?1")?;
+    take.execute(params![mark, digest])?;
+    Ok(())
+}
+
+/// An inbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
+pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
+    let (run, id, at, body) = (needed(row, 0)?, needed(row, 1)?, row.get(2)?, text(row, 3)?);
+    let name = || format!("inbox item {id} of run {run}");
+    verify(inbox_check(run, id, at, body), hash(row, 4)?, name)?;
+    let Some(body) = body else {
+        return Ok(None);
+    };
+    let body = serde_json::from_str(body)
+        .map_err(|error| Fault::Damaged(format!("{} cannot be read: {error}", name())))?;
+    let at = Timestamp(at.cast_unsigned());
+    Ok(Some(InboxItem::new(id, at, body)))
+}
+
+fn inbox_check(run: &str, id: &str, at: i64, body: Option<&str>) -> Check {
+    Check::of("inbox")
+        .text(run)
+        .text(id)
+        .number(Some(at))
+        .optional(body)
+}
+
+/// Replaces or deletes a checkpoint.
+pub(super) fn put_checkpoint(
+    connection: &Connection,
+    session: &SessionId,
+    bytes: Option<&[u8]>,
+) -> Result<(), Fault> {
+    let session = session.to_string();
+    let Some(bytes) = bytes else {
+        connection
+            .prepare_cached("DELETE FROM checkpoints WHERE session = ?1")?
+            .execute([session])?;
+        return Ok(());
+    };
+    let digest = checkpoint_check(&session, bytes).done();
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO checkpoints(session, bytes, digest) VALUES (?1, ?2, ?3) \
+         ON CONFLICT(session) DO UPDATE SET bytes = ?2, digest = ?3",
+    )?;
+    statement.execute(params![session, bytes, digest])?;
+    Ok(())
+}
+
+/// A checkpoint from the columns `session, bytes, digest`.
+pub(super) fn read_checkpoint(row: &Row<'_>) -> Result<Vec<u8>, Fault> {
+    let (session, bytes) = (needed(row, 0)?, row.get_ref(1)?.as_blob()?);
+    let name = || format!("the checkpoint of session {session}");
+    verify(checkpoint_check(session, bytes), hash(row, 2)?, name)?;
+    Ok(bytes.to_vec())
+}
+
+fn checkpoint_check(session: &str, bytes: &[u8]) -> Check {
+    Check::of("checkpoints").text(session).bytes(bytes)
+}

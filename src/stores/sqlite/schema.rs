@@ -1,0 +1,178 @@
+//! The tables, their versions, and what a file of ours looks like from outside.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::fault::Fault;
+
+/// Marks our files among SQLite's: "Ghst".
+pub(super) const APPLICATION_ID: i32 = 0x4768_7374;
+
+/// Each step leads from the version of its place to the next. A step that was released is
+/// never changed; a new one is added behind it.
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+
+/// The version that this program writes.
+pub(super) fn current_version() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// Takes the steps from this version on, all or none.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    from: usize,
+    steps: &[&str],
+) -> Result<(), Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for step in steps.get(from..).unwrap_or_default() {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Finds out whether the tables are those of this version: damage in their description, or
+/// another program's changes, would make every later answer doubtful.
+pub(super) fn check_tables(connection: &Connection, version: u32) -> Result<(), Fault> {
+    let steps = MIGRATIONS.get(..version as usize).unwrap_or_default();
+    let mut model = Connection::open_in_memory()?;
+    migrate(&mut model, 0, steps)?;
+    if tables(connection)? == tables(&model)? {
+        Ok(())
+    } else {
+        Err(Fault::damaged("its tables are not those of its version"))
+    }
+}
+
+type Table = (String, String, String, Option<String>);
+
+fn tables(connection: &Connection) -> Result<Vec<Table>, Fault> {
+    // `sqlite_stat*` tables come when a person runs ANALYZE, and do no harm.
+    let mut statement = connection.prepare(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema \
+         WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' ORDER BY type, name",
+    )?;
+    let columns =
+        |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let found = statement.query_map([], columns)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// What the first hundred bytes of a file say of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// It is a store of this version.
+    Store(u32),
+    /// It is not ours, or damaged, for this reason.
+    Foreign(&'static str),
+}
+
+/// Reads a file's header without SQLite, which would begin to repair what it opens. The bytes
+/// that we know are compared, since SQLite passes over damage in some of them. See
+/// <https://sqlite.org/fileformat2.html#the_database_header>.
+pub(super) fn read_header(header: &[u8]) -> Header {
+    let number = |at: usize| {
+        let bytes: Option<[u8; 4]> = header.get(at..at + 4).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u32::from_be_bytes)
+    };
+    if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
+        return Header::Foreign("it is not an SQLite file");
+    }
+    if number(68) != APPLICATION_ID as u32 {
+        return Header::Foreign("it is another program's SQLite file");
+    }
+    let version = number(60);
+    if version == 0 {
+        return Header::Foreign("it has no format version");
+    }
+    // A later version may choose otherwise; it is refused by its number.
+    let page_and_fractions = [0x10, 0x00, 2, 2, 0, 64, 32, 32];
+    let known = header[16..24] == page_and_fractions
+        && number(44) == 4 // schema format
+        && number(52) == 0 // no auto-vacuum
+        && number(56) == 1 // UTF-8
+        && number(64) == 0 // no incremental vacuum
+        && header[72..92].iter().all(|byte| *byte == 0);
+    if version <= current_version() && !known {
+        return Header::Foreign("its header is damaged");
+    }
+    Header::Store(version)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::contract::RunStatus;
+
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_from_the_version_that_is_there() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let steps = [
+            "CREATE TABLE a(x)",
+            "ALTER TABLE a ADD COLUMN y",
+            "CREATE TABLE b(x)",
+        ];
+        migrate(&mut connection, 0, &steps[..1]).unwrap();
+        migrate(&mut connection, 1, &steps).unwrap();
+        connection
+            .execute("INSERT INTO a(x, y) VALUES (1, 2)", [])
+            .unwrap();
+        connection.execute("INSERT INTO b VALUES (1)", []).unwrap();
+        let version: i64 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap();
+        assert_eq!(version, 3);
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_version_that_was_there() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, 0, &["CREATE TABLE a(x)"]).unwrap();
+        let steps = ["CREATE TABLE a(x)", "CREATE TABLE b(x)", "no SQL"];
+        migrate(&mut connection, 1, &steps).unwrap_err();
+        let found = tables(&connection).unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        let version: i64 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap();
+        assert_eq!(version, 1);
+    }
+
+    #[test]
+    fn tables_that_were_changed_are_noticed() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, 0, MIGRATIONS).unwrap();
+        check_tables(&connection, current_version()).unwrap();
+        connection
+            .execute_batch("DROP INDEX entries_by_tree")
+            .unwrap();
+        check_tables(&connection, current_version()).unwrap_err();
+    }
+
+    /// The index of open runs names the open states, because SQLite cannot ask Rust.
+    #[test]
+    fn the_index_of_open_runs_knows_every_open_state() {
+        let index = MIGRATIONS[0]
+            .lines()
+            .find(|l| l.contains("WHERE status IN"))
+            .unwrap();
+        for status in [
+            RunStatus::Running,
+            RunStatus::Waiting,
+            RunStatus::Parked,
+            RunStatus::Cancelling,
+            RunStatus::Answered,
+            RunStatus::Stopped,
+            RunStatus::Failed,
+            RunStatus::Cancelled,
+            RunStatus::Continued,
+        ] {
+            let named = index.contains(&format!("'{status}'"));
+            assert_eq!(named, !status.is_ended(), "{status}");
+            assert!(!named || super::super::rows::OPEN.contains(status.as_str()));
+        }
+    }
+}

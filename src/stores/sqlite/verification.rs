@@ -1,0 +1,160 @@
+//! Reading everything and comparing every hash.
+
+use std::collections::HashMap;
+
+use ghostlight_actors::vocabulary::Digest;
+use rusqlite::{Connection, Row};
+
+use super::{
+    Verified,
+    chain::{self, CommitDigest, Hash},
+    fault::Fault,
+    opening,
+    rows::{self, JournalRow, StateRow},
+};
+
+/// See [`SqliteStore::verify`](super::SqliteStore::verify).
+pub(super) fn verify(connection: &Connection) -> Result<Verified, Fault> {
+    opening::check_pages(connection)?;
+    let keys = journals(connection)?;
+    let entries = Entries::check(connection, keys)?;
+    each(
+        connection,
+        &format!("SELECT {} FROM runs", rows::RUN_COLUMNS),
+        |row| rows::read_run(row).map(drop),
+    )?;
+    each(
+        connection,
+        "SELECT scope, key, value, version, digest FROM state",
+        |row| StateRow::from_row(row).map(drop),
+    )?;
+    each(
+        connection,
+        "SELECT run, id, at, body, digest FROM inbox",
+        |row| rows::read_item(row).map(drop),
+    )?;
+    each(
+        connection,
+        "SELECT session, bytes, digest FROM checkpoints",
+        |row| rows::read_checkpoint(row).map(drop),
+    )?;
+    each(connection, "SELECT hash, bytes FROM blobs", |row| {
+        if Digest::of(row.get_ref(1)?.as_blob()?).0 == row.get::<_, [u8; 32]>(0)? {
+            Ok(())
+        } else {
+            Err(Fault::damaged("a blob does not match its hash"))
+        }
+    })?;
+    Ok(entries)
+}
+
+fn each(
+    connection: &Connection,
+    sql: &str,
+    mut check: impl FnMut(&Row<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare(sql)?;
+    let mut found = statement.query([])?;
+    while let Some(row) = found.next()? {
+        check(row)?;
+    }
+    Ok(())
+}
+
+fn journals(connection: &Connection) -> Result<HashMap<i64, String>, Fault> {
+    let mut keys = HashMap::new();
+    each(
+        connection,
+        "SELECT key, id, root, epoch, owner, digest FROM journals",
+        |row| {
+            let journal = JournalRow::from_row(row)?;
+            keys.insert(journal.id, rows::needed(row, 0)?.to_owned());
+            Ok(())
+        },
+    )?;
+    Ok(keys)
+}
+
+/// All entries in the order of their positions, against both chains at once.
+struct Entries {
+    keys: HashMap<i64, String>,
+    /// The next sequence number and the last hash of each journal.
+    heads: HashMap<i64, (u64, Hash)>,
+    position: u64,
+}
+
+impl Entries {
+    fn check(connection: &Connection, keys: HashMap<i64, String>) -> Result<Verified, Fault> {
+        let mut checked = Self {
+            keys,
+            heads: HashMap::new(),
+            position: 0,
+        };
+        let mut statement = connection.prepare(
+            "SELECT position, journal, sequence, at, body, hash FROM entries ORDER BY position",
+        )?;
+        let mut entries = statement.query([])?;
+        let (mut number, mut digest) = (0, [0; 16]);
+        each(
+            connection,
+            "SELECT number, position, digest FROM commits ORDER BY number",
+            |row| {
+                number += 1;
+                let mut computed = CommitDigest::after(&digest, number);
+                let end = row.get::<_, i64>(1)?.cast_unsigned();
+                while checked.position < end {
+                    let entry = entries.next()?.ok_or_else(|| missing(end))?;
+                    computed.entry(&checked.entry(entry)?);
+                }
+                digest = rows::hash(row, 2)?;
+                let is_next = row.get::<_, i64>(0)?.cast_unsigned() == number;
+                if is_next && computed.done() == digest {
+                    Ok(())
+                } else {
+                    Err(Fault::Damaged(format!(
+                        "commit {number} does not match its digest"
+                    )))
+                }
+            },
+        )?;
+        if entries.next()?.is_some() {
+            return Err(Fault::damaged("it has entries that no commit brought"));
+        }
+        Ok(Verified {
+            commits: number,
+            entries: checked.position,
+        })
+    }
+
+    fn entry(&mut self, row: &Row<'_>) -> Result<Hash, Fault> {
+        self.position += 1;
+        let position = row.get::<_, i64>(0)?.cast_unsigned();
+        if position != self.position {
+            return Err(missing(self.position));
+        }
+        let journal: i64 = row.get(1)?;
+        let key = self.keys.get(&journal).ok_or_else(|| {
+            Fault::Damaged(format!("journal {journal} of entry {position} is missing"))
+        })?;
+        let head = self.heads.entry(journal);
+        let (next, before) = head.or_insert_with(|| (0, chain::genesis(key)));
+        let sequence = row.get::<_, i64>(2)?.cast_unsigned();
+        let hash = chain::link(
+            before,
+            position,
+            sequence,
+            row.get(3)?,
+            rows::needed(row, 4)?,
+        );
+        if sequence != *next || hash != rows::hash(row, 5)? {
+            let what = format!("entry {sequence} of {key} does not match its hash");
+            return Err(Fault::Damaged(what));
+        }
+        (*next, *before) = (sequence + 1, hash);
+        Ok(hash)
+    }
+}
+
+fn missing(position: u64) -> Fault {
+    Fault::Damaged(format!("the entry at position {position} is missing"))
+}

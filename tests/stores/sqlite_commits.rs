@@ -1,0 +1,106 @@
+//! Group commit, and what outlives a crash.
+
+use std::time::Duration;
+
+use futures_util::future;
+use ghostlight::stores::{SqliteStore, sqlite::Options};
+use ghostlight_actors::contract::Store;
+
+use crate::{appending, commit, folder::Folder, making, run, texts};
+
+/// How many transactions the store has seen.
+fn transactions(folder: &Folder) -> u64 {
+    let connection = rusqlite::Connection::open(folder.store()).unwrap();
+    let count = "SELECT count(*) FROM commits";
+    connection
+        .query_row(count, [], |row| row.get::<_, i64>(0))
+        .unwrap() as u64
+}
+
+#[tokio::test]
+async fn commits_that_wait_together_share_a_transaction() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    for number in 1..=200 {
+        commit(&store, making(number, &["made"])).await.unwrap();
+    }
+    assert_eq!(transactions(&folder), 200, "commits that come one by one");
+    // All are sent before the committer can have finished the first transaction's sync; at the
+    // most it takes a few of them alone.
+    let all = (1..=200).map(|number| commit(&store, appending(number, 1, &["more"])));
+    future::try_join_all(all).await.unwrap();
+    let more = transactions(&folder) - 200;
+    assert!(
+        more < 50,
+        "{more} transactions for 200 commits that came at once"
+    );
+    assert_eq!(texts(&store, 200).await.unwrap(), ["made", "more"]);
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_no_commit() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    commit(&store, appending(1, 7, &["x"])).await.unwrap_err();
+    store.commit(vec![]).await.unwrap();
+    store.commit(vec![Default::default()]).await.unwrap();
+    assert_eq!(transactions(&folder), 1);
+}
+
+#[tokio::test]
+async fn a_store_is_whole_after_a_crash_between_any_two_commits() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["0"])).await.unwrap();
+    let mut wanted = vec!["0".to_owned()];
+    for sequence in 1..40 {
+        let text = sequence.to_string();
+        commit(&store, appending(1, sequence, &[&text]))
+            .await
+            .unwrap();
+        wanted.push(text);
+        let image = folder.image();
+        let found = SqliteStore::open(image.store()).unwrap();
+        assert_eq!(texts(&found, 1).await.unwrap(), wanted);
+        assert_eq!(found.claim(run(1).into(), false).await.unwrap().epoch, 2);
+        found.verify().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_anchor_follows_while_the_store_is_open() {
+    let folder = Folder::new();
+    let mut options = Options::default();
+    options.anchor_interval_ms = 1;
+    let store = SqliteStore::open_with(folder.store(), &options).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    let says = |number: u64| {
+        let anchor = std::fs::read_to_string(folder.beside(".anchor")).unwrap();
+        anchor.contains(&format!("\ncommit {number}\n"))
+    };
+    // The committer's thread keeps real time; this waits for its word, not for a time.
+    let mut asked = 0;
+    while !says(1) {
+        tokio::task::yield_now().await;
+        std::thread::sleep(Duration::from_millis(1));
+        asked += 1;
+        assert!(asked < 20_000, "the anchor stays behind");
+    }
+    commit(&store, appending(1, 1, &["more"])).await.unwrap();
+    store.close().await.unwrap();
+    assert!(says(2), "the anchor after closing");
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_frees_the_store() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    let clone = store.clone();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    drop(store);
+    let other = SqliteStore::open(folder.store()).unwrap();
+    other.claim(run(1).into(), false).await.unwrap_err();
+    drop(clone);
+    assert_eq!(other.claim(run(1).into(), false).await.unwrap().epoch, 2);
+}
