@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ractor::{
@@ -175,9 +176,17 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(actor) = event.actor_id()
             && (state.starting > 0 || state.known.contains_key(&actor))
-            && let Some(exit) = Exit::from_event(event)
         {
-            state.exits.insert(actor, exit);
+            // The event carries the child's state, and dropping that is code of the child's.
+            let exit = catch_unwind(AssertUnwindSafe(|| Exit::from_event(event)));
+            let panicked = || {
+                Some(Exit::Failed {
+                    error: "dropping its state panicked".into(),
+                })
+            };
+            if let Some(exit) = exit.unwrap_or_else(|_| panicked()) {
+                state.exits.insert(actor, exit);
+            }
         }
         Ok(())
     }
