@@ -162,7 +162,9 @@ impl Actor for Probe {
             }
             Order::Block(until) => {
                 self.log.write(format!("{} blocks", self.id));
-                let _ = until.recv();
+                // Synchronous to this actor, whose kill it outlasts. Not `recv` alone: tokio may have put
+                // the supervisor's task behind this one, where no other thread can take it from.
+                let _ = tokio::task::block_in_place(|| until.recv());
                 self.log.write(format!("{} blocked", self.id));
             }
             Order::Note(what) => self.log.write(format!("{} {what}", self.id)),
@@ -275,7 +277,7 @@ pub(crate) async fn order(supervisor: &Supervisor, id: &str, order: Order) {
     actor(supervisor, id).await.send_message(order).unwrap();
 }
 
-/// Waits for a child's state, in virtual time at most an hour.
+/// Waits for a child's state, at most two minutes.
 pub(crate) async fn seen(changes: &mut broadcast::Receiver<Change>, id: &str, state: ChildState) {
     let wait = async {
         loop {
@@ -285,7 +287,7 @@ pub(crate) async fn seen(changes: &mut broadcast::Receiver<Change>, id: &str, st
             }
         }
     };
-    let limit = Duration::from_secs(3_600);
+    let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, wait)
         .await
         .unwrap_or_else(|_| panic!("never saw {id} {state:?}"));
