@@ -45,6 +45,8 @@ pub(crate) enum Start {
     Fail(Arc<AtomicU32>),
     Panic,
     Ignore,
+    /// Stops itself before it has started.
+    StopAtOnce,
     /// Asks its own supervisor for its children.
     AskSupervisor,
 }
@@ -128,6 +130,7 @@ impl Actor for Probe {
                 }
             }
             Start::Panic => panic!("in pre_start"),
+            Start::StopAtOnce => myself.stop(None),
             Start::Ignore => return Err(Ignore.into()),
             Start::AskSupervisor => {
                 // It is not linked yet: its supervisor is known from the outside.

@@ -306,3 +306,25 @@ async fn exits_are_understood_on_several_threads() {
     }
     supervisor.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_ends_at_once_are_understood_on_several_threads() {
+    let log = Log::default();
+    let children: Vec<_> = (0..100)
+        .map(|id| Probe::new("a", &log).child(ChildSpec::worker(format!("a{id}")).transient()))
+        .collect();
+    for _ in 0..20 {
+        let supervisor = supervise(Strategy::OneForOne, 0, children.clone()).await;
+        let mut changes = supervisor.watch().await.unwrap();
+        let mut running = Vec::new();
+        for id in 0..100 {
+            running.push(actor(&supervisor, &format!("a{id}")).await);
+        }
+        running.iter().for_each(|actor| actor.stop(None));
+        // A normal end that is taken for an abnormal one would end the supervisor.
+        for _ in 0..100 {
+            assert_eq!(changes.recv().await.unwrap().state, ChildState::Stopped);
+        }
+        supervisor.stop().await;
+    }
+}

@@ -82,6 +82,17 @@ mod strategy {
         a_member_that_dies_while_its_group_starts_leaves_those_before_it:
             "rest_for_one", "a b c d", "advance 0s; hang d; crash b; go d; crash c"
             => "-d -c +b +c ?d /d +c +d | a b c d";
+        a_start_that_fails_before_its_group_stops_it_takes_part_in_the_restart:
+            "one_for_all 1/5s", "a b c:9s",
+            "stubborn c; boot; terminate b; hang b; restart b; crash a; deny b; kill c"
+            => "+a +b +c -b =done ?b -c =start failed +a +b +c | a b c";
+        a_child_that_ignores_before_its_group_stops_it_takes_part_in_the_restart:
+            "one_for_all 1/5s", "a b c:9s",
+            "stubborn c; boot; terminate b; hang b; restart b; crash a; skip b; kill c"
+            => "+a +b +c -b =done ?b -c =ignored +a +b +c | a b c";
+        a_child_that_is_being_terminated_when_its_group_fails_comes_back_with_it:
+            "one_for_all", "a b:2s", "stubborn b; boot; terminate b; crash a; advance 2s"
+            => "+a +b -b #b =done +a +b | a b";
         simple_one_for_one_restarts_only_the_child_that_failed:
             "simple_one_for_one", "a b", "crash a" => "+a | a b";
     }
@@ -305,6 +316,16 @@ mod commands {
             => "+a +b -b #b +a +b !c =start failed | a b";
         a_start_that_its_group_interrupts_is_made_again_and_answered_once:
             "one_for_all", "a", "advance 0s; hang b; start b; go b; crash a" => "?b /b +a +b =started | a b";
+        a_temporary_start_that_its_group_interrupts_is_made_again_too:
+            "one_for_all", "a", "advance 0s; hang b; start b:temporary; go b; crash a"
+            => "?b /b +a +b =started | a b";
+        a_child_whose_turn_in_its_group_is_over_is_restarted_at_once:
+            "one_for_all", "a b c", "advance 0s; hang c; crash a; terminate b; restart b; release c"
+            => "-c -b +a +b ?c -b =done +b =started | a b c";
+        a_child_whose_turn_in_its_group_is_to_come_waits_for_it:
+            "one_for_all", "a b c",
+            "advance 0s; hang b; crash a; terminate c; restart c; release b"
+            => "-c -b +a ?b =done +c =started | a b c";
         terminating_a_member_while_its_group_restarts_leaves_it_out:
             "one_for_all", "a b:1s c", "stubborn b; boot; crash a; terminate c; advance 1s"
             => "+a +b +c -c -b =done #b +a +b | a b c.";
@@ -348,6 +369,10 @@ mod significant {
         all_does_not_count_one_that_was_terminated:
             "one_for_one all", "a:transient:significant b:transient:significant c",
             "terminate a; normal b" => "-a =done -c | end: auto by b";
+        all_does_not_count_one_that_is_being_terminated:
+            "one_for_one all", "a:transient:significant:2s b:transient:significant c",
+            "stubborn a; boot; terminate a; normal b; advance 2s"
+            => "+a +b +c -a -c #a =done | end: auto by b";
         all_does_not_end_when_the_last_is_terminated:
             "one_for_one all", "a:transient:significant b", "terminate a" => "-a =done | a. b";
         simple_one_for_one_ends_with_its_last_significant_child:

@@ -583,7 +583,7 @@ fn run_step(world: &mut World, step: &str, fate: &mut Fate) {
             "ignore" => drop(world.ignoring.insert(rest.to_owned())),
             "hang" => drop(world.hanging.insert(rest.to_owned())),
             "stubborn" => drop(world.stubborn.insert(rest.to_owned())),
-            "release" => release(world, rest),
+            "release" | "deny" | "skip" => resolve_hanging(world, word, rest),
             "go" => drop(world.hanging.remove(rest)),
             "stop" => world.inputs.push_back(Input::Shutdown),
             "advance" => world.advance(duration(rest), fate),
@@ -604,10 +604,25 @@ fn run_step(world: &mut World, step: &str, fate: &mut Fate) {
     world.settle(fate);
 }
 
-/// A child that hung in its start has started after all.
-fn release(world: &mut World, id: &str) {
+/// A child that hung in its start has started after all, has failed to, or has chosen not to.
+fn resolve_hanging(world: &mut World, how: &str, id: &str) {
     world.hanging.remove(id);
     let incarnation = world.machine.find(id).unwrap().incarnation.unwrap();
-    world.lives.insert(incarnation, Life::Leaf);
-    world.inputs.push_back(Input::Started(incarnation));
+    assert!(
+        matches!(world.lives.remove(&incarnation), Some(Life::Hanging)),
+        "{id} does not hang"
+    );
+    let (error, verdict) = ("denied".to_owned(), Verdict::Counted);
+    world.inputs.push_back(match how {
+        "release" => {
+            world.lives.insert(incarnation, Life::Leaf);
+            Input::Started(incarnation)
+        }
+        "deny" => Input::StartFailed {
+            incarnation,
+            error,
+            verdict,
+        },
+        _ => Input::Ignored(incarnation),
+    });
 }
