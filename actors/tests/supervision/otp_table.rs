@@ -314,6 +314,10 @@ mod commands {
         a_child_added_to_a_group_that_does_not_start_is_not_added:
             "one_for_all 1/5s", "a b:1s", "stubborn b; boot; crash a; refuse c; start c; advance 1s"
             => "+a +b -b #b +a +b !c =start failed | a b";
+        a_new_child_that_fails_before_its_group_stops_it_is_not_added:
+            "one_for_all 1/5s", "a",
+            "stubborn c; boot; hang b; start b; start c:9s; crash a; deny b; kill c"
+            => "+a ?b +c =started -c =start failed +a +c | a c";
         a_start_that_its_group_interrupts_is_made_again_and_answered_once:
             "one_for_all", "a", "advance 0s; hang b; start b; go b; crash a" => "?b /b +a +b =started | a b";
         a_temporary_start_that_its_group_interrupts_is_made_again_too:
