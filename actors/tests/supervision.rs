@@ -16,8 +16,12 @@ mod otp_table;
 mod random_trees;
 #[path = "supervision/reference.rs"]
 mod reference;
+#[path = "supervision/script.rs"]
+mod script;
 #[path = "supervision/spec.rs"]
 mod spec;
+#[path = "supervision/starts.rs"]
+mod starts;
 #[path = "supervision/traps.rs"]
 mod traps;
 #[path = "supervision/world.rs"]

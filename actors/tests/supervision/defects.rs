@@ -268,8 +268,8 @@ async fn defect_9_two_hundred_children_that_crash_together_are_back_without_any_
     supervisor.stop().await;
 }
 
-/// Holds only in a build with the feature `cluster`, where it is about messages of ours lacking what
-/// ractor then asks of them; CI builds the tests with it.
+/// Says most in a build with the feature `cluster`, in which ractor makes nothing a message by itself:
+/// there this does not compile when one of ours is not.
 #[test]
 fn defect_10_messages_are_messages_with_and_without_ractors_cluster_feature() {
     fn is_message<M: ractor::Message>() {}

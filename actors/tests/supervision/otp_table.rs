@@ -1,7 +1,7 @@
 //! Erlang/OTP's supervisor, rule by rule, against the pure machine. Each case is a test of its own:
-//! `name: flags, children, script => trace | state`; see `world` for the words.
+//! `name: flags, children, script => trace | state`; see `script` and `world` for the words.
 
-use crate::world::check;
+use crate::script::check;
 
 macro_rules! cases {
     ($($(#[$about:meta])* $name:ident: $flags:literal, $children:literal, $script:literal
