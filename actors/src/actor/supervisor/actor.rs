@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ractor::{
@@ -153,12 +154,7 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         match message.0 {
             Request::Wake => {
-                // Not until it is empty: what is sent again from here waits for ractor's next look at
-                // its event port.
-                for _ in 0..state.inbox.len() {
-                    let Ok(event) = state.inbox.try_recv() else {
-                        break;
-                    };
+                while let Ok(event) = state.inbox.try_recv() {
                     state.take(event, false);
                 }
             }
@@ -175,9 +171,18 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(actor) = event.actor_id()
             && (state.starting > 0 || state.known.contains_key(&actor))
-            && let Some(exit) = Exit::from_event(event)
         {
-            state.exits.insert(actor, exit);
+            // The event carries the child's state, and dropping that is code of the child's.
+            let exit = catch_unwind(AssertUnwindSafe(|| Exit::from_event(event)));
+            let panicked = || {
+                Some(Exit::Failed {
+                    error: "dropping its state panicked".into(),
+                })
+            };
+            if let Some(exit) = exit.unwrap_or_else(|_| panicked()) {
+                state.exits.insert(actor, exit);
+                state.report_came(actor);
+            }
         }
         Ok(())
     }
@@ -283,10 +288,11 @@ impl State {
         }
     }
 
-    /// A life has ended. What ractor said about it was sent before its task ended, but to another port
-    /// than this event's, and so may still have to be read: then the event goes round once more.
+    /// A life has ended. What ractor says about it was sent before its task ended, but to another port
+    /// than this event, and in a queue behind which other senders may still be writing: so it may come
+    /// later, and is waited for. `settled` says that it will not come.
     fn ended(&mut self, incarnation: Incarnation, settled: bool) {
-        let Some(life) = self.lives.get(&incarnation) else {
+        let Some(life) = self.lives.get_mut(&incarnation) else {
             return;
         };
         let exit = life
@@ -294,10 +300,7 @@ impl State {
             .as_ref()
             .and_then(|actor| self.exits.remove(&actor.get_id()));
         if exit.is_none() && life.actor.is_some() && !settled {
-            return self.events.send(Event::Ended {
-                incarnation,
-                settled: true,
-            });
+            return life.await_report(incarnation, self.events.clone());
         }
         self.forget_life(incarnation);
         let exit = exit.unwrap_or(Exit::Unobserved);
@@ -307,6 +310,20 @@ impl State {
             exit,
             verdict,
         });
+    }
+
+    /// ractor has said how this actor ended: its life may have waited for that only.
+    fn report_came(&mut self, actor: ActorId) {
+        let Some(incarnation) = self.known.get(&actor).copied() else {
+            return;
+        };
+        if self
+            .lives
+            .get(&incarnation)
+            .is_some_and(Keeper::awaits_report)
+        {
+            self.ended(incarnation, true);
+        }
     }
 
     fn forget_life(&mut self, incarnation: Incarnation) {

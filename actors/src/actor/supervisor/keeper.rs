@@ -3,6 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
@@ -15,6 +16,10 @@ use super::child::{Child, Ignore, Spawned};
 use super::exit::chain;
 use super::machine::{Incarnation, Timer};
 
+/// How long ractor's report of an end is waited for after the end itself. It has been sent by then, and
+/// only a sender that the machine has put to sleep in the middle can hold it up.
+const REPORT_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// What the supervisor's own tasks tell it.
 #[derive(Debug)]
 pub(super) enum Event {
@@ -24,7 +29,7 @@ pub(super) enum Event {
     /// The actor's task has ended (or its start was dropped), and what hung below it has, too.
     Ended {
         incarnation: Incarnation,
-        /// Whether ractor's event about it must have been seen by now.
+        /// Whether ractor's report of it has been waited for in vain.
         settled: bool,
     },
     TimerFired(Timer),
@@ -59,7 +64,8 @@ pub(super) struct Keeper {
     pub(super) actor: Option<ActorCell>,
     cancel: Option<oneshot::Sender<()>>,
     below: Arc<Mutex<Vec<ActorCell>>>,
-    _task: AbortOnDropHandle<()>,
+    awaits_report: bool,
+    task: AbortOnDropHandle<()>,
 }
 
 impl Keeper {
@@ -90,8 +96,26 @@ impl Keeper {
             actor: None,
             cancel: Some(cancel),
             below,
-            _task: task,
+            awaits_report: false,
+            task,
         }
+    }
+
+    /// The actor has ended and ractor has not said how: waits for that, but not for ever, since of a child
+    /// that unlinked itself it never will.
+    pub(super) fn await_report(&mut self, incarnation: Incarnation, events: Events) {
+        self.awaits_report = true;
+        self.task = AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(REPORT_WAIT_MAX).await;
+            events.send(Event::Ended {
+                incarnation,
+                settled: true,
+            });
+        }));
+    }
+
+    pub(super) fn awaits_report(&self) -> bool {
+        self.awaits_report
     }
 
     pub(super) fn cancel_start(&mut self) {

@@ -189,7 +189,9 @@ impl Machine {
                 error: error.clone(),
             },
         );
-        if matches!(self.phase, Phase::Booting) {
+        if let Some(after) = self.stop_that_was_coming(key) {
+            self.ended(key, if fresh { After::Remove } else { after });
+        } else if matches!(self.phase, Phase::Booting) {
             self.lay_down(key, After::Keep);
             self.begin_ending(EndReason::StartFailed { child: id, error });
         } else if fresh {
@@ -211,11 +213,24 @@ impl Machine {
                     let callers = std::mem::take(&mut slot.start_callers);
                     self.refuse_all(callers, &ChildError::Ignored);
                 }
-                self.lay_down(key, self.rest(key));
-                self.group_member_is_done(key);
+                let after = self.stop_that_was_coming(key).unwrap_or(self.rest(key));
+                self.ended(key, after);
             }
             Some(Status::Stopping { after, .. }) => self.ended(key, after),
             _ => {}
+        }
+    }
+
+    /// What becomes of a child that would have been stopped in its turn, had it not ended before. That
+    /// end is absorbed: it is neither counted nor the cause of another restart, since OTP would have
+    /// found the child dead when it came to stop it.
+    fn stop_that_was_coming(&self, key: ChildKey) -> Option<After> {
+        if self.is_ending() {
+            Some(self.rest(key))
+        } else if self.group_is_stopping(key) {
+            Some(self.hold(key))
+        } else {
+            None
         }
     }
 
@@ -228,12 +243,10 @@ impl Machine {
                 }
                 self.ended(key, after);
             }
-            Some(Status::Running { .. }) if self.is_ending() => self.ended(key, self.rest(key)),
-            // Its turn to be stopped had not come yet. It takes no second restart of the group.
-            Some(Status::Running { .. }) if self.group_is_stopping(key) => {
-                self.ended(key, self.hold(key));
-            }
-            Some(Status::Running { .. }) => self.exited_by_itself(key, exit, verdict),
+            Some(Status::Running { .. }) => match self.stop_that_was_coming(key) {
+                Some(after) => self.ended(key, after),
+                None => self.exited_by_itself(key, exit, verdict),
+            },
             Some(Status::Starting { .. }) => {
                 self.start_failed(incarnation, exit.to_string(), verdict);
             }

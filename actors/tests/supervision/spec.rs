@@ -1,0 +1,167 @@
+//! Specs as plain data: what they say in a file, what is refused, how long a back-off waits.
+
+use std::time::Duration;
+
+use ghostlight_actors::actor::supervisor::{
+    AutoShutdown, Backoff, ChildKind, ChildSpec, EndReason, Escalation, Exit, Intensity, Restart,
+    Shutdown, SpecError, Strategy, SupervisorSpec,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+#[test]
+fn a_supervisor_is_written_with_units_in_its_names() {
+    let spec = SupervisorSpec::new(Strategy::RestForOne)
+        .intensity(3, Duration::from_secs(10))
+        .backoff(Backoff::exponential(
+            Duration::from_millis(200),
+            Duration::from_secs(5),
+        ))
+        .auto_shutdown(AutoShutdown::AnySignificant)
+        .seed(7);
+    let json = json!({
+        "strategy": "rest_for_one",
+        "intensity": { "restarts": 3, "period_ms": 10_000 },
+        "backoff": {
+            "base_ms": 200, "factor": 2.0, "max_ms": 5_000, "jitter": 0.2, "reset_after_ms": 60_000,
+        },
+        "auto_shutdown": "any_significant",
+        "seed": 7,
+    });
+    assert_eq!(serde_json::to_value(spec).unwrap(), json);
+    assert_eq!(
+        serde_json::from_value::<SupervisorSpec>(json).unwrap(),
+        spec
+    );
+    let empty: SupervisorSpec = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(empty, SupervisorSpec::default());
+    assert!(serde_json::from_value::<SupervisorSpec>(json!({ "strateqy": "x" })).is_err());
+}
+
+#[test]
+fn a_child_is_written_with_what_differs_from_the_default() {
+    let child: ChildSpec = serde_json::from_value(json!({
+        "id": "a", "restart": "transient", "shutdown": { "within_ms": 250 }, "significant": true,
+        "kind": "supervisor",
+    }))
+    .unwrap();
+    let expected = ChildSpec::supervisor("a")
+        .transient()
+        .significant()
+        .stopped_by(Shutdown::Within(Duration::from_millis(250)));
+    assert_eq!(child, expected);
+    let brutal = json!({ "id": "a", "shutdown": "brutal_kill" });
+    let brutal: ChildSpec = serde_json::from_value(brutal).unwrap();
+    assert_eq!(brutal.shutdown(), Shutdown::BrutalKill);
+}
+
+#[test]
+fn defaults_are_otps() {
+    assert_eq!(
+        Intensity::default(),
+        Intensity::new(1, Duration::from_secs(5))
+    );
+    let worker = ChildSpec::worker("a");
+    assert_eq!(
+        (worker.restart, worker.kind),
+        (Restart::Permanent, ChildKind::Worker)
+    );
+    assert_eq!(worker.shutdown(), Shutdown::Within(Duration::from_secs(5)));
+    assert_eq!(ChildSpec::supervisor("a").shutdown(), Shutdown::Infinity);
+    assert_eq!(SupervisorSpec::default().strategy, Strategy::OneForOne);
+    assert_eq!(SupervisorSpec::default().auto_shutdown, AutoShutdown::Never);
+    assert_eq!(Backoff::default().delay(100, 0.5), Duration::ZERO);
+}
+
+#[test]
+fn wrong_specs_are_refused_with_the_reason() {
+    let spec = SupervisorSpec::default();
+    let check = |spec: SupervisorSpec, children: &[ChildSpec]| spec.validate(children);
+    assert_eq!(check(spec, &[]), Ok(()));
+    let zero = spec.intensity(1, Duration::ZERO);
+    assert_eq!(check(zero, &[]), Err(SpecError::PeriodZero));
+    for factor in [0.5, f64::NAN, f64::INFINITY] {
+        let error = check(
+            spec.backoff(Backoff {
+                factor,
+                ..Backoff::IMMEDIATE
+            }),
+            &[],
+        );
+        assert!(matches!(error, Err(SpecError::BackoffFactor { .. })));
+    }
+    for jitter in [-0.1, 1.1, f64::NAN] {
+        let error = check(
+            spec.backoff(Backoff {
+                jitter,
+                ..Backoff::IMMEDIATE
+            }),
+            &[],
+        );
+        assert!(matches!(error, Err(SpecError::BackoffJitter { .. })));
+    }
+    let (a, id) = (ChildSpec::worker("a"), "a".to_owned());
+    let twice = check(spec, &[a.clone(), a.clone()]);
+    assert_eq!(twice, Err(SpecError::DuplicateId { id: id.clone() }));
+    let never = check(spec, &[a.clone().transient().significant()]);
+    assert_eq!(never, Err(SpecError::SignificantNever { id: id.clone() }));
+    let permanent = check(
+        spec.auto_shutdown(AutoShutdown::AnySignificant),
+        &[a.significant()],
+    );
+    assert_eq!(permanent, Err(SpecError::SignificantPermanent { id }));
+}
+
+#[test]
+fn reasons_of_an_end_begin_as_otps_do_and_survive_json() {
+    let escalation = Escalation {
+        child: "a".to_owned(),
+        exit: Exit::Failed {
+            error: "no".to_owned(),
+        },
+        restarts: 2,
+        period_ms: 5_000,
+    };
+    let failed = EndReason::StartFailed {
+        child: "a".to_owned(),
+        error: "no".to_owned(),
+    };
+    let auto = EndReason::AutoShutdown {
+        child: "a".to_owned(),
+    };
+    for reason in [
+        EndReason::Stopped,
+        failed,
+        EndReason::RestartsUsedUp(escalation),
+        auto,
+    ] {
+        assert!(reason.to_string().starts_with("shutdown"));
+        let json = serde_json::to_string(&reason).unwrap();
+        assert_eq!(serde_json::from_str::<EndReason>(&json).unwrap(), reason);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_back_off_stays_within_its_bounds_and_grows(
+        base_ms in 0u64..10_000, max_ms in 0u64..100_000, factor in 1.0f64..10.0,
+        jitter in 0.0f64..=1.0, failures in any::<u32>(), chance in 0.0f64..1.0,
+    ) {
+        let backoff = Backoff {
+            base: Duration::from_millis(base_ms),
+            max: Duration::from_millis(max_ms),
+            factor,
+            jitter,
+            ..Backoff::IMMEDIATE
+        };
+        let delay = backoff.delay(failures, chance);
+        prop_assert!(delay <= backoff.max);
+        prop_assert!(base_ms > 0 || delay.is_zero());
+        let full = Backoff { jitter: 0.0, ..backoff }.delay(failures, chance);
+        prop_assert!(delay <= full);
+        let least = full.mul_f64(1.0 - jitter).saturating_sub(Duration::from_micros(1));
+        prop_assert!(delay >= least);
+        let next = Backoff { jitter: 0.0, ..backoff }.delay(failures.saturating_add(1), 0.0);
+        prop_assert!(full <= next);
+    }
+}
