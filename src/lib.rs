@@ -4,11 +4,10 @@
 #[allow(unused_extern_crates)]
 extern crate self as ghostlight;
 
-pub mod structured_output;
-pub mod models;
 pub mod models;
 pub mod retrieval;
 pub mod stores;
+pub mod structured_output;
 pub mod tools;
 
 pub use ghostlight_macros::tool;

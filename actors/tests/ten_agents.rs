@@ -38,7 +38,10 @@ struct Counter {
 impl Counter {
     fn new(name: &str) -> Self {
         let definition = ToolDefinition::new(name, "counts").effect(Effect::Once);
-        Self { definition, calls: Arc::default() }
+        Self {
+            definition,
+            calls: Arc::default(),
+        }
     }
 }
 
@@ -56,11 +59,20 @@ impl Tool for Counter {
 async fn system(agent: Agent, model: ScriptedModel) -> System {
     let store = InMemoryStore::new();
     let team = agent.into_team().unwrap();
-    System::builder(store).model("default", model).team(team).start().await.unwrap()
+    System::builder(store)
+        .model("default", model)
+        .team(team)
+        .start()
+        .await
+        .unwrap()
 }
 
 async fn ask(system: &System, team: &str, text: &str) -> Run {
-    system.session(team, "s").send(Turn::text(text)).await.unwrap()
+    system
+        .session(team, "s")
+        .send(Turn::text(text))
+        .await
+        .unwrap()
 }
 
 fn no_model() -> ScriptedModel {
@@ -78,8 +90,13 @@ async fn a_race_has_one_winner_and_cancels_the_loser() {
         ];
         let (place, result) = cx.race(contestants).await;
         result?;
-        let late = cx.timeout(Duration::from_secs(5), cx.sleep(Duration::from_secs(60))).await;
-        Ok(Outcome::answer(format!("winner {place}, late {}", late.is_err())))
+        let late = cx
+            .timeout(Duration::from_secs(5), cx.sleep(Duration::from_secs(60)))
+            .await;
+        Ok(Outcome::answer(format!(
+            "winner {place}, late {}",
+            late.is_err()
+        )))
     });
     let system = system(agent, no_model()).await;
     let run = ask(&system, "racer", "go").await;
@@ -98,8 +115,10 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
             ToolCall::new("3", "delete", json!({"path": "/tmp/y"})),
         ];
         let results = cx.tools(calls).await?;
-        let text: Vec<String> =
-            results.iter().map(|r| format!("{}:{:?}", r.call_id, r.status)).collect();
+        let text: Vec<String> = results
+            .iter()
+            .map(|r| format!("{}:{:?}", r.call_id, r.status))
+            .collect();
         Ok(Outcome::answer(text.join(" ")))
     });
     let agent = agent.tool(risky.clone()).tool(safe.clone());
@@ -109,9 +128,15 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
     let questions = run.questions().await.unwrap();
     assert_eq!(questions.len(), 2);
     assert_eq!(questions[0].2.prompt, "Delete /tmp/x?");
-    assert_eq!(safe.calls.load(Ordering::SeqCst), 1, "the other call went on");
+    assert_eq!(
+        safe.calls.load(Ordering::SeqCst),
+        1,
+        "the other call went on"
+    );
     assert_eq!(risky.calls.load(Ordering::SeqCst), 0);
-    run.answer(questions[1].1, json!({"approved": false, "reason": "mine"})).await.unwrap();
+    run.answer(questions[1].1, json!({"approved": false, "reason": "mine"}))
+        .await
+        .unwrap();
     run.answer(questions[0].1, json!(true)).await.unwrap();
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.text(), "1:Success 2:Success 3:Denied");
@@ -121,20 +146,36 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
 #[tokio::test(start_paused = true)]
 async fn a_transfer_carries_the_conversation_to_the_next_leg_and_sticks() {
     let billing = Agent::from_fn("billing", |cx: RunContext| async move {
-        let said = cx.conversation().messages().iter().map(|m| m.content()).collect::<Vec<_>>();
-        Ok(Outcome::answer(format!("billing saw: {}", said.join(" | "))))
+        let said = cx
+            .conversation()
+            .messages()
+            .iter()
+            .map(|m| m.content())
+            .collect::<Vec<_>>();
+        Ok(Outcome::answer(format!(
+            "billing saw: {}",
+            said.join(" | ")
+        )))
     });
     let desk = Agent::from_fn("desk", |_cx: RunContext| async move {
         let said = vec![Arc::new(Message::assistant("one moment").by("desk"))];
-        Ok(Outcome::Transfer(Transfer::to("billing").with_messages(said)))
+        Ok(Outcome::Transfer(
+            Transfer::to("billing").with_messages(said),
+        ))
     })
     .agent(billing);
     let system = system(desk, no_model()).await;
     let run = ask(&system, "desk", "80 euro?").await;
-    assert_eq!(run.outcome().await.unwrap().text(), "billing saw: 80 euro? | one moment");
+    assert_eq!(
+        run.outcome().await.unwrap().text(),
+        "billing saw: 80 euro? | one moment"
+    );
     let second = ask(&system, "desk", "and 90?").await;
     let text = second.outcome().await.unwrap().text().to_owned();
-    assert!(text.starts_with("billing saw: 80 euro? | one moment | billing saw"), "{text}");
+    assert!(
+        text.starts_with("billing saw: 80 euro? | one moment | billing saw"),
+        "{text}"
+    );
     assert!(text.ends_with("| and 90?"), "{text}");
 }
 
@@ -197,8 +238,14 @@ async fn a_long_lived_agent_receives_messages_and_sleeps_between_them() {
     }
     assert_eq!(run.outcome().await.unwrap().text(), "12");
     let events = run.events().so_far().await.unwrap();
-    let sold = events.iter().filter(|record| record.event.name() == "custom").count();
-    assert_eq!(sold, 3, "an event is told once, however often the function is run again");
+    let sold = events
+        .iter()
+        .filter(|record| record.event.name() == "custom")
+        .count();
+    assert_eq!(
+        sold, 3,
+        "an event is told once, however often the function is run again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +297,10 @@ async fn a_reactree_node_expands_with_fallback_over_a_shared_memory() {
     });
     let root = Agent::from_fn("tree", |cx: RunContext| async move {
         // fallback[a, b]: the first that does not fail.
-        for goal in ["find the apple in the fridge", "find the apple on the table"] {
+        for goal in [
+            "find the apple in the fridge",
+            "find the apple on the table",
+        ] {
             if let Ok(done) = cx.delegate("node", goal).await {
                 return Ok(Outcome::answer(done.text));
             }
@@ -260,7 +310,10 @@ async fn a_reactree_node_expands_with_fallback_over_a_shared_memory() {
     .agent(worker);
     let system = system(root, no_model()).await;
     let run = ask(&system, "tree", "bring an apple").await;
-    assert_eq!(run.outcome().await.unwrap().text(), "find the apple on the table after 2");
+    assert_eq!(
+        run.outcome().await.unwrap().text(),
+        "find the apple on the table after 2"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,7 +364,9 @@ impl Actor for Oracle {
         asked: &mut u32,
     ) -> Result<(), ActorProcessingErr> {
         *asked += 1;
-        let _ = message.reply.send(Ok(format!("{} #{asked}", message.task.content())));
+        let _ = message
+            .reply
+            .send(Ok(format!("{} #{asked}", message.task.content())));
         Ok(())
     }
 }
@@ -338,7 +393,9 @@ async fn an_agent_outlives_its_journal_by_continue_as() {
         let count: u32 = cx.input().content().parse().unwrap();
         let total = cx
             .state(Scope::App)
-            .update("total", move |total: Option<u32>| total.unwrap_or(0) + count)
+            .update("total", move |total: Option<u32>| {
+                total.unwrap_or(0) + count
+            })
             .await?;
         if count == 5 {
             return Ok(Outcome::answer(total.to_string()));
@@ -394,15 +451,24 @@ async fn spawned_children_go_on_beside_the_function_and_are_told_things() {
 
 #[tokio::test(start_paused = true)]
 async fn two_systems_live_in_one_process() {
-    let agent = || Agent::from_fn("echo", |cx: RunContext| async move {
-        Ok(Outcome::answer(cx.input().content()))
-    });
-    let (one, two) = (system(agent(), no_model()).await, system(agent(), no_model()).await);
+    let agent = || {
+        Agent::from_fn("echo", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.input().content()))
+        })
+    };
+    let (one, two) = (
+        system(agent(), no_model()).await,
+        system(agent(), no_model()).await,
+    );
     let (a, b) = (ask(&one, "echo", "a").await, ask(&two, "echo", "b").await);
     assert_eq!(a.outcome().await.unwrap().text(), "a");
     assert_eq!(b.outcome().await.unwrap().text(), "b");
     one.stop().await.unwrap();
-    let again = two.session("echo", "t").send(Turn::text("c")).await.unwrap();
+    let again = two
+        .session("echo", "t")
+        .send(Turn::text("c"))
+        .await
+        .unwrap();
     assert_eq!(again.outcome().await.unwrap().text(), "c");
     let _ = (Limits::default(), ToolStatus::Success);
 }

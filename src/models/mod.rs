@@ -1,14 +1,13 @@
 //! Models to plug into a team.
 
+pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
 #[cfg(feature = "openai")]
 mod secret;
 
+pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiSettings};
 #[cfg(feature = "openai")]
 pub use secret::{Secret, SecretError};
-pub mod offline;
-
-pub use offline::OfflineModel;

@@ -16,7 +16,7 @@ use super::{
     doors::Doors,
     launch::{Loaded, LoadedSession, load_run, load_session},
     routes::Route,
-    run_actor::RunActor,
+    run_actor::{Carry, RunActor},
     supervisor::{Backoff, Intensity},
     system::{Shared, TeamEntry},
 };
@@ -635,7 +635,7 @@ impl AgentState {
                     session.sleeping = None;
                 }
                 // An actor that was just spawned takes its first message.
-                let _ = actor.cast(Box::new(task));
+                let _ = actor.cast(Carry(Box::new(task)));
             }
             Err(error) => {
                 tracing::error!(%run, %error, "the run cannot start");

@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(25);
 /// sleep that have nothing to do.
 pub(crate) struct Attendant;
 
+/// The attendant takes no messages: errands reach it by their queue, which outlives it.
+pub(crate) enum Nothing {}
+
 /// What the attendant is asked.
 #[derive(Debug)]
 pub(crate) enum Errand {
@@ -34,13 +37,13 @@ pub(crate) struct AttendantArguments {
 }
 
 impl Actor for Attendant {
-    type Msg = ();
+    type Msg = Nothing;
     type State = AbortOnDropHandle<()>;
     type Arguments = AttendantArguments;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<()>,
+        myself: ActorRef<Nothing>,
         arguments: AttendantArguments,
     ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
         Ok(AbortOnDropHandle::new(tokio::spawn(async move {

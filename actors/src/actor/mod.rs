@@ -30,3 +30,16 @@ pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use system::{Limits, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
+
+/// With ractor's `cluster` feature no type is a message unless it says so.
+#[cfg(feature = "cluster")]
+mod cluster {
+    impl ractor::Message for super::agent::AgentMessage {}
+    impl ractor::Message for super::attendant::Nothing {}
+    impl ractor::Message for super::journal::JournalMessage {}
+    impl ractor::Message for super::member::Delegation {}
+    impl ractor::Message for super::memory_store::MemoryMessage {}
+    impl ractor::Message for super::model_gateway::GatewayMessage {}
+    impl ractor::Message for super::run_actor::Carry {}
+    impl ractor::Message for super::tool_executor::ExecutorMessage {}
+}

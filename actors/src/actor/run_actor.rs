@@ -12,13 +12,16 @@ use crate::{
 /// supervision event there, and the end of the agent is the end of the run's life.
 pub(crate) struct RunActor;
 
+/// Carry this run to its rest.
+pub(crate) struct Carry(pub(crate) Box<RunTask>);
+
 pub(crate) struct RunActorState {
     run: RunId,
     host: ActorRef<AgentMessage>,
 }
 
 impl Actor for RunActor {
-    type Msg = Box<RunTask>;
+    type Msg = Carry;
     type State = RunActorState;
     type Arguments = (RunId, ActorRef<AgentMessage>);
 
@@ -33,7 +36,7 @@ impl Actor for RunActor {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        task: Box<RunTask>,
+        Carry(task): Carry,
         state: &mut RunActorState,
     ) -> Result<(), ActorProcessingErr> {
         let rest: Rest = task.carry().await;
