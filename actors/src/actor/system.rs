@@ -1,7 +1,10 @@
 //! Everything in this process: the root supervisor, the store, the gateways.
 
+mod builder;
+mod tree;
+
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -10,34 +13,25 @@ use std::{
     time::Duration,
 };
 
+pub use builder::SystemBuilder;
 use parking_lot::{Mutex, RwLock};
-use ractor::{Actor, ActorCell, ActorRef, ActorRuntime, Message};
+use ractor::{ActorRef, ActorRuntime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
     ExecutorOptions, GatewayOptions, Run, Session, SystemError,
     agent::{Agent, AgentArguments, AgentMessage},
-    attendant::{Attendant, AttendantArguments, Errand},
-    doors::{Doors, Previewer},
-    journal::Journal,
-    memory_store::MemoryStore,
-    model_gateway::{GatewayArguments, ModelGateway},
-    observers::Observers,
-    routes::Routes,
+    attendant::Errand,
+    doors::Doors,
     slot::Slot,
     supervisor::{
-        Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Strategy,
-        Supervisor, SupervisorSpec,
+        Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
     },
-    tool_executor::{ExecutorArguments, ToolExecutor},
 };
 use crate::{
-    contract::{
-        Clock, Entropy, Model, ModelHandle, RunFilter, RunRow, RunStatus, StoreHandle, SystemClock,
-        SystemEntropy, ToolHandle,
-    },
+    contract::{RunFilter, RunRow, RunStatus, StoreHandle},
     definition::{Pinned, TeamSpec},
-    run::{Command, Registry, Team},
+    run::{Command, Registry},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
@@ -114,155 +108,6 @@ pub(crate) struct TeamEntry {
     pub(crate) bytes: Arc<[u8]>,
 }
 
-/// A System that is not started yet.
-#[must_use = "nothing runs before `start`"]
-pub struct SystemBuilder {
-    store: StoreHandle,
-    registry: Registry,
-    teams: Vec<Team>,
-    clock: Option<Arc<dyn Clock>>,
-    entropy: Arc<dyn Entropy>,
-    limits: Limits,
-    take_up: bool,
-}
-
-impl SystemBuilder {
-    /// Adds what a registry holds; a name that is there already is replaced.
-    pub fn registry(mut self, registry: Registry) -> Self {
-        self.registry = self.registry.with(registry);
-        self
-    }
-
-    /// Adds a model; `default` serves agents that name none.
-    pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
-        self.registry = self.registry.model(name, ModelHandle::new(model));
-        self
-    }
-
-    /// Adds a tool.
-    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
-        self.registry = self.registry.tool(tool);
-        self
-    }
-
-    /// Adds a team.
-    pub fn team(mut self, team: impl Into<Team>) -> Self {
-        self.teams.push(team.into());
-        self
-    }
-
-    /// Sets the clock; the machine's, when left out.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(Arc::new(clock));
-        self
-    }
-
-    /// Sets where random bits come from; the operating system, when left out.
-    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
-        self.entropy = Arc::new(entropy);
-        self
-    }
-
-    /// Sets the bounds.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets whether open runs go on by themselves when the System starts; they do, when left
-    /// out. Without it each waits for [`System::resume`] or for something in its inbox.
-    pub fn take_up(mut self, take_up: bool) -> Self {
-        self.take_up = take_up;
-        self
-    }
-
-    /// Starts the System. Open runs of its teams go on from what was recorded.
-    ///
-    /// # Errors
-    /// A team that names what does not exist, what the store fails with.
-    pub async fn start(self) -> Result<System, SystemError> {
-        self.start_below(None).await
-    }
-
-    /// Starts the System below an actor of the caller's: it sees the System's end as a
-    /// supervision event, and its own end is the System's.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    pub async fn start_linked(self, supervisor: ActorCell) -> Result<System, SystemError> {
-        self.start_below(Some(supervisor)).await
-    }
-
-    async fn start_below(self, above: Option<ActorCell>) -> Result<System, SystemError> {
-        let Self {
-            store,
-            mut registry,
-            teams,
-            clock,
-            entropy,
-            limits,
-            take_up,
-        } = self;
-        let mut entries = BTreeMap::new();
-        for Team {
-            spec,
-            registry: own,
-        } in teams
-        {
-            registry = registry.with(own).resolve(&spec)?;
-            entries.insert(spec.name.clone(), spec);
-        }
-        let entries = entries
-            .into_iter()
-            .map(|(name, spec)| (name, TeamEntry::new(&registry, &spec)))
-            .collect();
-        let (errands, errands_in) = mpsc::unbounded_channel();
-        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let registry = Arc::new(registry);
-        let gateways = registry
-            .models()
-            .map(|(name, _)| (name.to_owned(), Slot::default()));
-        let previewer = Previewer {
-            observers: Observers::default(),
-            routes: Routes::default(),
-            clock: clock.clone(),
-        };
-        let doors = Doors {
-            store,
-            journal: Slot::default(),
-            gateways: Arc::new(gateways.collect()),
-            executor: Slot::default(),
-            memory: Slot::default(),
-            registry,
-            clock,
-            entropy,
-            previewer,
-        };
-        let shared = Arc::new(Shared {
-            doors,
-            limits,
-            teams: RwLock::new(entries),
-            agents: Mutex::default(),
-            admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
-            root: OnceLock::new(),
-            teams_supervisor: OnceLock::new(),
-            errands,
-            stopped: AtomicBool::new(false),
-        });
-        let supervisor = shared.clone().tree(errands_in);
-        let (root, _) = match above {
-            Some(above) => supervisor.start_linked(above).await?,
-            None => supervisor.start().await?,
-        };
-        let _ = shared.root.set(root);
-        let system = System(shared);
-        if take_up {
-            system.take_up().await?;
-        }
-        Ok(system)
-    }
-}
-
 impl TeamEntry {
     fn new(registry: &Registry, spec: &TeamSpec) -> Self {
         let pinned = registry.pin(spec);
@@ -275,142 +120,7 @@ impl TeamEntry {
     }
 }
 
-impl fmt::Debug for SystemBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemBuilder")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A child whose current life is found in a slot.
-fn slotted<A, F>(spec: ChildSpec, slot: Slot<A::Msg>, make: F) -> Child
-where
-    A: Actor,
-    F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
-    A::Msg: Message,
-{
-    Child::new(spec, move |supervisor| {
-        let (actor, arguments) = make();
-        let slot = slot.clone();
-        async move {
-            let spawned = ActorRuntime::spawn_linked(None, actor, arguments, supervisor).await?;
-            slot.set(spawned.0.clone());
-            Ok((spawned.0.get_cell(), spawned.1))
-        }
-    })
-}
-
 impl Shared {
-    /// The supervision tree below the root.
-    fn tree(
-        self: Arc<Self>,
-        errands: mpsc::UnboundedReceiver<Errand>,
-    ) -> super::supervisor::SupervisorBuilder {
-        let spec = SupervisorSpec::new(Strategy::OneForOne)
-            .intensity(50, Duration::from_secs(10))
-            .backoff(Backoff::exponential(
-                Duration::from_millis(5),
-                Duration::from_secs(1),
-            ));
-        let doors = &self.doors;
-        let store = doors.store.clone();
-        let journal = slotted(
-            ChildSpec::worker("journal"),
-            doors.journal.clone(),
-            move || (Journal, store.clone()),
-        );
-        let store = doors.store.clone();
-        let memory = slotted(
-            ChildSpec::worker("memory"),
-            doors.memory.clone(),
-            move || (MemoryStore, store.clone()),
-        );
-        let mut children = vec![journal, memory, self.executor()];
-        children.extend(
-            doors
-                .registry
-                .models()
-                .map(|(name, model)| self.gateway(name, model)),
-        );
-        children.push(self.clone().teams());
-        let errands = Arc::new(tokio::sync::Mutex::new(errands));
-        let shared = self.clone();
-        children.push(Child::of(ChildSpec::worker("attendant"), move || {
-            let (shared, errands) = (shared.clone(), errands.clone());
-            (Attendant, AttendantArguments { shared, errands })
-        }));
-        Supervisor::builder(spec).children(children)
-    }
-
-    fn executor(&self) -> Child {
-        let doors = &self.doors;
-        let (registry, clock) = (doors.registry.clone(), doors.clock.clone());
-        let (previews, options) = (doors.previewer.clone(), self.limits.executor);
-        let begun = Arc::new(Mutex::new(HashSet::new()));
-        slotted(
-            ChildSpec::worker("tools"),
-            doors.executor.clone(),
-            move || {
-                let arguments = ExecutorArguments {
-                    registry: registry.clone(),
-                    options,
-                    clock: clock.clone(),
-                    previews: previews.clone(),
-                    begun: begun.clone(),
-                };
-                (ToolExecutor, arguments)
-            },
-        )
-    }
-
-    fn gateway(&self, name: &str, model: &ModelHandle) -> Child {
-        let doors = &self.doors;
-        let slot = doors.gateways.get(name).cloned().unwrap_or_default();
-        let (model, options) = (model.clone(), self.limits.gateway);
-        let (clock, entropy) = (doors.clock.clone(), doors.entropy.clone());
-        let previews = doors.previewer.clone();
-        slotted(
-            ChildSpec::worker(format!("model {name}")),
-            slot,
-            move || {
-                let arguments = GatewayArguments {
-                    model: model.clone(),
-                    options,
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    previews: previews.clone(),
-                };
-                (ModelGateway, arguments)
-            },
-        )
-    }
-
-    /// The supervisor of the sessions' agents.
-    fn teams(self: Arc<Self>) -> Child {
-        let current: Arc<RwLock<Option<Supervisor>>> = Arc::default();
-        let _ = self.teams_supervisor.set(current.clone());
-        Child::new(ChildSpec::supervisor("teams"), move |above| {
-            let (current, shared) = (current.clone(), self.clone());
-            async move {
-                let spec = SupervisorSpec::new(Strategy::OneForOne)
-                    .intensity(1000, Duration::from_secs(10))
-                    .backoff(Backoff::exponential(
-                        Duration::from_millis(20),
-                        Duration::from_secs(5),
-                    ));
-                let started = Supervisor::builder(spec).start_linked(above).await;
-                let (supervisor, task) =
-                    started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
-                let cell = supervisor.actor();
-                // The agents of an earlier life are gone with it.
-                shared.agents.lock().clear();
-                *current.write() = Some(supervisor);
-                Ok((cell, task))
-            }
-        })
-    }
-
     pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
         self.teams.read().get(name).cloned()
     }
@@ -466,10 +176,10 @@ impl Shared {
             let id = session.to_string();
             match supervisor.start_child(child).await {
                 Ok(_) => {}
-                Err(ChildError::AlreadyPresent { .. }) => {
+                Err(ChildError::AlreadyPresent) => {
                     let _ = supervisor.delete_child(&id).await;
                 }
-                Err(ChildError::AlreadyStarted { .. } | ChildError::Ended) => {
+                Err(ChildError::AlreadyStarted | ChildError::Ended) => {
                     let pause = self.doors.clock.now().after(Duration::from_millis(1));
                     self.doors.clock.sleep_until(pause).await;
                 }
@@ -560,15 +270,7 @@ impl Shared {
 impl System {
     /// A System over this store, to be started.
     pub fn builder(store: impl Into<StoreHandle>) -> SystemBuilder {
-        SystemBuilder {
-            store: store.into(),
-            registry: Registry::new(),
-            teams: Vec::new(),
-            clock: None,
-            entropy: Arc::new(SystemEntropy),
-            limits: Limits::default(),
-            take_up: true,
-        }
+        SystemBuilder::new(store.into())
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -17,14 +17,17 @@ use crate::{
 /// How many faults of a call's arguments the model is told at once.
 const TOLD_FAULTS: usize = 8;
 
+/// A compiled schema, with the definition that it was made from.
+type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
+
 /// Calls tools out of a registry.
 pub(crate) struct ToolCaller {
     registry: Arc<Registry>,
     timeout: Duration,
     clock: Arc<dyn Clock>,
     previews: Previewer,
-    /// Compiled schemas, by tool, each with the definition that it was made from.
-    validators: Mutex<HashMap<String, (Arc<ToolDefinition>, Option<Arc<Validator>>)>>,
+    /// Compiled schemas, by tool.
+    validators: Mutex<HashMap<String, Compiled>>,
 }
 
 impl ToolCaller {
@@ -142,9 +145,7 @@ impl ToolCaller {
         let value = arguments.value().map_err(|fault| {
             format!("The arguments are not valid JSON ({fault}). Send the call again.")
         })?;
-        let Some(validator) = self.validator(&invocation.definition)? else {
-            return Ok(());
-        };
+        let validator = self.validator(&invocation.definition)?;
         let faults: Vec<String> = validator
             .iter_errors(value)
             .take(TOLD_FAULTS)
@@ -167,10 +168,7 @@ impl ToolCaller {
         ))
     }
 
-    fn validator(
-        &self,
-        definition: &Arc<ToolDefinition>,
-    ) -> Result<Option<Arc<Validator>>, String> {
+    fn validator(&self, definition: &Arc<ToolDefinition>) -> Result<Arc<Validator>, String> {
         let mut validators = self.validators.lock();
         if let Some((of, validator)) = validators.get(&definition.name)
             && (Arc::ptr_eq(of, definition) || of == definition)
@@ -179,7 +177,7 @@ impl ToolCaller {
         }
         let validator = jsonschema::validator_for(&definition.parameters)
             .map_err(|error| format!("The schema of {} is wrong: {error}", definition.name))?;
-        let compiled = Some(Arc::new(validator));
+        let compiled = Arc::new(validator);
         validators.insert(
             definition.name.clone(),
             (definition.clone(), compiled.clone()),

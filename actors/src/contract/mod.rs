@@ -10,6 +10,7 @@ mod clock;
 mod entropy;
 mod model;
 mod store;
+mod store_error;
 mod tool;
 
 pub use clock::{Clock, SystemClock};
@@ -17,8 +18,9 @@ pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use store::{
     Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow,
-    RunStatus, StateValue, StateWrite, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+    RunStatus, StateValue, StateWrite, Store, StoreHandle, StoredLine, TreeLine,
 };
+pub use store_error::StoreError;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::BoxFuture;
+use super::{BoxFuture, StoreError};
 use crate::vocabulary::{
     Digest, Entry, JournalId, Message, OperationId, RunId, SessionId, Timestamp,
 };
@@ -479,106 +479,6 @@ pub enum InboxBody {
     },
     /// A parked run is to be tried again.
     Retry,
-}
-
-/// What a store refuses or fails with.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// Another process owns the journal.
-    #[error(
-        "{journal} is owned by {owner}, which is alive: stop it, or take the run over with \
-         `resume --take-over` if it hangs"
-    )]
-    Owned {
-        /// The journal.
-        journal: JournalId,
-        /// Its owner, in words.
-        owner: String,
-    },
-    /// The journal was claimed again since; this owner may not write any more.
-    #[error("{journal} has moved to epoch {current}; epoch {epoch} may not write to it any more")]
-    Stale {
-        /// The journal.
-        journal: JournalId,
-        /// The epoch of the refused append.
-        epoch: u64,
-        /// The epoch of the latest claim.
-        current: u64,
-    },
-    /// An append did not carry the journal's next sequence number.
-    #[error("{journal} has {have} entries, but the append expected {expected}")]
-    Sequence {
-        /// The journal.
-        journal: JournalId,
-        /// What the append expected.
-        expected: u64,
-        /// What the journal has.
-        have: u64,
-    },
-    /// Somebody else wrote the value first.
-    #[error("{scope}/{key} was changed by somebody else first (its version is {version:?})")]
-    Conflict {
-        /// Whose state.
-        scope: String,
-        /// Which value.
-        key: String,
-        /// Its version now, if it exists.
-        version: Option<u64>,
-    },
-    /// What is stored cannot be trusted or read.
-    #[error("{place} is damaged: {reason}; restore it from a copy, the rest was left untouched")]
-    Damaged {
-        /// Where.
-        place: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The store lost commits that it once had.
-    #[error(
-        "{place} ends at commit {have}, but its anchor says that commit {expected} was durable: \
-         it was truncated or replaced by an older copy, and is open for reading only"
-    )]
-    Truncated {
-        /// Where.
-        place: String,
-        /// The last commit that is there.
-        have: u64,
-        /// The last commit that was durable.
-        expected: u64,
-    },
-    /// A later version wrote it.
-    #[error(
-        "{place} has format version {found}, this program reads up to {known}: use a newer \
-         program; the file was left untouched"
-    )]
-    TooNew {
-        /// Where.
-        place: String,
-        /// Its version.
-        found: u32,
-        /// The latest version that is known.
-        known: u32,
-    },
-    /// A write or sync failed earlier; the store must be opened again.
-    #[error("{place} refuses work since a write failed ({reason}): open it again")]
-    Poisoned {
-        /// Where.
-        place: String,
-        /// What failed.
-        reason: String,
-    },
-    /// Reading or writing failed.
-    #[error("{place}: {reason}")]
-    Io {
-        /// Where.
-        place: String,
-        /// What failed.
-        reason: String,
-    },
-    /// The store was closed.
-    #[error("the store is closed")]
-    Closed,
 }
 
 /// A store of any kind. Cloning shares it.

@@ -21,15 +21,15 @@ mod task;
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, Team};
 pub use context::{Composed, Performing, RunContext};
-pub use driver::{ParentDoor, answers};
+pub use driver::answers;
 pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait, WaitFor,
 };
 pub use ports::{
-    Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, Ports, Task,
-    ToolEnd, ToolInvocation,
+    Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, ParentDoor, Ports,
+    Task, ToolEnd, ToolInvocation,
 };
 pub use registry::Registry;
 pub use task::{Rest, RunTask, SessionTail, row_of};

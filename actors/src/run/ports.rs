@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -250,5 +251,31 @@ impl News {
     /// Tells the run. `false` when it is gone.
     pub fn tell(&self, command: Command) -> bool {
         self.0.send(command).is_ok()
+    }
+}
+
+/// The door of a child's parent. A parent that was restarted has another one.
+#[derive(Clone, Debug, Default)]
+pub struct ParentDoor(Arc<Mutex<Option<News>>>);
+
+impl ParentDoor {
+    /// The door of this parent.
+    pub fn of(news: News) -> Self {
+        let door = Self::default();
+        door.set(news);
+        door
+    }
+
+    /// The parent has this door now.
+    pub fn set(&self, news: News) {
+        *self.0.lock() = Some(news);
+    }
+
+    /// Tells the parent how this child stands. `false` when there is nobody to tell.
+    pub(crate) fn tell(&self, run: RunId, news: ChildNews) -> bool {
+        let parent = self.0.lock();
+        parent
+            .as_ref()
+            .is_some_and(|parent| parent.tell(Command::Child { run, news }))
     }
 }

@@ -1,5 +1,8 @@
 //! A run from where its journal ends to its own end: leg after leg.
 
+mod close;
+mod end;
+
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
@@ -7,20 +10,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChildNews, ChildResult, ChildStart, Command, News, Ports, Registry, RunContext, ToolEnd,
-    ToolInvocation,
-    driver::{Driver, LegEnd, ParentDoor},
+    ChildStart, Command, News, ParentDoor, Ports, Registry, RunContext,
+    driver::{Driver, LegEnd},
     journal::JournalWriter,
-    leg::{Books, CallIdentity, Leg},
+    leg::{Books, Leg},
     load::Recorded,
 };
 use crate::{
-    contract::{Append, Batch, Claim, Line, RunRow, RunStatus, StoreError},
+    contract::{Claim, Line, RunRow, RunStatus, StoreError},
     definition::Pinned,
     vocabulary::{
-        AgentError, Answer, Begun, Entry, ErrorKind, JournalId, Message, OperationError,
-        OperationId, Outcome, RunEnd, RunId, RunStart, SessionId, Spent, StopReason, Timestamp,
-        ToolResult, ToolStatus, Transcript, Transfer, TurnEnd,
+        AgentError, Entry, Message, Outcome, RunId, RunStart, SessionId, Spent, StopReason,
+        Timestamp, Transcript, Transfer,
     },
 };
 
@@ -146,7 +147,7 @@ impl RunTask {
     pub async fn carry(self) -> Rest {
         match Carrier::new(self) {
             Ok(carrier) => carrier.carry().await,
-            Err(rest) => rest,
+            Err(rest) => *rest,
         }
     }
 }
@@ -189,12 +190,12 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn new(mut task: RunTask) -> Result<Self, Rest> {
+    fn new(mut task: RunTask) -> Result<Self, Box<Rest>> {
         let Some(start) = task.recorded.start.clone() else {
-            return Err(Rest::Store(StoreError::Damaged {
+            return Err(Box::new(Rest::Store(StoreError::Damaged {
                 place: format!("run {}", task.run),
                 reason: "its journal does not begin with the run's start".to_owned(),
-            }));
+            })));
         };
         let cancelled_above = task
             .cancelled
@@ -448,339 +449,6 @@ impl Carrier {
             LegEnd::Store(error) => Err(Box::new(Rest::Store(error))),
         }
     }
-
-    /// Ends a run whose function returned.
-    async fn finish(&mut self, leg: &Arc<Leg>, returned: Result<Outcome, AgentError>) -> Rest {
-        if let Err(end) = self.driver.settle_background(leg).await {
-            return rest_of(end);
-        }
-        let spent = leg.books.lock().spent;
-        let mut messages = leg.said();
-        match &returned {
-            Ok(outcome) => {
-                if outcome.messages().is_empty() && !outcome.text().is_empty() {
-                    let answer = Message::assistant(outcome.text()).by(&*leg.agent_name);
-                    messages.push(Arc::new(answer));
-                }
-                messages.extend(outcome.messages().iter().cloned());
-            }
-            Err(error) => messages.push(Arc::new(note(&format!("failed: {error}")))),
-        }
-        self.end(leg, returned, spent, messages).await
-    }
-
-    /// Writes the run's last entry, and the session's.
-    async fn end(
-        &mut self,
-        leg: &Arc<Leg>,
-        outcome: Result<Outcome, AgentError>,
-        spent: Spent,
-        mut messages: Vec<Arc<Message>>,
-    ) -> Rest {
-        if messages.is_empty() {
-            messages = leg.said();
-            messages.push(Arc::new(note("ended without an answer")));
-        }
-        if let Ok(Outcome::ContinueAs(input)) = outcome {
-            return self.continue_as(*input, spent, &leg.agent_name).await;
-        }
-        let end = run_end(&outcome, spent);
-        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
-        let status = status_of(&outcome);
-        self.driver.journal.change_row(|row| {
-            (row.status, row.wake_at) = (status, None);
-        });
-        let mut batch = self.driver.journal.take().unwrap_or_default();
-        let result = ChildResult::new(self.run, outcome.clone(), spent);
-        if let Some(parent) = self.driver.parent.take() {
-            let append = batch.appends.pop().map(Box::new);
-            // What the batch takes off the inbox stays there: the run is over, nobody reads it.
-            let news = ChildNews::Ended {
-                append,
-                result: Box::new(result),
-            };
-            if !parent.tell(self.run, news) {
-                return Rest::LetGo;
-            }
-        } else {
-            if let Some(tail) = self.session.take() {
-                let mut turn = TurnEnd::new(self.run, &*leg.agent_name, messages.clone());
-                turn.spent = spent;
-                let entry = Entry::TurnEnded(Box::new(turn));
-                let line = Line::encode(self.driver.journal.now(), &entry);
-                let journal = JournalId::Session(tail.session);
-                let Claim { entries, epoch } = tail.claim;
-                let append = Append::new(journal, entries, epoch, vec![line]);
-                batch.appends.push(append);
-            }
-            if let Err(rest) = self.commit_last(batch).await {
-                return rest;
-            }
-        }
-        let agent = leg.agent_name.to_string();
-        Rest::Ended {
-            outcome,
-            agent,
-            messages,
-        }
-    }
-
-    async fn continue_as(&mut self, input: Message, spent: Spent, agent: &str) -> Rest {
-        let next = self.run.next();
-        let now = self.driver.journal.now();
-        let mut start = RunStart::clone(&self.start);
-        start.input = Arc::new(input);
-        start.at = now;
-        start.agent = agent.to_owned();
-        let row = row_of(next, &start);
-        let line = Line::encode(now, &Entry::RunStarted(Box::new(start)));
-        let end = RunEnd::Continued { next, spent };
-        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
-        self.driver.journal.change_row(|row| {
-            (row.status, row.wake_at) = (RunStatus::Continued, None);
-        });
-        let mut batch = self.driver.journal.take().unwrap_or_default();
-        batch
-            .appends
-            .push(Append::new(next, 0, 1, vec![line]).row(row));
-        match self.commit_last(batch).await {
-            Ok(()) => Rest::Continued(next),
-            Err(rest) => rest,
-        }
-    }
-
-    async fn commit_last(&mut self, batch: Batch) -> Result<(), Rest> {
-        self.driver.journal.commit(batch);
-        let entries = self.driver.journal.entries();
-        self.driver
-            .journal
-            .durable
-            .reached(entries)
-            .await
-            .map_err(Rest::Store)
-    }
-
-    async fn park(&mut self, reason: AgentError) -> Rest {
-        self.driver.journal.append(&Entry::Parked {
-            reason: reason.clone(),
-        });
-        self.driver
-            .journal
-            .change_row(|row| row.status = RunStatus::Parked);
-        self.driver.journal.flush();
-        let entries = self.driver.journal.entries();
-        match self.driver.journal.durable.reached(entries).await {
-            Ok(()) => Rest::Parked(reason),
-            Err(error) => Rest::Store(error),
-        }
-    }
-
-    /// Closes a run that is being cancelled: every open call gets its end, children end first,
-    /// then the undo steps run in reverse, then the run ends.
-    async fn close(&mut self, leg: &Arc<Leg>, reason: String) -> Rest {
-        self.driver.cancelled.cancel();
-        self.driver.journal.flush();
-        let mut open = self.driver.take_open();
-        let recorded: Vec<_> = {
-            let books = leg.books.lock();
-            let unfinished = books
-                .recorded
-                .iter()
-                .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
-            unfinished.map(|(op, call)| (*op, call.clone())).collect()
-        };
-        for (op, call) in recorded {
-            if open.iter().any(|(id, _)| *id == op) {
-                continue;
-            }
-            let in_doubt = matches!(call.begun, Some(Begun::Effect));
-            let error = if in_doubt {
-                OperationError::new(
-                    ErrorKind::InDoubt,
-                    "its start is recorded, its end was never heard of",
-                )
-            } else {
-                interrupted(&reason)
-            };
-            let identity = CallIdentity {
-                kind: "recorded",
-                name: call.name,
-                digest: call.digest,
-            };
-            self.close_call(op, identity, call.kind.into(), &error);
-        }
-        for run in self.driver.children.keys() {
-            self.driver.ports.cancel_child(*run, reason.clone());
-        }
-        let tools = open.extract_if(.., |(_, identity)| identity.kind == "tool");
-        let aborts: Vec<_> = tools
-            .map(|(op, identity)| (op, identity, self.driver.ports.abort_tool(self.run, op)))
-            .collect();
-        for (op, identity) in open {
-            let kind = identity.kind.into();
-            self.close_call(op, identity, kind, &interrupted(&reason));
-        }
-        for (op, identity, abort) in aborts {
-            let end = abort.await;
-            self.close_tool(op, identity, end, &reason);
-        }
-        self.driver.journal.flush();
-        if let Err(end) = self.driver.settle_background(leg).await {
-            return rest_of(end);
-        }
-        self.undo(leg).await;
-        let spent = if leg.books.lock().spent == Spent::default() {
-            self.recorded.spent_in_all()
-        } else {
-            leg.books.lock().spent
-        };
-        let mut messages = leg.said();
-        let stop = if reason == DEADLINE {
-            StopReason::Deadline
-        } else {
-            StopReason::Cancelled(reason)
-        };
-        messages.push(Arc::new(note(&stop.to_string())));
-        self.end(leg, Ok(Outcome::stopped(stop)), spent, messages)
-            .await
-    }
-
-    fn close_call(
-        &mut self,
-        op: OperationId,
-        identity: CallIdentity,
-        kind: std::borrow::Cow<'static, str>,
-        error: &OperationError,
-    ) {
-        let result: Result<(), &OperationError> = Err(error);
-        if let Ok(result) = serde_json::value::to_raw_value(&result) {
-            let CallIdentity { name, digest, .. } = identity;
-            self.driver.journal.append(&Entry::Completed {
-                op,
-                kind,
-                name,
-                digest,
-                result,
-            });
-        }
-    }
-
-    fn close_tool(
-        &mut self,
-        op: OperationId,
-        identity: CallIdentity,
-        end: Option<ToolEnd>,
-        reason: &str,
-    ) {
-        let result: Result<ToolResult, OperationError> = match end {
-            Some(ToolEnd::Result(result)) => Ok(result),
-            Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
-            _ => Err(interrupted(reason)),
-        };
-        if let Ok(result) = serde_json::value::to_raw_value(&result) {
-            let CallIdentity { kind, name, digest } = identity;
-            let entry = Entry::Completed {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                result,
-            };
-            self.driver.journal.append(&entry);
-        }
-    }
-
-    /// Calls the tools that undo what was done, the latest first.
-    async fn undo(&mut self, leg: &Arc<Leg>) {
-        let mut steps = std::mem::take(&mut self.recorded.undo);
-        steps.append(&mut leg.books.lock().undo);
-        for (number, (_, call)) in steps.into_iter().rev().enumerate() {
-            let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let op = OperationId {
-                leg: u32::MAX,
-                branch: 0,
-                number,
-            };
-            let done = leg
-                .books
-                .lock()
-                .recorded
-                .get(&op)
-                .is_some_and(|call| call.completed);
-            let Some(definition) = self.pinned.tools.get(&call.name).filter(|_| !done).cloned()
-            else {
-                continue;
-            };
-            let digest = super::operations::tool_digest(&call.name, call.arguments.text()).into();
-            let (kind, name) = ("tool", call.name.clone());
-            let begun = Begun::Effect;
-            let started = Entry::Started {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                begun,
-            };
-            self.driver.journal.append(&started);
-            self.driver.journal.flush();
-            let entries = self.driver.journal.entries();
-            if self.driver.journal.durable.reached(entries).await.is_err() {
-                return;
-            }
-            let invocation = ToolInvocation {
-                run: self.run,
-                root: self.start.root,
-                operation: op,
-                agent: leg.agent_name.clone(),
-                call: call.clone(),
-                definition,
-                deadline: None,
-            };
-            let end = match self.driver.ports.tool(invocation).await {
-                ToolEnd::Result(result) => ToolEnd::Result(result),
-                ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
-                ToolEnd::Later | ToolEnd::DidNotHappen => ToolEnd::Result(ToolResult::new(
-                    &call,
-                    ToolStatus::Unknown,
-                    "no end was heard",
-                )),
-            };
-            let identity = CallIdentity {
-                kind,
-                name: call.name,
-                digest,
-            };
-            self.close_tool(op, identity, Some(end), "undo");
-        }
-    }
-
-    fn ended_before(&mut self) -> Rest {
-        let agent = self.recorded.agent.clone();
-        let end = self.recorded.end.take();
-        match end {
-            Some(RunEnd::Continued { next, .. }) => Rest::Continued(next),
-            Some(end) => {
-                let spent = end.spent();
-                let outcome = end
-                    .outcome()
-                    .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
-                if let Some(parent) = self.driver.parent.take() {
-                    let result = ChildResult::new(self.run, outcome.clone(), spent);
-                    let news = ChildNews::Ended {
-                        append: None,
-                        result: Box::new(result),
-                    };
-                    parent.tell(self.run, news);
-                }
-                Rest::Ended {
-                    outcome,
-                    agent,
-                    messages: Vec::new(),
-                }
-            }
-            None => Rest::LetGo,
-        }
-    }
 }
 
 fn rest_of(end: LegEnd) -> Rest {
@@ -790,44 +458,6 @@ fn rest_of(end: LegEnd) -> Rest {
     }
 }
 
-fn interrupted(reason: &str) -> OperationError {
-    OperationError::new(ErrorKind::Cancelled, format!("interrupted: {reason}"))
-}
-
 fn note(text: &str) -> Message {
     Message::assistant(format!("[{text}]"))
-}
-
-fn status_of(outcome: &Result<Outcome, AgentError>) -> RunStatus {
-    match outcome {
-        Ok(Outcome::Stopped {
-            reason: StopReason::Cancelled(_),
-            ..
-        }) => RunStatus::Cancelled,
-        Ok(Outcome::Stopped { .. }) => RunStatus::Stopped,
-        Ok(_) => RunStatus::Answered,
-        Err(_) => RunStatus::Failed,
-    }
-}
-
-fn run_end(outcome: &Result<Outcome, AgentError>, spent: Spent) -> RunEnd {
-    match outcome {
-        Ok(Outcome::Answer(answer)) => RunEnd::Answered {
-            answer: answer.clone(),
-            spent,
-        },
-        Ok(Outcome::Stopped { reason, partial }) => RunEnd::Stopped {
-            reason: reason.clone(),
-            partial: partial.clone(),
-            spent,
-        },
-        Ok(other) => RunEnd::Answered {
-            answer: Answer::text(other.text()),
-            spent,
-        },
-        Err(error) => RunEnd::Failed {
-            error: error.clone(),
-            spent,
-        },
-    }
 }

@@ -1,0 +1,142 @@
+//! Agents below, and what happens when one is lost.
+
+use std::time::Duration;
+
+use ractor::{ActorCell, ActorRef, ActorRuntime};
+
+use super::{Agent, AgentArguments, AgentMessage, AgentState};
+use crate::{
+    actor::{
+        launch::Loaded,
+        supervisor::{Backoff, Intensity},
+    },
+    contract::Claim,
+    run::{ChildStart, Command, Recorded, row_of},
+    vocabulary::{AgentError, ErrorKind, OperationError, RunId, RunStart},
+};
+
+impl AgentState {
+    /// One of this agent's runs begins or takes up a child run: the agent below hosts it.
+    pub(super) async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+        let name = child.agent.clone();
+        let agent = match self.agents.get(&name) {
+            Some(agent) => agent.clone(),
+            None => {
+                let arguments = AgentArguments {
+                    shared: self.shared.clone(),
+                    session: None,
+                };
+                let spawned =
+                    ActorRuntime::spawn_linked(None, Agent, arguments, myself.get_cell()).await;
+                let Ok((agent, _)) = spawned else { return };
+                self.agents.insert(name.clone(), agent.clone());
+                agent
+            }
+        };
+        self.children.insert(child.run, (name, child.clone()));
+        let _ = agent.cast(AgentMessage::Host(Box::new(child)));
+    }
+
+    pub(super) async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+        let run = child.run;
+        if let Some(hosted) = self.runs.get_mut(&run) {
+            // It is live; only its parent is another life.
+            if let Some(parent) = &hosted.route.parent {
+                parent.set(child.news.clone());
+            }
+            hosted.route.door.tell(Command::Reattached);
+            if let Some(reason) = child.cancel.clone() {
+                hosted.route.cancelled.cancel();
+                hosted.route.door.tell(Command::Cancel { reason });
+            }
+            hosted.child = Some(child);
+            return;
+        }
+        if !child.fresh {
+            self.admit_run(myself, run, child.start.root, Some(child));
+            self.load(myself, run, false);
+            return;
+        }
+        let row = row_of(run, &child.start);
+        let recorded = Recorded::begun(RunStart::clone(&child.start));
+        let pinned = child.pinned.clone();
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+        };
+        let loaded = Loaded {
+            run,
+            row,
+            claim,
+            recorded,
+            pinned,
+        };
+        self.admit_run(myself, run, child.start.root, Some(child));
+        self.carry(myself, loaded, false).await;
+    }
+
+    /// A linked child is gone: a run's function panicked or was killed, or an agent below died.
+    pub(super) async fn child_lost(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        cell: &ActorCell,
+        reason: String,
+    ) {
+        if let Some(run) = self.lives.remove(&cell.get_id()) {
+            self.run_lost(myself, run, &reason);
+            return;
+        }
+        let lost = self
+            .agents
+            .iter()
+            .find(|(_, agent)| agent.get_id() == cell.get_id());
+        let Some(name) = lost.map(|(name, _)| name.clone()) else {
+            return;
+        };
+        self.agents.remove(&name);
+        let orphaned: Vec<ChildStart> = self
+            .children
+            .values()
+            .filter(|(agent, _)| *agent == name)
+            .map(|(_, child)| ChildStart {
+                fresh: false,
+                ..child.clone()
+            })
+            .collect();
+        for child in orphaned {
+            self.child(myself, child).await;
+        }
+    }
+
+    pub(super) fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: &str) {
+        let now = self.doors().clock.now();
+        let Intensity {
+            restarts, period, ..
+        } = self.shared.limits.run_restarts;
+        let Some(hosted) = self.runs.get_mut(&run) else {
+            return;
+        };
+        hosted.failures.retain(|at| now.since(*at) <= period);
+        hosted.failures.push(now);
+        let failures = u32::try_from(hosted.failures.len()).unwrap_or(u32::MAX);
+        tracing::warn!(%run, reason, failures, "the run's function was lost");
+        if failures > restarts {
+            let message =
+                format!("the agent's function failed {failures} times within {period:?}: {reason}");
+            let error = OperationError::new(ErrorKind::Panicked, message);
+            hosted.give_up = Some(AgentError::Operation(error));
+        }
+        let backoff: Backoff = self.shared.limits.run_backoff;
+        let pause = backoff.delay(failures, self.doors().entropy.fraction());
+        self.restart(myself, run, pause);
+    }
+
+    pub(super) fn restart(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, pause: Duration) {
+        let clock = self.doors().clock.clone();
+        let myself = myself.clone();
+        self.loads.spawn(async move {
+            clock.sleep_until(clock.now().after(pause)).await;
+            let _ = myself.cast(AgentMessage::Again(run));
+        });
+    }
+}

@@ -1,0 +1,318 @@
+//! An agent that holds a session.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+
+use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply};
+use crate::{
+    actor::{
+        SystemError,
+        launch::{Loaded, LoadedSession, load_session},
+        system::TeamEntry,
+    },
+    contract::{Append, Batch, Claim, Line, StoreError},
+    run::{Ports, Recorded, row_of},
+    session::{Admission, SessionFold, Turn, encode_checkpoint},
+    vocabulary::{
+        Budget, Entry, JournalId, Message, RunId, RunStart, SessionId, SessionTurn, Timestamp,
+        TurnEnd,
+    },
+};
+
+impl AgentState {
+    pub(super) fn turn(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let bound = self.shared.limits.queued_turns;
+        let Some((fold, _)) = &session.loaded else {
+            if session.early.len() > bound {
+                let what = format!("session {}", session.id);
+                let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
+                return;
+            }
+            session.early.push((turn, reply));
+            self.load_session(myself);
+            return;
+        };
+        let admission = session.desk.offer(fold, turn, reply);
+        self.admit(myself, admission);
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        admission: Admission<TurnReply>,
+    ) {
+        let Some(session) = &self.session else { return };
+        match admission {
+            Admission::Known(run, reply) => {
+                let _ = reply.send(Ok(run));
+                self.wake(myself, run, false, None);
+            }
+            Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
+            Admission::Queued => {}
+            Admission::Overloaded(reply) => {
+                let what = format!("session {}", session.id);
+                let bound = self.shared.limits.queued_turns;
+                let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
+            }
+            Admission::Foreign(reply) => {
+                let session = session.id.to_string();
+                let _ = reply.send(Err(SystemError::Foreign { session }));
+            }
+        }
+    }
+
+    pub(super) fn load_session(&mut self, myself: &ActorRef<AgentMessage>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if std::mem::replace(&mut session.loading, true) {
+            return;
+        }
+        let (doors, id) = (self.shared.doors.clone(), session.id.clone());
+        let take_over = session.wakes.iter().any(|(_, take_over, _)| *take_over);
+        let myself = myself.clone();
+        self.loads.spawn(async move {
+            let loaded = load_session(&doors, &id, take_over).await;
+            let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
+        });
+    }
+
+    pub(super) fn session_loaded(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        loaded: Result<LoadedSession, StoreError>,
+    ) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.loading = false;
+        let (early, wakes) = (
+            std::mem::take(&mut session.early),
+            std::mem::take(&mut session.wakes),
+        );
+        match loaded {
+            Ok(LoadedSession { fold, claim }) => {
+                let open = fold.open;
+                session.desk.set_busy(open.is_some());
+                session.sleeping = open;
+                session.loaded = Some((fold, claim));
+                for (turn, reply) in early {
+                    self.turn(myself, turn, reply);
+                }
+                for (run, take_over, reply) in wakes {
+                    self.wake(myself, run, take_over, reply);
+                }
+                if let Some(run) = open.filter(|_| std::mem::take(&mut self.recovering)) {
+                    self.wake(myself, run, false, None);
+                }
+            }
+            Err(error) => {
+                for (_, reply) in early {
+                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                }
+                for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
+                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin_turn(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        turn: Turn,
+        reply: TurnReply,
+    ) {
+        let Some(SessionState {
+            id,
+            loaded: Some((fold, claim)),
+            ..
+        }) = &self.session
+        else {
+            return;
+        };
+        let Some(team) = self.shared.team(&id.team) else {
+            let name = id.team.clone();
+            let known = self.shared.team_names();
+            let _ = reply.send(Err(SystemError::UnknownTeam { name, known }));
+            return;
+        };
+        let doors = self.doors();
+        let turn_id = turn
+            .id
+            .clone()
+            .unwrap_or_else(|| format!("{:032x}", doors.entropy.bits()));
+        let run = RunId::of_turn(id, &turn_id);
+        let now = doors.clock.now();
+        let start = first_start(run, &turn, &team, fold, id, now);
+        let mut said = SessionTurn::new(turn_id, run, turn.message);
+        said.owner = turn.owner;
+        let row = row_of(run, &start);
+        let line = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
+        let journal = JournalId::Session(id.clone());
+        let in_session = Append::new(journal, claim.entries, claim.epoch, vec![line]);
+        let line = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
+        let mut batch = Batch::of(in_session);
+        batch
+            .appends
+            .push(Append::new(run, 0, 1, vec![line]).row(row));
+        batch.blobs.push((team.digest, team.bytes.clone()));
+        let (ports, root) = (doors.clone(), run);
+        let begun = Box::new(BegunTurn {
+            run,
+            start,
+            turn: said,
+            reply,
+        });
+        let myself = myself.clone();
+        doors.commit(
+            batch,
+            Box::new(move |result| {
+                if let Ok(committed) = &result {
+                    ports.published(root, committed.position + 2);
+                }
+                let _ = myself.cast(AgentMessage::TurnRecorded(begun, result.map(drop)));
+            }),
+        );
+    }
+
+    pub(super) async fn turn_recorded(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        begun: BegunTurn,
+        result: Result<(), StoreError>,
+    ) {
+        let BegunTurn {
+            run,
+            start,
+            turn,
+            reply,
+        } = begun;
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if let Err(error) = result {
+            // Somebody else writes to this session, or the store failed: what is known of it
+            // counts no more.
+            session.loaded = None;
+            session.desk.set_busy(false);
+            let _ = reply.send(Err(SystemError::Store(error)));
+            return;
+        }
+        let Some((fold, claim)) = &mut session.loaded else {
+            return;
+        };
+        fold.add(Entry::TurnStarted(Box::new(turn)));
+        claim.entries += 1;
+        let Some(pinned) = self
+            .shared
+            .team(&session.id.team)
+            .map(|team| team.pinned.clone())
+        else {
+            return;
+        };
+        let row = row_of(run, &start);
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+        };
+        let recorded = Recorded::begun(start);
+        // The run is known before its handle is: whoever asks finds it.
+        let loaded = Loaded {
+            run,
+            row,
+            claim,
+            recorded,
+            pinned,
+        };
+        self.admit_run(myself, run, run, None);
+        let _ = reply.send(Ok(run));
+        self.carry(myself, loaded, false).await;
+    }
+
+    pub(super) fn turn_ended(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        agent: String,
+        messages: Vec<Arc<Message>>,
+    ) {
+        if self.session.is_some() {
+            for (_, below) in self.agents.drain() {
+                below.stop(None);
+            }
+            self.children.clear();
+            self.shared.doors.previewer.routes.remove_tree(run);
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let Some((fold, claim)) = &mut session.loaded else {
+            return;
+        };
+        if fold.open.is_some() {
+            fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(
+                run, agent, messages,
+            ))));
+            claim.entries += 1;
+        }
+        session.sleeping = None;
+        let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
+        if let Some(bytes) = encode_checkpoint(fold) {
+            self.loads.spawn(async move {
+                if let Err(error) = store.put_checkpoint(id, Some(bytes)).await {
+                    tracing::debug!(%error, "the checkpoint was not kept");
+                }
+            });
+        }
+        let next = session.desk.next(fold);
+        if let Some(admission) = next {
+            self.admit(myself, admission);
+        }
+    }
+}
+
+fn first_start(
+    run: RunId,
+    turn: &Turn,
+    team: &TeamEntry,
+    fold: &SessionFold,
+    session: &SessionId,
+    now: Timestamp,
+) -> RunStart {
+    let spec = &team.pinned.team;
+    let active = fold
+        .active_agent
+        .as_deref()
+        .filter(|name| spec.find(name).is_some());
+    let agent = active.unwrap_or(&spec.agent.name).to_owned();
+    let mut start = RunStart::new(
+        run,
+        session.team.clone(),
+        agent,
+        team.digest,
+        turn.message.clone(),
+    );
+    start.session = Some(session.clone());
+    start.history = fold.entries;
+    start.budget = turn_budget(&spec.budget, &turn.budget);
+    start.deadline = turn.deadline;
+    start.at = now;
+    start
+}
+
+/// The narrower of the team's bounds and the turn's.
+fn turn_budget(team: &Budget, turn: &Budget) -> Budget {
+    let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+    Budget {
+        model_calls: least(team.model_calls, turn.model_calls),
+        tool_calls: least(team.tool_calls, turn.tool_calls),
+        tokens: least(team.tokens, turn.tokens),
+        cost_micros: least(team.cost_micros, turn.cost_micros),
+        wall_time_ms: least(team.wall_time_ms, turn.wall_time_ms),
+    }
+}

@@ -1,0 +1,195 @@
+//! How a System is set up.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock, atomic::AtomicBool},
+};
+
+use parking_lot::{Mutex, RwLock};
+use ractor::ActorCell;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{Limits, Shared, System, TeamEntry};
+use crate::{
+    actor::{
+        SystemError,
+        doors::{Doors, Previewer},
+        observers::Observers,
+        routes::Routes,
+        slot::Slot,
+    },
+    contract::{
+        Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
+    },
+    run::{Registry, Team},
+};
+
+/// A System that is not started yet.
+#[must_use = "nothing runs before `start`"]
+pub struct SystemBuilder {
+    store: StoreHandle,
+    registry: Registry,
+    teams: Vec<Team>,
+    clock: Option<Arc<dyn Clock>>,
+    entropy: Arc<dyn Entropy>,
+    limits: Limits,
+    take_up: bool,
+}
+
+impl SystemBuilder {
+    pub(super) fn new(store: StoreHandle) -> Self {
+        Self {
+            store,
+            registry: Registry::new(),
+            teams: Vec::new(),
+            clock: None,
+            entropy: Arc::new(SystemEntropy),
+            limits: Limits::default(),
+            take_up: true,
+        }
+    }
+
+    /// Adds what a registry holds; a name that is there already is replaced.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = self.registry.with(registry);
+        self
+    }
+
+    /// Adds a model; `default` serves agents that name none.
+    pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
+        self.registry = self.registry.model(name, ModelHandle::new(model));
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
+        self.registry = self.registry.tool(tool);
+        self
+    }
+
+    /// Adds a team.
+    pub fn team(mut self, team: impl Into<Team>) -> Self {
+        self.teams.push(team.into());
+        self
+    }
+
+    /// Sets the clock; the machine's, when left out.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Sets where random bits come from; the operating system, when left out.
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Sets the bounds.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets whether open runs go on by themselves when the System starts; they do, when left
+    /// out. Without it each waits for [`System::resume`] or for something in its inbox.
+    pub fn take_up(mut self, take_up: bool) -> Self {
+        self.take_up = take_up;
+        self
+    }
+
+    /// Starts the System. Open runs of its teams go on from what was recorded.
+    ///
+    /// # Errors
+    /// A team that names what does not exist, what the store fails with.
+    pub async fn start(self) -> Result<System, SystemError> {
+        self.start_below(None).await
+    }
+
+    /// Starts the System below an actor of the caller's: it sees the System's end as a
+    /// supervision event, and its own end is the System's.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_linked(self, supervisor: ActorCell) -> Result<System, SystemError> {
+        self.start_below(Some(supervisor)).await
+    }
+
+    async fn start_below(self, above: Option<ActorCell>) -> Result<System, SystemError> {
+        let Self {
+            store,
+            mut registry,
+            teams,
+            clock,
+            entropy,
+            limits,
+            take_up,
+        } = self;
+        let mut entries = BTreeMap::new();
+        for Team {
+            spec,
+            registry: own,
+        } in teams
+        {
+            registry = registry.with(own).resolve(&spec)?;
+            entries.insert(spec.name.clone(), spec);
+        }
+        let entries = entries
+            .into_iter()
+            .map(|(name, spec)| (name, TeamEntry::new(&registry, &spec)))
+            .collect();
+        let (errands, errands_in) = mpsc::unbounded_channel();
+        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let registry = Arc::new(registry);
+        let gateways = registry
+            .models()
+            .map(|(name, _)| (name.to_owned(), Slot::default()));
+        let previewer = Previewer {
+            observers: Observers::default(),
+            routes: Routes::default(),
+            clock: clock.clone(),
+        };
+        let doors = Doors {
+            store,
+            journal: Slot::default(),
+            gateways: Arc::new(gateways.collect()),
+            executor: Slot::default(),
+            memory: Slot::default(),
+            registry,
+            clock,
+            entropy,
+            previewer,
+        };
+        let shared = Arc::new(Shared {
+            doors,
+            limits,
+            teams: RwLock::new(entries),
+            agents: Mutex::default(),
+            admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
+            root: OnceLock::new(),
+            teams_supervisor: OnceLock::new(),
+            errands,
+            stopped: AtomicBool::new(false),
+        });
+        let supervisor = shared.clone().tree(errands_in);
+        let (root, _) = match above {
+            Some(above) => supervisor.start_linked(above).await?,
+            None => supervisor.start().await?,
+        };
+        let _ = shared.root.set(root);
+        let system = System(shared);
+        if take_up {
+            system.take_up().await?;
+        }
+        Ok(system)
+    }
+}
+
+impl fmt::Debug for SystemBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemBuilder")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,281 @@
+//! How operations begin.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Driver, LiveChild, Under};
+use crate::{
+    contract::{Append, BoxFuture},
+    definition::{Durability, Pinned},
+    run::{
+        ChildStart, WaitFor,
+        leg::{CallIdentity, Leg},
+        load::RecordedChild,
+        operation::{
+            Arrival, ErasedAttempt, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait,
+            FinishChild, Gate, Made, OperationContext,
+        },
+        task,
+    },
+    vocabulary::{
+        Begun, Entry, ErrorKind, JournalId, OperationError, OperationId, Resource, StopReason,
+    },
+};
+
+impl Driver {
+    pub(super) async fn begin_all(&mut self, leg: &Arc<Leg>) {
+        loop {
+            if self.cancelled.is_cancelled() {
+                // Nothing new starts; the word that the run is cancelled is on its way.
+                break;
+            }
+            let next = leg.books.lock().to_begin.pop_front();
+            let Some((op, identity, resource, operation)) = next else {
+                break;
+            };
+            if let Some(over) = resource.and_then(|resource| self.over_budget(leg, resource)) {
+                let message = format!("{}", StopReason::BudgetExhausted(over));
+                let error = OperationError::new(ErrorKind::Budget(over), message);
+                let cancelled = CancellationToken::new();
+                self.under.insert(
+                    op,
+                    Under {
+                        identity,
+                        cancelled,
+                    },
+                );
+                // An error encodes the same whatever the result's type is.
+                self.ready.push_back((op, Made::of::<Value>(Err(error))));
+                continue;
+            }
+            self.begin(leg, op, identity, operation);
+        }
+    }
+
+    pub(super) fn over_budget(&self, leg: &Arc<Leg>, resource: Resource) -> Option<Resource> {
+        if self.journal.entries() >= self.max_entries {
+            return Some(Resource::Entries);
+        }
+        leg.books
+            .lock()
+            .spent
+            .exhausted(&leg.start.budget, resource)
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        leg: &Arc<Leg>,
+        op: OperationId,
+        identity: CallIdentity,
+        operation: ErasedOperation,
+    ) {
+        let cancelled = self.cancelled.child_token();
+        let started = leg
+            .books
+            .lock()
+            .recorded
+            .get(&op)
+            .and_then(|call| call.begun.clone());
+        let cx = OperationContext {
+            id: op,
+            run: leg.run,
+            ports: self.ports.clone(),
+            cancelled: cancelled.clone(),
+            started: started.clone(),
+            leg: leg.clone(),
+        };
+        self.under.insert(
+            op,
+            Under {
+                identity,
+                cancelled: cancelled.clone(),
+            },
+        );
+        match operation(cx) {
+            ErasedBegin::Ready(made) => self.ready.push_back((op, made)),
+            ErasedBegin::Act {
+                record_start,
+                gate,
+                future,
+            } => {
+                if record_start && started.is_none() {
+                    self.record_start(op, Begun::Effect);
+                }
+                let gated = self.durability == Durability::Sync || record_start;
+                self.act(op, gated.then_some(gate), cancelled, future);
+            }
+            ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
+            ErasedBegin::Write(attempt) => self.attempt(op, attempt),
+            ErasedBegin::Child {
+                start,
+                awaited,
+                finish,
+            } => {
+                self.begin_child(op, start, awaited, finish, started);
+            }
+        }
+    }
+
+    pub(super) fn record_start(&mut self, op: OperationId, begun: Begun) {
+        let Some(under) = self.under.get(&op) else {
+            return;
+        };
+        let CallIdentity { kind, name, digest } = under.identity.clone();
+        self.journal.append(&Entry::Started {
+            op,
+            kind: kind.into(),
+            name,
+            digest,
+            begun,
+        });
+    }
+
+    pub(super) fn act(
+        &self,
+        op: OperationId,
+        gate: Option<Gate>,
+        cancelled: CancellationToken,
+        future: BoxFuture<'static, ErasedProgress>,
+    ) {
+        let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
+        let gated = async move {
+            if gate == Some(Gate::Before) && durable.reached(mark).await.is_err() {
+                // The driver hears of the failure by itself and ends everything.
+                return std::future::pending().await;
+            }
+            let progress = future.await;
+            if gate == Some(Gate::After) && durable.reached(mark).await.is_err() {
+                return std::future::pending().await;
+            }
+            progress
+        };
+        self.acts.push(Box::pin(async move {
+            let progress = cancelled.run_until_cancelled(gated).await;
+            (op, progress.unwrap_or(ErasedProgress::Cancelled))
+        }));
+    }
+
+    pub(super) fn attempt(&self, op: OperationId, attempt: ErasedAttempt) {
+        self.acts.push(Box::pin(async move {
+            let (made, writes) = attempt().await;
+            (op, ErasedProgress::Write(made, writes, attempt))
+        }));
+    }
+
+    pub(super) fn begin_wait(&mut self, op: OperationId, wait: ErasedWait, started: Option<Begun>) {
+        let (begun, timer) = match &wait.wait_for {
+            WaitFor::Answer(question) => {
+                (Some(Begun::Question(question.clone())), question.expires)
+            }
+            WaitFor::Result => (Some(Begun::Ticket), None),
+            WaitFor::Timer(at) => (Some(Begun::Timer(*at)), Some(*at)),
+            WaitFor::Message(_) => (None, None),
+            WaitFor::Child(run) => {
+                if let Some(result) = self.ended_children.get(run) {
+                    let arrival = Arrival::Child(Box::new(result.clone()));
+                    self.ready.push_back((op, (wait.finish)(arrival)));
+                    return;
+                }
+                (None, None)
+            }
+        };
+        // What an effect turned into is recorded too; the same waiting only once.
+        let recorded = matches!(
+            (&begun, &started),
+            (Some(Begun::Question(_)), Some(Begun::Question(_)))
+                | (Some(Begun::Ticket), Some(Begun::Ticket))
+                | (Some(Begun::Timer(_)), Some(Begun::Timer(_)))
+        );
+        if let (Some(begun), false) = (begun, recorded) {
+            self.record_start(op, begun);
+        }
+        self.timers.extend(timer.map(|at| (at, op)));
+        self.waits.insert(op, wait);
+    }
+
+    pub(super) fn begin_child(
+        &mut self,
+        op: OperationId,
+        start: ChildStart,
+        awaited: bool,
+        finish: FinishChild,
+        started: Option<Begun>,
+    ) {
+        let run = start.run;
+        let finish = if awaited {
+            Some(finish)
+        } else {
+            self.ready.push_back((op, finish(run, None)));
+            None
+        };
+        let taken_up = self.children.get_mut(&run);
+        if let Some(child) = taken_up {
+            child.finish = finish;
+            return;
+        }
+        self.children.insert(
+            run,
+            LiveChild {
+                op,
+                finish,
+                idle: false,
+                wake_at: None,
+            },
+        );
+        if started.is_some() {
+            self.ports.child(ChildStart {
+                fresh: false,
+                ..start
+            });
+            return;
+        }
+        self.record_start(op, Begun::Child(run));
+        let (line, row) = task::first_entry(&start, self.journal.now());
+        let child = Append::new(JournalId::Run(run), 0, 1, vec![line]).row(row);
+        if let Some(mut batch) = self.journal.take() {
+            batch.appends.push(child);
+            self.journal.commit(batch);
+        }
+        let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
+        self.acts.push(Box::pin(async move {
+            match durable.reached(mark).await {
+                Ok(()) => (op, ErasedProgress::Start(Box::new(start))),
+                Err(_) => std::future::pending().await,
+            }
+        }));
+    }
+
+    /// Takes up a child that no replay begins again.
+    pub(crate) fn take_up_child(
+        &mut self,
+        leg: &Arc<Leg>,
+        child: RecordedChild,
+        cancel: Option<String>,
+        pinned: &Arc<Pinned>,
+    ) {
+        let RecordedChild { op, run, agent } = child;
+        let child = LiveChild {
+            op,
+            finish: None,
+            idle: false,
+            wake_at: None,
+        };
+        self.children.insert(run, child);
+        let start = leg.start.clone();
+        let (pinned, news) = (pinned.clone(), self.news.clone());
+        let child = ChildStart {
+            run,
+            parent: leg.run,
+            agent,
+            start,
+            pinned,
+            fresh: false,
+            operation: op,
+            cancel,
+            news,
+        };
+        self.ports.child(child);
+    }
+}

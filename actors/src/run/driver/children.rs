@@ -1,0 +1,120 @@
+//! Children of a run, and what its function leaves behind.
+
+use std::sync::Arc;
+
+use super::{Driver, FunctionWaker, LegEnd, Turn};
+use crate::{
+    contract::Append,
+    run::{
+        ChildNews, ChildResult, ChildStart, Command, WaitFor,
+        leg::{CallIdentity, Leg},
+        operation::{Arrival, ErasedProgress},
+    },
+    vocabulary::{OperationId, RunId},
+};
+
+impl Driver {
+    /// Takes note of how a child stands, and records its end.
+    pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, news: ChildNews) {
+        match news {
+            ChildNews::Idle { wake_at } => {
+                if let Some(child) = self.children.get_mut(&run) {
+                    (child.idle, child.wake_at) = (true, wake_at);
+                }
+            }
+            ChildNews::Busy => {
+                if let Some(child) = self.children.get_mut(&run) {
+                    (child.idle, child.wake_at) = (false, None);
+                }
+            }
+            ChildNews::Continued(next) => {
+                if let Some(child) = self.children.remove(&run) {
+                    self.children.insert(next, child);
+                }
+            }
+            ChildNews::Ended { append, result } => self.child_ended(leg, run, append, *result),
+        }
+    }
+
+    pub(super) fn child_ended(
+        &mut self,
+        leg: &Arc<Leg>,
+        run: RunId,
+        append: Option<Box<Append>>,
+        result: ChildResult,
+    ) {
+        let child = self.children.remove(&run);
+        let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
+        let joined: Vec<OperationId> = self
+            .waits
+            .iter()
+            .filter(|(_, wait)| wait.wait_for == WaitFor::Child(run))
+            .map(|(op, _)| *op)
+            .collect();
+        match finish {
+            Some((op, finish)) => {
+                let made = finish(run, Some(result));
+                self.complete(leg, op, made);
+            }
+            None => {
+                let arrival = Arrival::Child(Box::new(result.clone()));
+                for op in joined {
+                    self.arrive(leg, op, arrival.clone());
+                }
+                self.ended_children.insert(run, result);
+            }
+        }
+        let Some(append) = append else { return };
+        // The child's end, what it settles, and the parent's result are one commit.
+        let mut batch = self.journal.take().unwrap_or_default();
+        batch.appends.push(*append);
+        self.journal.commit(batch);
+    }
+
+    /// What was begun and has not ended, for the closing of a cancelled run.
+    pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity)> {
+        self.waits.clear();
+        self.timers.clear();
+        self.ready.clear();
+        self.acts.clear();
+        let mut open: Vec<_> = self
+            .under
+            .drain()
+            .map(|(op, under)| (op, under.identity))
+            .collect();
+        open.sort_by_key(|(op, _)| *op);
+        open
+    }
+
+    /// Whether anything that the finished function left behind is still under way.
+    pub(crate) fn has_background(&self) -> bool {
+        !self.acts.is_empty() || !self.children.is_empty()
+    }
+
+    /// Lets dropped calls and cancelled children come to their ends.
+    pub(crate) async fn settle_background(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
+        let spawned: Vec<RunId> = self.children.keys().copied().collect();
+        for run in spawned {
+            self.ports
+                .cancel_child(run, "the run that began it has ended".to_owned());
+        }
+        let waker = FunctionWaker::new(false);
+        while self.has_background() {
+            self.journal.flush();
+            match self.next_turn(&waker, false).await {
+                Turn::Act(_, ErasedProgress::Start(start)) => {
+                    // It was recorded and never started: it is taken up only to be ended.
+                    let cancel = Some("the run that began it has ended".to_owned());
+                    self.ports.child(ChildStart { cancel, ..*start });
+                }
+                Turn::Command(Some(Command::Child { run, news })) => {
+                    self.child_news(leg, run, news);
+                }
+                Turn::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
+                Turn::Failed(error) => return Err(LegEnd::Store(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

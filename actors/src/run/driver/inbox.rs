@@ -1,0 +1,184 @@
+//! What comes from outside.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde_json::Value;
+
+use super::{Driver, LegEnd};
+use crate::{
+    contract::{InboxBody, InboxItem},
+    run::{
+        WaitFor,
+        leg::Leg,
+        operation::{Arrival, ErasedWait, Made},
+    },
+    vocabulary::{ErrorKind, OperationError, OperationId, Question, QuestionKind},
+};
+
+impl Driver {
+    /// Reads the inbox. `Some` when it holds the run's cancellation or cannot be read.
+    pub(crate) async fn read_inbox(&mut self) -> Option<LegEnd> {
+        let items = match self.ports.inbox(self.journal.run).await {
+            Ok(items) => items,
+            Err(error) => return Some(LegEnd::Store(error)),
+        };
+        for item in items {
+            if !self.seen.insert(item.id.clone()) {
+                continue;
+            }
+            if let InboxBody::Cancel { reason } = item.body {
+                self.journal.strike(item.id);
+                return Some(LegEnd::Cancel {
+                    reason,
+                    record: true,
+                });
+            }
+            self.inbox.push_back(item);
+        }
+        None
+    }
+
+    /// Gives what is in the inbox to the operations that wait for it.
+    pub(super) fn match_inbox(&mut self, leg: &Arc<Leg>) {
+        let mut kept = VecDeque::new();
+        while let Some(item) = self.inbox.pop_front() {
+            if let Some(item) = self.match_item(leg, item) {
+                kept.push_back(item);
+            }
+        }
+        self.inbox = kept;
+    }
+
+    /// Deals with one item, or gives it back.
+    pub(super) fn match_item(&mut self, leg: &Arc<Leg>, item: InboxItem) -> Option<InboxItem> {
+        let (op, arrival) = match &item.body {
+            InboxBody::Answer { operation, value } => {
+                (Some(*operation), Arrival::Answer(value.clone()))
+            }
+            InboxBody::Result { operation, result } => {
+                (Some(*operation), Arrival::Result(result.clone()))
+            }
+            InboxBody::Message { name, value } => {
+                let waiting = |wait: &ErasedWait| match wait.wait_for {
+                    WaitFor::Message(wanted) => wanted == name,
+                    _ => false,
+                };
+                let mut ops: Vec<_> = self.waits.iter().filter(|(_, w)| waiting(w)).collect();
+                ops.sort_by_key(|(op, _)| **op);
+                let op = ops.first().map(|(op, _)| **op);
+                let Some(op) = op else { return Some(item) };
+                (Some(op), Arrival::Message(value.clone()))
+            }
+            InboxBody::Steer(message) => {
+                leg.steering.lock().push((item.id, message.clone()));
+                return None;
+            }
+            InboxBody::CancelCall { operation } => {
+                self.cancel_call(leg, *operation);
+                self.journal.strike(item.id);
+                return None;
+            }
+            InboxBody::Cancel { .. } | InboxBody::Retry => {
+                self.journal.strike(item.id);
+                return None;
+            }
+        };
+        let op = op?;
+        let fits = self
+            .waits
+            .get(&op)
+            .is_some_and(|wait| fits(&wait.wait_for, &arrival));
+        if fits {
+            self.journal.strike(item.id);
+            self.arrive(leg, op, arrival);
+            return None;
+        }
+        let over = leg
+            .books
+            .lock()
+            .recorded
+            .get(&op)
+            .is_some_and(|call| call.completed);
+        if over || self.waits.contains_key(&op) {
+            // The question is answered already, or this is no answer to it.
+            self.journal.strike(item.id);
+            return None;
+        }
+        Some(item)
+    }
+
+    pub(super) fn arrive(&mut self, leg: &Arc<Leg>, op: OperationId, arrival: Arrival) {
+        if let Some(wait) = self.waits.remove(&op) {
+            let made = (wait.finish)(arrival);
+            self.complete(leg, op, made);
+        }
+    }
+
+    /// Ends one call from outside; the function gets an error and goes on.
+    pub(super) fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId) {
+        let Some(under) = self.under.get(&op) else {
+            return;
+        };
+        under.cancelled.cancel();
+        if under.identity.kind == "tool" {
+            self.abort_in_background(leg.run, op);
+        }
+        if let Some((run, child)) = self.children.iter_mut().find(|(_, child)| child.op == op)
+            && child.finish.take().is_some()
+        {
+            self.ports
+                .cancel_child(*run, "this call was cancelled".to_owned());
+        }
+        let error = OperationError::new(ErrorKind::Cancelled, "this call was cancelled");
+        self.complete(leg, op, Made::of::<Value>(Err(error)));
+    }
+
+    pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
+        let now = self.journal.now();
+        let Some((at, op)) = self.timers.first().copied() else {
+            return;
+        };
+        if at > now {
+            return;
+        }
+        self.timers.remove(&(at, op));
+        match self.waits.get(&op).map(|wait| &wait.wait_for) {
+            Some(WaitFor::Timer(_)) => self.arrive(leg, op, Arrival::Timer),
+            Some(WaitFor::Answer(question)) => match &question.default {
+                Some(default) => {
+                    let answer = Arrival::Answer(default.clone());
+                    self.arrive(leg, op, answer);
+                }
+                None => {
+                    let message = format!("nobody answered in time: {}", question.prompt);
+                    let error = OperationError::new(ErrorKind::Expired, message);
+                    self.complete(leg, op, Made::of::<Value>(Err(error)));
+                }
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Whether this arrival ends this waiting.
+fn fits(wait_for: &WaitFor, arrival: &Arrival) -> bool {
+    match (wait_for, arrival) {
+        (WaitFor::Answer(question), Arrival::Answer(value)) => answers(question, value),
+        (WaitFor::Result, Arrival::Result(_)) | (WaitFor::Message(_), Arrival::Message(_)) => true,
+        _ => false,
+    }
+}
+
+/// Whether a value is an answer to this question at all.
+pub fn answers(question: &Question, value: &Value) -> bool {
+    match question.kind {
+        QuestionKind::Choice => value
+            .as_str()
+            .is_some_and(|choice| question.options.iter().any(|o| o == choice)),
+        QuestionKind::Confirmation | QuestionKind::InDoubt => value.is_boolean(),
+        QuestionKind::Approval => {
+            value.is_boolean() || value.get("approved").is_some_and(Value::is_boolean)
+        }
+        _ => true,
+    }
+}

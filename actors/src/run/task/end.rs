@@ -1,0 +1,207 @@
+//! How a run ends.
+
+use std::sync::Arc;
+
+use super::{Carrier, Rest, note, rest_of, row_of};
+use crate::{
+    contract::{Append, Batch, Claim, Line, RunStatus},
+    run::{ChildNews, ChildResult, leg::Leg},
+    vocabulary::{
+        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunStart, Spent,
+        StopReason, TurnEnd,
+    },
+};
+
+impl Carrier {
+    /// Ends a run whose function returned.
+    pub(super) async fn finish(
+        &mut self,
+        leg: &Arc<Leg>,
+        returned: Result<Outcome, AgentError>,
+    ) -> Rest {
+        if let Err(end) = self.driver.settle_background(leg).await {
+            return rest_of(end);
+        }
+        let spent = leg.books.lock().spent;
+        let mut messages = leg.said();
+        match &returned {
+            Ok(outcome) => {
+                if outcome.messages().is_empty() && !outcome.text().is_empty() {
+                    let answer = Message::assistant(outcome.text()).by(&*leg.agent_name);
+                    messages.push(Arc::new(answer));
+                }
+                messages.extend(outcome.messages().iter().cloned());
+            }
+            Err(error) => messages.push(Arc::new(note(&format!("failed: {error}")))),
+        }
+        self.end(leg, returned, spent, messages).await
+    }
+
+    /// Writes the run's last entry, and the session's.
+    pub(super) async fn end(
+        &mut self,
+        leg: &Arc<Leg>,
+        outcome: Result<Outcome, AgentError>,
+        spent: Spent,
+        mut messages: Vec<Arc<Message>>,
+    ) -> Rest {
+        if messages.is_empty() {
+            messages = leg.said();
+            messages.push(Arc::new(note("ended without an answer")));
+        }
+        if let Ok(Outcome::ContinueAs(input)) = outcome {
+            return self.continue_as(*input, spent, &leg.agent_name).await;
+        }
+        let end = run_end(&outcome, spent);
+        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
+        let status = status_of(&outcome);
+        self.driver.journal.change_row(|row| {
+            (row.status, row.wake_at) = (status, None);
+        });
+        let mut batch = self.driver.journal.take().unwrap_or_default();
+        let result = ChildResult::new(self.run, outcome.clone(), spent);
+        if let Some(parent) = self.driver.parent.take() {
+            let append = batch.appends.pop().map(Box::new);
+            // What the batch takes off the inbox stays there: the run is over, nobody reads it.
+            let news = ChildNews::Ended {
+                append,
+                result: Box::new(result),
+            };
+            if !parent.tell(self.run, news) {
+                return Rest::LetGo;
+            }
+        } else {
+            if let Some(tail) = self.session.take() {
+                let mut turn = TurnEnd::new(self.run, &*leg.agent_name, messages.clone());
+                turn.spent = spent;
+                let entry = Entry::TurnEnded(Box::new(turn));
+                let line = Line::encode(self.driver.journal.now(), &entry);
+                let journal = JournalId::Session(tail.session);
+                let Claim { entries, epoch } = tail.claim;
+                let append = Append::new(journal, entries, epoch, vec![line]);
+                batch.appends.push(append);
+            }
+            if let Err(rest) = self.commit_last(batch).await {
+                return rest;
+            }
+        }
+        let agent = leg.agent_name.to_string();
+        Rest::Ended {
+            outcome,
+            agent,
+            messages,
+        }
+    }
+
+    pub(super) async fn continue_as(&mut self, input: Message, spent: Spent, agent: &str) -> Rest {
+        let next = self.run.next();
+        let now = self.driver.journal.now();
+        let mut start = RunStart::clone(&self.start);
+        start.input = Arc::new(input);
+        start.at = now;
+        start.agent = agent.to_owned();
+        let row = row_of(next, &start);
+        let line = Line::encode(now, &Entry::RunStarted(Box::new(start)));
+        let end = RunEnd::Continued { next, spent };
+        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
+        self.driver.journal.change_row(|row| {
+            (row.status, row.wake_at) = (RunStatus::Continued, None);
+        });
+        let mut batch = self.driver.journal.take().unwrap_or_default();
+        batch
+            .appends
+            .push(Append::new(next, 0, 1, vec![line]).row(row));
+        match self.commit_last(batch).await {
+            Ok(()) => Rest::Continued(next),
+            Err(rest) => rest,
+        }
+    }
+
+    pub(super) async fn commit_last(&mut self, batch: Batch) -> Result<(), Rest> {
+        self.driver.journal.commit(batch);
+        let entries = self.driver.journal.entries();
+        self.driver
+            .journal
+            .durable
+            .reached(entries)
+            .await
+            .map_err(Rest::Store)
+    }
+
+    pub(super) async fn park(&mut self, reason: AgentError) -> Rest {
+        self.driver.journal.append(&Entry::Parked {
+            reason: reason.clone(),
+        });
+        self.driver
+            .journal
+            .change_row(|row| row.status = RunStatus::Parked);
+        self.driver.journal.flush();
+        let entries = self.driver.journal.entries();
+        match self.driver.journal.durable.reached(entries).await {
+            Ok(()) => Rest::Parked(reason),
+            Err(error) => Rest::Store(error),
+        }
+    }
+
+    pub(super) fn ended_before(&mut self) -> Rest {
+        let agent = self.recorded.agent.clone();
+        let end = self.recorded.end.take();
+        match end {
+            Some(RunEnd::Continued { next, .. }) => Rest::Continued(next),
+            Some(end) => {
+                let spent = end.spent();
+                let outcome = end
+                    .outcome()
+                    .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
+                if let Some(parent) = self.driver.parent.take() {
+                    let result = ChildResult::new(self.run, outcome.clone(), spent);
+                    let news = ChildNews::Ended {
+                        append: None,
+                        result: Box::new(result),
+                    };
+                    parent.tell(self.run, news);
+                }
+                Rest::Ended {
+                    outcome,
+                    agent,
+                    messages: Vec::new(),
+                }
+            }
+            None => Rest::LetGo,
+        }
+    }
+}
+
+fn status_of(outcome: &Result<Outcome, AgentError>) -> RunStatus {
+    match outcome {
+        Ok(Outcome::Stopped {
+            reason: StopReason::Cancelled(_),
+            ..
+        }) => RunStatus::Cancelled,
+        Ok(Outcome::Stopped { .. }) => RunStatus::Stopped,
+        Ok(_) => RunStatus::Answered,
+        Err(_) => RunStatus::Failed,
+    }
+}
+
+fn run_end(outcome: &Result<Outcome, AgentError>, spent: Spent) -> RunEnd {
+    match outcome {
+        Ok(Outcome::Answer(answer)) => RunEnd::Answered {
+            answer: answer.clone(),
+            spent,
+        },
+        Ok(Outcome::Stopped { reason, partial }) => RunEnd::Stopped {
+            reason: reason.clone(),
+            partial: partial.clone(),
+            spent,
+        },
+        Ok(other) => RunEnd::Answered {
+            answer: Answer::text(other.text()),
+            spent,
+        },
+        Err(error) => RunEnd::Failed {
+            error: error.clone(),
+            spent,
+        },
+    }
+}
