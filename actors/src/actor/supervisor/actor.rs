@@ -12,6 +12,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::contract::{Entropy, SystemEntropy};
+
 use super::child::Child;
 use super::exit::{EndReason, Escalation, Exit, SHUTDOWN, Verdict};
 use super::handle::{Change, ChildInfo, StartError};
@@ -204,6 +206,11 @@ impl Actor for SupervisorActor {
     }
 }
 
+/// A seed for a supervisor that was given none.
+fn drawn_seed() -> u64 {
+    SystemEntropy.bits() as u64
+}
+
 impl State {
     fn new(myself: &ActorRef<SupervisorMessage>, plan: Plan) -> Result<Self, StartError> {
         let specs: Vec<_> = plan
@@ -211,7 +218,7 @@ impl State {
             .iter()
             .map(|child| child.spec().clone())
             .collect();
-        let machine = Machine::new(plan.spec, specs, rand::random())?;
+        let machine = Machine::new(plan.spec, specs, drawn_seed())?;
         let keys: Vec<ChildKey> = machine.children().map(|view| view.key).collect();
         let (events, inbox) = Events::new(myself.clone());
         Ok(Self {

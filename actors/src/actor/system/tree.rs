@@ -47,6 +47,7 @@ impl Shared {
         errands: mpsc::UnboundedReceiver<Errand>,
     ) -> SupervisorBuilder {
         let spec = SupervisorSpec::new(Strategy::OneForOne)
+            .seed(self.doors.entropy.bits() as u64)
             .intensity(50, Duration::from_secs(10))
             .backoff(Backoff::exponential(
                 Duration::from_millis(5),
@@ -133,6 +134,7 @@ impl Shared {
             let (current, shared) = (current.clone(), self.clone());
             async move {
                 let spec = SupervisorSpec::new(Strategy::OneForOne)
+                    .seed(shared.doors.entropy.bits() as u64)
                     .intensity(1000, Duration::from_secs(10))
                     .backoff(Backoff::exponential(
                         Duration::from_millis(20),
