@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `simple` | [`Simple`]: one model call |
 //! | `function_calling` | [`FunctionCalling`]: native tool calling over several turns; the default |
+//! | `react` | [`React`]: tools by text, for models without tool calling |
 //!
 //! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext), and its
 //! settings are its fields. A behavior of your own starts from [`Loop`], or changes how one asks
@@ -20,6 +21,7 @@
 mod agent_loop;
 mod function_calling;
 mod prompt;
+mod react;
 mod simple;
 mod strategy;
 
@@ -30,6 +32,7 @@ use serde_json::Value;
 pub use agent_loop::{Acted, Completion, FINISH_TOOL, Limits, Loop};
 pub use function_calling::FunctionCalling;
 pub use prompt::Prompt;
+pub use react::React;
 pub use simple::Simple;
 pub use strategy::{NativeCalls, Reading, Strategy, Turn};
 
@@ -39,6 +42,7 @@ pub fn register(registry: Registry) -> Registry {
     registry
         .behavior("simple", make::<Simple>)
         .behavior("function_calling", make::<FunctionCalling>)
+        .behavior("react", make::<React>)
 }
 
 /// Settings that hold more than their types say.
