@@ -5,6 +5,8 @@
 //! | `simple` | [`Simple`]: one model call |
 //! | `function_calling` | [`FunctionCalling`]: native tool calling over several turns; the default |
 //! | `react` | [`React`]: tools by text, for models without tool calling |
+//! | `reflection` | [`Reflection`]: draft, judge, revise, keep the best |
+//! | `plan_and_solve` | [`PlanAndSolve`]: plan, do the steps one after the other, answer |
 //!
 //! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext), and its
 //! settings are its fields. A behavior of your own starts from [`Loop`], or changes how one asks
@@ -20,8 +22,10 @@
 
 mod agent_loop;
 mod function_calling;
+mod plan_and_solve;
 mod prompt;
 mod react;
+mod reflection;
 mod simple;
 mod strategy;
 
@@ -31,8 +35,10 @@ use serde_json::Value;
 
 pub use agent_loop::{Acted, Completion, FINISH_TOOL, Limits, Loop};
 pub use function_calling::FunctionCalling;
+pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
 pub use react::React;
+pub use reflection::Reflection;
 pub use simple::Simple;
 pub use strategy::{NativeCalls, Reading, Strategy, Turn};
 
@@ -43,6 +49,8 @@ pub fn register(registry: Registry) -> Registry {
         .behavior("simple", make::<Simple>)
         .behavior("function_calling", make::<FunctionCalling>)
         .behavior("react", make::<React>)
+        .behavior("reflection", make::<Reflection>)
+        .behavior("plan_and_solve", make::<PlanAndSolve>)
 }
 
 /// Settings that hold more than their types say.

@@ -1,7 +1,8 @@
 //! Prompts with named places.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use ghostlight_actors::{run::RunContext, vocabulary::ToolDefinition};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,37 @@ pub(crate) struct BuiltIn {
 impl From<BuiltIn> for Prompt {
     fn from(built_in: BuiltIn) -> Self {
         Self::new(built_in.text)
+    }
+}
+
+/// The tools in words, for a model that is to name them.
+pub(crate) fn tool_list<'a>(tools: impl Iterator<Item = &'a Arc<ToolDefinition>>) -> String {
+    let lines: Vec<String> = tools
+        .map(|tool| {
+            let ToolDefinition {
+                name,
+                description,
+                parameters,
+                ..
+            } = &**tool;
+            format!("- {name}: {description}\n  Args: {parameters}")
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// What the agent is to do, in the words of who asked: the agent that handed over, or else the
+/// user.
+pub(crate) fn task(cx: &RunContext) -> String {
+    cx.request()
+        .map_or_else(|| cx.input().content(), str::to_owned)
+}
+
+/// The agent's instructions with this prompt below.
+pub(crate) fn below_instructions(instructions: &str, prompt: &str) -> String {
+    match instructions.trim() {
+        "" => prompt.to_owned(),
+        instructions => format!("{instructions}\n\n{prompt}"),
     }
 }
 

@@ -7,7 +7,7 @@ use ghostlight_actors::{
     vocabulary::{self, AgentError, Effect, ToolCall, ToolDefinition},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::structured_output;
@@ -36,25 +36,35 @@ impl Completion {
 
 /// The schema that an answer is held to: what the server is sent, and what checks the answer.
 #[derive(Clone, Debug)]
-pub(crate) struct AnswerSchema {
+pub(super) struct AnswerSchema {
     sent: Arc<vocabulary::OutputSchema>,
     held: structured_output::OutputSchema,
 }
 
 impl AnswerSchema {
-    pub(crate) fn new(name: &str, schema: Value) -> Result<Self, structured_output::SchemaError> {
-        let held = structured_output::OutputSchema::from_json(name, schema)?;
+    pub(super) fn new(name: &str, schema: Value) -> Result<Self, structured_output::SchemaError> {
+        Ok(Self::holding(structured_output::OutputSchema::from_json(
+            name, schema,
+        )?))
+    }
+
+    pub(super) fn of_type<T: JsonSchema + DeserializeOwned>()
+    -> Result<Self, structured_output::SchemaError> {
+        Ok(Self::holding(structured_output::OutputSchema::of::<T>()?))
+    }
+
+    fn holding(held: structured_output::OutputSchema) -> Self {
         let sent = vocabulary::OutputSchema {
             name: held.name().to_owned(),
             schema: held.schema().clone(),
             strict: held.is_strict(),
         };
         let sent = Arc::new(sent);
-        Ok(Self { sent, held })
+        Self { sent, held }
     }
 
     /// The schema of the agent's answer, when it has one.
-    pub(crate) fn of(agent: &PinnedAgent) -> Result<Option<Self>, AgentError> {
+    pub(super) fn of(agent: &PinnedAgent) -> Result<Option<Self>, AgentError> {
         let Some(output) = &agent.output else {
             return Ok(None);
         };
@@ -70,7 +80,7 @@ impl AnswerSchema {
     }
 
     /// The answer in this text as JSON, or what the model is told to mend.
-    pub(crate) fn read(&self, text: &str) -> Result<String, String> {
+    pub(super) fn read(&self, text: &str) -> Result<String, String> {
         let reading = self.held.read(text);
         reading
             .map(|reading| reading.value.to_string())

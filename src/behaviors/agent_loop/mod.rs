@@ -13,9 +13,12 @@ use ghostlight_actors::{
     },
 };
 
-pub(crate) use answer::AnswerSchema;
+use answer::AnswerSchema;
 pub use answer::{Completion, FINISH_TOOL};
 pub use batch::Acted;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
 use batch::{Batch, not_run};
 
 use super::strategy::{NativeCalls, Reading, Strategy, Turn};
@@ -92,6 +95,8 @@ pub struct Loop<'a> {
     completion: Completion,
     output: Option<Arc<AnswerSchema>>,
     limits: Limits,
+    /// Whether its answer is a part of the work only.
+    is_inner: bool,
     conversation: Transcript,
     /// How long the conversation was when the loop began.
     begin: usize,
@@ -127,6 +132,7 @@ impl<'a> Loop<'a> {
             completion: Completion::Text,
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
             limits,
+            is_inner: false,
             begin: conversation.len(),
             conversation,
             open: Vec::new(),
@@ -183,6 +189,22 @@ impl<'a> Loop<'a> {
         self
     }
 
+    /// Sets from which message on the conversation belongs to outcomes, where the loop goes on
+    /// with one that an earlier loop began.
+    #[must_use]
+    pub fn begun_at(mut self, begin: usize) -> Self {
+        self.begin = begin;
+        self
+    }
+
+    /// Makes the answer a part of the work, after which the run goes on, so that having gone
+    /// over a budget is noticed by what comes next.
+    #[must_use]
+    pub fn inner(mut self) -> Self {
+        self.is_inner = true;
+        self
+    }
+
     /// Lets the answer be any text, whatever the agent's output schema.
     #[must_use]
     pub fn free_text(mut self) -> Self {
@@ -190,9 +212,14 @@ impl<'a> Loop<'a> {
         self
     }
 
-    pub(crate) fn output(mut self, schema: AnswerSchema) -> Self {
+    /// Lets the answer be a value of this type, which [`run_as`](Self::run_as) returns.
+    ///
+    /// # Errors
+    /// When what the type says of itself is no JSON Schema.
+    pub fn typed<T: JsonSchema + DeserializeOwned>(mut self) -> Result<Self, AgentError> {
+        let schema = AnswerSchema::of_type::<T>().map_err(AgentError::failed)?;
         self.output = Some(Arc::new(schema));
-        self
+        Ok(self)
     }
 
     /// The conversation as it stands.
@@ -280,14 +307,8 @@ impl<'a> Loop<'a> {
             return Ok(Some(self.stop(StopReason::MaxSteps(self.limits.steps))));
         }
         match self.try_step().await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => match error.kind() {
-                Some(ErrorKind::Budget(resource)) => {
-                    let reason = StopReason::BudgetExhausted(*resource);
-                    Ok(Some(self.stop(reason)))
-                }
-                _ => Err(error),
-            },
+            Err(error) => Ok(Some(self.stop(exhausted(error)?))),
+            outcome => outcome,
         }
     }
 
@@ -300,6 +321,21 @@ impl<'a> Loop<'a> {
             if let Some(outcome) = self.step().await? {
                 return Ok(outcome);
             }
+        }
+    }
+
+    /// Steps until the end, and reads the answer as a value; see [`typed`](Self::typed). Any other
+    /// outcome than an answer is returned as it is.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step), and when the answer is none of this type although its schema
+    /// lets it pass.
+    pub async fn run_as<T: DeserializeOwned>(&mut self) -> Result<Result<T, Outcome>, AgentError> {
+        match self.run().await? {
+            Outcome::Answer(answer) => serde_json::from_str(&answer.text)
+                .map(Ok)
+                .map_err(AgentError::failed),
+            outcome => Ok(Err(outcome)),
         }
     }
 
@@ -466,26 +502,11 @@ impl<'a> Loop<'a> {
         Ok(None)
     }
 
-    /// The end of the task, unless its last act went over a budget.
     async fn done(&mut self, text: String) -> Result<Outcome, AgentError> {
-        let outcome = self.answer(text);
-        let bounds = self.cx.start().budget;
-        if bounds.tokens.is_none() && bounds.cost_micros.is_none() {
-            return Ok(outcome);
+        match self.answer(text) {
+            Outcome::Answer(answer) if !self.is_inner => within_budget(self.cx, answer).await,
+            outcome => Ok(outcome),
         }
-        let spent = self.cx.budget().await?.spent.usage;
-        let over = |used: u64, bound: Option<u64>| bound.is_some_and(|bound| used > bound);
-        let resource = if over(spent.total_tokens(), bounds.tokens) {
-            Resource::Tokens
-        } else if over(spent.cost_micros, bounds.cost_micros) {
-            Resource::Cost
-        } else {
-            return Ok(outcome);
-        };
-        Ok(Outcome::Stopped {
-            reason: StopReason::FinishOverBudget(resource),
-            partial: outcome.as_answer().cloned(),
-        })
     }
 
     fn idle(&mut self, nudge: &str, reason: impl FnOnce(u32) -> StopReason) -> Option<Outcome> {
@@ -506,6 +527,35 @@ impl<'a> Loop<'a> {
         }
         self.say(feedback);
         None
+    }
+}
+
+/// This answer, or the stop that says that the run's last act went over a budget.
+pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Outcome, AgentError> {
+    let bounds = cx.start().budget;
+    if bounds.tokens.is_none() && bounds.cost_micros.is_none() {
+        return Ok(Outcome::Answer(answer));
+    }
+    let spent = cx.budget().await?.spent.usage;
+    let over = |used: u64, bound: Option<u64>| bound.is_some_and(|bound| used > bound);
+    let resource = if over(spent.total_tokens(), bounds.tokens) {
+        Resource::Tokens
+    } else if over(spent.cost_micros, bounds.cost_micros) {
+        Resource::Cost
+    } else {
+        return Ok(Outcome::Answer(answer));
+    };
+    Ok(Outcome::Stopped {
+        reason: StopReason::FinishOverBudget(resource),
+        partial: Some(answer),
+    })
+}
+
+/// The stop that a used-up budget means; any other failure stays one.
+pub(crate) fn exhausted(error: AgentError) -> Result<StopReason, AgentError> {
+    match error.kind() {
+        Some(ErrorKind::Budget(resource)) => Ok(StopReason::BudgetExhausted(*resource)),
+        _ => Err(error),
     }
 }
 

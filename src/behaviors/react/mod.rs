@@ -6,7 +6,7 @@ use ghostlight_actors::{
     run::{Behavior, RunContext},
     vocabulary::{
         AgentError, Message, ModelRequest, ModelResponse, ModelSettings, Outcome, Part, Role,
-        ToolCall, ToolResult, ToolStatus, Transcript,
+        ToolCall, ToolResult, ToolSet, ToolStatus, Transcript,
     },
 };
 use schemars::JsonSchema;
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use self::parser::Meaning;
 use super::{
-    Checked, Limits, Loop, Prompt, Reading, Strategy, Turn, at_least_one, prompt::BuiltIn,
+    Checked, Limits, Loop, Prompt, Reading, Strategy, Turn, at_least_one,
+    prompt::{BuiltIn, below_instructions, tool_list},
 };
 
 /// Where the model is to stop, since what follows is the tool's to say.
@@ -141,34 +142,20 @@ impl TextProtocol {
 
 impl Strategy for TextProtocol {
     fn request(&self, mut request: ModelRequest) -> ModelRequest {
-        let tools: Vec<String> = request
-            .tools
-            .iter()
-            .map(|tool| {
-                format!(
-                    "- {}: {}\n  Args: {}",
-                    tool.name, tool.description, tool.parameters
-                )
-            })
-            .collect();
-        let tools = if tools.is_empty() {
+        let tools = if request.tools.is_empty() {
             "There are none: write the final answer at once.".to_owned()
         } else {
-            tools.join("\n")
+            tool_list(request.tools.iter())
         };
-        let mut instructions = request.instructions.trim().to_owned();
-        if !instructions.is_empty() {
-            instructions.push_str("\n\n");
-        }
-        instructions.push_str(&self.0.fill(&[("tools", &tools)]));
+        let protocol = self.0.fill(&[("tools", &tools)]);
+        let mut instructions = below_instructions(&request.instructions, &protocol);
         if let Some(output) = request.output.take() {
             let schema = &output.schema;
             instructions.push_str("\n\nThe final answer is JSON that fits this schema: ");
             instructions.push_str(&schema.to_string());
         }
         request.instructions = instructions.into();
-        request.tools =
-            std::iter::empty::<ghostlight_actors::vocabulary::ToolDefinition>().collect();
+        request.tools = ToolSet::default();
         let mut settings = ModelSettings::clone(&request.settings);
         settings.stop.push(OBSERVATION.to_owned());
         request.settings(settings)
