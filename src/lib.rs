@@ -4,6 +4,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as ghostlight;
 
+pub mod behaviors;
 pub mod models;
 pub mod retrieval;
 pub mod stores;

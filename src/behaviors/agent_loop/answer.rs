@@ -1,0 +1,204 @@
+//! What counts as an answer: text, a call of the finishing tool, and the schema that it fits.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    definition::PinnedAgent,
+    vocabulary::{self, AgentError, Effect, ToolCall, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::structured_output;
+
+/// The name of the tool that ends a task. Models that write it in other letters are understood.
+pub const FINISH_TOOL: &str = "finish";
+
+/// How a model says that it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// By an answer that asks for no tool.
+    #[default]
+    Text,
+    /// By calling the tool `finish` with the answer, and nothing else in that turn.
+    Tool,
+    /// Either way.
+    Either,
+}
+
+impl Completion {
+    pub(super) fn offers_tool(self) -> bool {
+        self != Self::Text
+    }
+}
+
+/// The schema that an answer is held to: what the server is sent, and what checks the answer.
+#[derive(Clone, Debug)]
+pub(super) struct AnswerSchema {
+    sent: Arc<vocabulary::OutputSchema>,
+    held: structured_output::OutputSchema,
+}
+
+impl AnswerSchema {
+    pub(super) fn new(name: &str, schema: Value) -> Result<Self, structured_output::SchemaError> {
+        Ok(Self::holding(structured_output::OutputSchema::from_json(
+            name, schema,
+        )?))
+    }
+
+    pub(super) fn of_type<T: JsonSchema + DeserializeOwned>()
+    -> Result<Self, structured_output::SchemaError> {
+        Ok(Self::holding(structured_output::OutputSchema::of::<T>()?))
+    }
+
+    fn holding(held: structured_output::OutputSchema) -> Self {
+        let sent = vocabulary::OutputSchema {
+            name: held.name().to_owned(),
+            schema: held.schema().clone(),
+            strict: held.is_strict(),
+        };
+        let sent = Arc::new(sent);
+        Self { sent, held }
+    }
+
+    /// The schema of the agent's answer, when it has one.
+    pub(super) fn of(agent: &PinnedAgent) -> Result<Option<Self>, AgentError> {
+        let Some(output) = &agent.output else {
+            return Ok(None);
+        };
+        let schema = Self::new(&output.name, output.schema.clone()).map_err(|error| {
+            let agent = &agent.spec.name;
+            AgentError::failed(format!("the output schema of agent {agent}: {error}"))
+        })?;
+        Ok(Some(schema))
+    }
+
+    pub(super) fn sent(&self) -> Arc<vocabulary::OutputSchema> {
+        self.sent.clone()
+    }
+
+    /// The answer in this text as JSON, or what the model is told to mend.
+    pub(super) fn read(&self, text: &str) -> Result<String, String> {
+        let reading = self.held.read(text);
+        reading
+            .map(|reading| reading.value.to_string())
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The finishing tool, whose answer has this schema.
+pub(super) fn finish_tool(output: Option<&AnswerSchema>) -> ToolDefinition {
+    let mut answer = match output {
+        Some(output) => output.sent.schema.clone(),
+        None => json!({"type": "string", "description": "The answer, complete."}),
+    };
+    // References in the schema are paths from the top, where its definitions stay.
+    let definitions = ["$defs", "definitions"].map(|name| {
+        let found = answer
+            .as_object_mut()
+            .and_then(|answer| answer.remove(name));
+        (name, found)
+    });
+    let mut parameters = json!({
+        "type": "object",
+        "properties": {"answer": answer},
+        "required": ["answer"],
+        "additionalProperties": false,
+    });
+    for (name, found) in definitions {
+        if let Some(found) = found {
+            parameters[name] = found;
+        }
+    }
+    let description =
+        "Ends the task with its answer. Call it alone, once, when everything else is done.";
+    ToolDefinition::new(FINISH_TOOL, description)
+        .parameters(parameters)
+        .effect(Effect::Read)
+}
+
+pub(super) fn is_finish(call: &ToolCall) -> bool {
+    call.name.trim().eq_ignore_ascii_case(FINISH_TOOL)
+}
+
+/// The answer in a call of the finishing tool, or what the model is told.
+pub(super) fn finish_answer(
+    call: &ToolCall,
+    alone: bool,
+    output: Option<&AnswerSchema>,
+) -> Result<String, String> {
+    if !alone {
+        return Err(format!(
+            "Not finished: call {FINISH_TOOL} alone, after you have read the other results."
+        ));
+    }
+    let arguments = call
+        .arguments
+        .value()
+        .map_err(|error| format!("Not finished: the arguments are no JSON: {error}."))?;
+    let answer = match arguments.get("answer") {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) if output.is_some() => value.to_string(),
+        _ => String::new(),
+    };
+    if answer.trim().is_empty() {
+        return Err("Not finished: `answer` must be a text that is not empty.".to_owned());
+    }
+    match output {
+        Some(output) => output
+            .read(&answer)
+            .map_err(|reason| format!("Not finished: {reason}")),
+        None => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn finish(arguments: Value) -> ToolCall {
+        ToolCall::new("1", "Finish", arguments)
+    }
+
+    #[test]
+    fn finishing_needs_an_answer_and_to_be_alone() {
+        let done = finish(json!({"answer": "42"}));
+        assert!(is_finish(&done));
+        assert_eq!(finish_answer(&done, true, None).unwrap(), "42");
+        assert!(
+            finish_answer(&done, false, None)
+                .unwrap_err()
+                .contains("alone")
+        );
+        for arguments in [json!({}), json!({"answer": " "}), json!({"answer": 42})] {
+            let reason = finish_answer(&finish(arguments), true, None).unwrap_err();
+            assert!(reason.contains("must be a text"), "{reason}");
+        }
+        let broken = ToolCall::new("1", "finish", "{\"answer\": ");
+        assert!(
+            finish_answer(&broken, true, None)
+                .unwrap_err()
+                .contains("no JSON")
+        );
+    }
+
+    #[test]
+    fn a_finished_answer_fits_its_schema_as_value_or_as_text() {
+        let schema =
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let schema = AnswerSchema::new("number", schema).unwrap();
+        for answer in [json!({"n": 1}), json!("```json\n{'n': 1}\n```")] {
+            let call = finish(json!({"answer": answer}));
+            assert_eq!(
+                finish_answer(&call, true, Some(&schema)).unwrap(),
+                r#"{"n":1}"#
+            );
+        }
+        let call = finish(json!({"answer": {"n": "many"}}));
+        let reason = finish_answer(&call, true, Some(&schema)).unwrap_err();
+        assert!(reason.contains("$.n"), "{reason}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Native tool calling over several turns.
+
+use ghostlight_actors::{
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Checked, Completion, Limits, Loop, at_least_one};
+
+/// Asks the model, runs the tools that it calls side by side, gives it their results, and so on
+/// until it answers: a [`Loop`] run to its end. It is what an agent does that names no behavior.
+///
+/// - Every call gets exactly one result, whatever happens to it.
+/// - A batch that transfers the conversation runs its other calls first; of several transfers
+///   the first wins.
+/// - A turn in which the model says nothing is answered with a nudge, up to a bound.
+/// - The answer of an agent with an output schema is read leniently, checked, and given back to
+///   be mended, up to a bound.
+/// - Bounds and budgets stop it with a reason and the last text as partial answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FunctionCalling {
+    /// The most steps; the agent's own bound when left out, and 40 when it has none.
+    pub max_steps: Option<u32>,
+    /// How the model says that it is done.
+    pub completion: Completion,
+    /// The most turns in a row that lead to nothing.
+    pub max_empty_turns: u32,
+    /// How often an answer that does not fit its schema is given back.
+    pub max_repairs: u32,
+}
+
+impl Default for FunctionCalling {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            max_steps: None,
+            completion: Completion::Text,
+            max_empty_turns: limits.empty_turns,
+            max_repairs: limits.repairs,
+        }
+    }
+}
+
+impl Checked for FunctionCalling {
+    fn check(&self) -> Result<(), String> {
+        at_least_one("max_steps", self.max_steps)?;
+        at_least_one("max_empty_turns", Some(self.max_empty_turns))
+    }
+}
+
+impl FunctionCalling {
+    pub(crate) fn limits(&self, cx: &RunContext) -> Limits {
+        let steps = self.max_steps.or(cx.spec().max_steps);
+        Limits {
+            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
+            empty_turns: self.max_empty_turns,
+            repairs: self.max_repairs,
+            ..Limits::default()
+        }
+    }
+}
+
+impl Behavior for FunctionCalling {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let agent = Loop::new(&cx)?.limits(self.limits(&cx));
+        agent.completion(self.completion).run().await
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::behaviors::settings;
+
+    #[test]
+    fn settings_are_read_strictly_and_checked() {
+        let read = |value| settings::<FunctionCalling>(&value);
+        assert_eq!(read(json!({})).unwrap(), FunctionCalling::default());
+        let set =
+            json!({"max_steps": 7, "completion": "either", "max_empty_turns": 1, "max_repairs": 0});
+        let set = read(set).unwrap();
+        assert_eq!(
+            (set.max_steps, set.completion),
+            (Some(7), Completion::Either)
+        );
+        for (wrong, reason) in [
+            (
+                json!({"max_stesp": 7}),
+                "unknown field `max_stesp`, expected one of `max_steps`",
+            ),
+            (json!({"max_steps": 0}), "max_steps must be at least 1"),
+            (json!({"completion": "tools"}), "unknown variant `tools`"),
+            (json!({"max_repairs": -1}), "invalid value"),
+        ] {
+            let told = read(wrong).unwrap_err();
+            assert!(told.contains(reason), "{told}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Planning first, then solving step by step.
+
+mod plan;
+
+use ghostlight_actors::{
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Answer, ErrorKind, Message, OperationError, Outcome, StopReason, ToolSet,
+        Transcript,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::plan::{PlanReader, numbered};
+use super::{
+    Checked, Limits, Loop, Prompt, at_least_one,
+    prompt::{BuiltIn, below_instructions, task, tool_list},
+};
+
+/// What the result of a step begins with that could not be done.
+const FAILED: &str = "FAILED:";
+
+const PLAN: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+Do not do the task yet. Make a plan for it: at most {max_steps} steps in the order in which they \
+are done, each one sentence that says what to find out or to do. Do not plan a step that only \
+sums up: that is done in the end. Each step is done with these tools, where it needs one:
+{tools}
+
+Answer with JSON only: {\"steps\": [\"…\", \"…\"]}",
+};
+
+const STEP: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+Do this step of the plan now, and nothing else: {step}
+
+Results of the steps before it:
+{results}
+
+Answer with the result of the step only. If it cannot be done, answer `FAILED:` and the reason.",
+};
+
+const REPLAN: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+The plan cannot go on: {failure}
+
+Results so far:
+{results}
+
+Plan again, from here on: only the steps that are still to be done, in another way where this one \
+failed, and none if the results are enough for the task. Answer with JSON only: \
+{\"steps\": [\"…\", \"…\"]}",
+};
+
+const SOLVE: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+The steps are done. Their results:
+{results}
+
+Now answer: {task}",
+};
+
+/// Makes a plan, does its steps one after the other, and answers from their results.
+///
+/// Each step is a loop of its own with the agent's tools, as by
+/// [`FunctionCalling`](super::FunctionCalling), and sees the results of the steps before it. When
+/// a step fails the rest is planned again, up to a bound; then the answer is made from what
+/// there is, failures included. A step that transfers the conversation ends the plan. After Wang
+/// et al., "Plan-and-Solve Prompting" (2023).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PlanAndSolve {
+    /// The most steps of a plan.
+    pub max_plan_steps: u32,
+    /// How often the rest is planned again.
+    pub max_replans: u32,
+    /// The most steps (model calls with their tool calls) for one step of the plan; the agent's
+    /// own bound when left out.
+    pub max_steps: Option<u32>,
+    /// How a plan is asked for, below the agent's instructions: `{tools}`, `{max_steps}`.
+    pub plan: Prompt,
+    /// How a step is asked for: `{step}`, `{results}`, `{task}`, `{plan}`.
+    pub step: Prompt,
+    /// How the rest is planned again: `{failure}`, `{results}`, `{task}`.
+    pub replan: Prompt,
+    /// How the answer is asked for: `{results}`, `{task}`.
+    pub solve: Prompt,
+}
+
+impl Default for PlanAndSolve {
+    fn default() -> Self {
+        Self {
+            max_plan_steps: 8,
+            max_replans: 2,
+            max_steps: None,
+            plan: PLAN.into(),
+            step: STEP.into(),
+            replan: REPLAN.into(),
+            solve: SOLVE.into(),
+        }
+    }
+}
+
+impl Checked for PlanAndSolve {
+    fn check(&self) -> Result<(), String> {
+        at_least_one("max_plan_steps", Some(self.max_plan_steps))?;
+        at_least_one("max_steps", self.max_steps)?;
+        self.step.needs("step", &["step", "results"])?;
+        self.replan.needs("replan", &["failure", "results"])?;
+        self.solve.needs("solve", &["results"])
+    }
+}
+
+impl Behavior for PlanAndSolve {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let mut work = Work::new(&cx);
+        let mut steps = match self.plan(&mut work, 1).await? {
+            Ok(steps) => steps,
+            Err(outcome) => return no_plan(outcome),
+        };
+        let mut replans = 0;
+        while !steps.is_empty() {
+            let step = steps.remove(0);
+            let failure = match self.solve_step(&mut work, &step, &steps).await? {
+                Ok(StepEnd::Done) => continue,
+                Ok(StepEnd::Failed(reason)) => format!("the step {step:?} failed: {reason}"),
+                Err(outcome) => return Ok(outcome),
+            };
+            if replans == self.max_replans {
+                break;
+            }
+            replans += 1;
+            cx.emit("replanned", &serde_json::json!({ "failure": failure }));
+            let (results, task) = (work.results(), task(&cx));
+            let texts = [
+                ("failure", failure.as_str()),
+                ("results", &results),
+                ("task", &task),
+            ];
+            work.conversation
+                .push(Message::user(self.replan.fill(&texts)));
+            steps = match self.plan(&mut work, 0).await? {
+                Ok(steps) => steps,
+                // Without another plan the answer is made from what there is.
+                Err(Outcome::Stopped {
+                    reason: StopReason::GaveUp(_),
+                    ..
+                }) => break,
+                Err(outcome) => return Ok(work.stopped(outcome)),
+            };
+        }
+        self.solve(&mut work).await
+    }
+}
+
+/// How a step of the plan ended.
+enum StepEnd {
+    Done,
+    Failed(String),
+}
+
+impl PlanAndSolve {
+    /// Asks for a plan, or for the rest of one.
+    async fn plan(
+        &self,
+        work: &mut Work<'_>,
+        min: usize,
+    ) -> Result<Result<Vec<String>, Outcome>, AgentError> {
+        let tools = tool_list(work.cx.tools_offered().iter());
+        let max = self.max_plan_steps.to_string();
+        let prompt = self.plan.fill(&[("tools", &tools), ("max_steps", &max)]);
+        let instructions = below_instructions(&work.cx.agent().instructions, &prompt);
+        let reader = PlanReader {
+            min,
+            max: self.max_plan_steps as usize,
+        };
+        let mut planner = work
+            .next()?
+            .instructions(instructions)
+            .tools(ToolSet::default())
+            .strategy(reader)
+            .limits(Limits {
+                steps: 8,
+                ..Limits::default()
+            })
+            .inner()
+            .free_text();
+        let planned = planner.run_as::<Vec<String>>().await?;
+        work.conversation = planner.transcript().clone();
+        if let Ok(steps) = &planned {
+            work.plan = numbered(steps);
+            work.cx.emit("plan", &serde_json::json!({ "steps": steps }));
+        }
+        Ok(planned)
+    }
+
+    /// Does one step; an outcome ends the plan.
+    async fn solve_step(
+        &self,
+        work: &mut Work<'_>,
+        step: &str,
+        rest: &[String],
+    ) -> Result<Result<StepEnd, Outcome>, AgentError> {
+        let (results, task) = (work.results(), task(work.cx));
+        let texts = [
+            ("step", step),
+            ("results", results.as_str()),
+            ("task", task.as_str()),
+            ("plan", work.plan.as_str()),
+        ];
+        let limits = Limits {
+            steps: self
+                .max_steps
+                .or(work.cx.spec().max_steps)
+                .unwrap_or(Limits::DEFAULT_STEPS),
+            ..Limits::default()
+        };
+        let mut solver = work.next()?.limits(limits).inner().free_text();
+        solver.say(self.step.fill(&texts));
+        let outcome = solver.run().await?;
+        let said = solver.steered().to_vec();
+        work.conversation.extend(said);
+        let end = match outcome {
+            Outcome::Answer(answer) => match answer.text.trim().strip_prefix(FAILED) {
+                Some(reason) => StepEnd::Failed(reason.trim().to_owned()),
+                None => {
+                    work.done.push((step.to_owned(), answer.text));
+                    return Ok(Ok(StepEnd::Done));
+                }
+            },
+            Outcome::Stopped {
+                reason:
+                    reason @ (StopReason::MaxSteps(_)
+                    | StopReason::EmptyTurns(_)
+                    | StopReason::NoToolCalls
+                    | StopReason::GaveUp(_)),
+                ..
+            } => StepEnd::Failed(reason.to_string()),
+            outcome @ Outcome::Stopped { .. } => return Ok(Err(work.stopped(outcome))),
+            outcome => return Ok(Err(outcome)),
+        };
+        if let StepEnd::Failed(reason) = &end {
+            work.done
+                .push((step.to_owned(), format!("{FAILED} {reason}")));
+            let skipped = rest.len();
+            work.cx.emit(
+                "step_failed",
+                &serde_json::json!({"step": step, "reason": reason, "skipped": skipped}),
+            );
+        }
+        Ok(Ok(end))
+    }
+
+    /// Answers from the results.
+    async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
+        let (results, task) = (work.results(), task(work.cx));
+        let prompt = self.solve.fill(&[("results", &results), ("task", &task)]);
+        let mut solver = work.next()?.tools(ToolSet::default());
+        solver.say(prompt);
+        let outcome = solver.run().await?;
+        Ok(match outcome {
+            Outcome::Stopped {
+                reason: StopReason::FinishOverBudget(_),
+                ..
+            } => outcome,
+            Outcome::Stopped { .. } => work.stopped(outcome),
+            outcome => outcome,
+        })
+    }
+}
+
+/// The plan and what was done of it.
+struct Work<'a> {
+    cx: &'a RunContext,
+    begin: usize,
+    conversation: Transcript,
+    plan: String,
+    /// Each step with its result.
+    done: Vec<(String, String)>,
+}
+
+impl<'a> Work<'a> {
+    fn new(cx: &'a RunContext) -> Self {
+        let conversation = cx.conversation();
+        Self {
+            cx,
+            begin: conversation.len(),
+            conversation,
+            plan: String::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// A loop that goes on from here.
+    fn next(&self) -> Result<Loop<'a>, AgentError> {
+        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
+        Ok(agent.begun_at(self.begin))
+    }
+
+    fn results(&self) -> String {
+        if self.done.is_empty() {
+            return "none yet".to_owned();
+        }
+        let lines = self.done.iter().enumerate();
+        let lines: Vec<String> = lines
+            .map(|(place, (step, result))| format!("{}. {step}\n   {result}", place + 1))
+            .collect();
+        lines.join("\n")
+    }
+
+    /// The same stop, with the results so far as the partial answer.
+    fn stopped(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Stopped { reason, .. } => {
+                let text = if self.done.is_empty() {
+                    String::new()
+                } else {
+                    self.results()
+                };
+                let said = self.conversation.since(self.begin);
+                let partial = Some(Answer::text(text).with_messages(said));
+                Outcome::Stopped { reason, partial }
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// What it means that there is no plan: an error, unless it is a budget that is used up.
+fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
+    match outcome.stop_reason() {
+        Some(
+            reason @ (StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)),
+        ) => {
+            let message = format!("the model made no plan: {reason}");
+            Err(OperationError::new(ErrorKind::Malformed, message).into())
+        }
+        _ => Ok(outcome),
+    }
+}

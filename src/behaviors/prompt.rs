@@ -1,0 +1,135 @@
+//! Prompts with named places.
+
+use std::{fmt, sync::Arc};
+
+use ghostlight_actors::{run::RunContext, vocabulary::ToolDefinition};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A prompt in which `{name}` stands for a text. Only the names that a prompt's place gives are
+/// replaced, each once and from left to right, so other braces stay, and so do braces in the
+/// texts that are put in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Prompt(String);
+
+impl Prompt {
+    /// A prompt of this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The prompt with each `{name}` replaced by the text beside the name.
+    pub fn fill(&self, texts: &[(&str, &str)]) -> String {
+        let mut filled = String::with_capacity(self.0.len());
+        let mut rest = self.0.as_str();
+        while let Some(open) = rest.find('{') {
+            filled.push_str(&rest[..open]);
+            rest = &rest[open..];
+            let found = texts.iter().find_map(|(name, text)| {
+                let after = rest[1..].strip_prefix(name)?.strip_prefix('}')?;
+                Some((*text, after))
+            });
+            match found {
+                Some((text, after)) => {
+                    filled.push_str(text);
+                    rest = after;
+                }
+                None => {
+                    filled.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    /// Checks that every place that the prompt needs is in it.
+    ///
+    /// # Errors
+    /// The first that is missing.
+    pub(crate) fn needs(&self, setting: &str, names: &[&str]) -> Result<(), String> {
+        let missing = names
+            .iter()
+            .find(|name| !self.0.contains(&format!("{{{name}}}")));
+        match missing {
+            Some(name) => Err(format!("{setting}: the prompt must contain {{{name}}}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A prompt that is built in. Its number grows when its text changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltIn {
+    /// The version. Once there is a second one, runs ask `RunContext::version` which to use, and
+    /// the older text stays.
+    #[allow(dead_code)]
+    pub(crate) version: u32,
+    pub(crate) text: &'static str,
+}
+
+impl From<BuiltIn> for Prompt {
+    fn from(built_in: BuiltIn) -> Self {
+        Self::new(built_in.text)
+    }
+}
+
+/// The tools in words, for a model that is to name them.
+pub(crate) fn tool_list<'a>(tools: impl Iterator<Item = &'a Arc<ToolDefinition>>) -> String {
+    let lines: Vec<String> = tools
+        .map(|tool| {
+            let ToolDefinition {
+                name,
+                description,
+                parameters,
+                ..
+            } = &**tool;
+            format!("- {name}: {description}\n  Args: {parameters}")
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// What the agent is to do, in the words of who asked: the agent that handed over, or else the
+/// user.
+pub(crate) fn task(cx: &RunContext) -> String {
+    cx.request()
+        .map_or_else(|| cx.input().content(), str::to_owned)
+}
+
+/// The agent's instructions with this prompt below.
+pub(crate) fn below_instructions(instructions: &str, prompt: &str) -> String {
+    match instructions.trim() {
+        "" => prompt.to_owned(),
+        instructions => format!("{instructions}\n\n{prompt}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_replaced_once_and_other_braces_stay() {
+        let prompt = Prompt::new(r#"{task} as {"json": {task}} {other} {"#);
+        let filled = prompt.fill(&[("task", "{draft}"), ("draft", "no")]);
+        assert_eq!(filled, r#"{draft} as {"json": {draft}} {other} {"#);
+    }
+
+    #[test]
+    fn a_prompt_without_its_places_is_refused() {
+        let prompt = Prompt::new("Do {task}.");
+        assert_eq!(prompt.needs("x", &["task"]), Ok(()));
+        let refused = prompt.needs("prompts.revise", &["task", "draft"]);
+        let reason = "prompts.revise: the prompt must contain {draft}";
+        assert_eq!(refused, Err(reason.to_owned()));
+    }
+}

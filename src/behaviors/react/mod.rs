@@ -1,0 +1,269 @@
+//! Reasoning and acting in text, for models without tool calling.
+
+mod parser;
+
+use ghostlight_actors::{
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Message, ModelRequest, ModelResponse, ModelSettings, Outcome, Part, Role,
+        ToolCall, ToolResult, ToolSet, ToolStatus, Transcript,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::parser::Meaning;
+use super::{
+    Checked, Limits, Loop, Prompt, Reading, Strategy, Turn, at_least_one,
+    prompt::{BuiltIn, below_instructions, tool_list},
+};
+
+/// Where the model is to stop, since what follows is the tool's to say.
+const OBSERVATION: &str = "\nObservation:";
+
+const PROTOCOL: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+You work in turns. In each turn write either an action or the final answer, in exactly one of \
+these two forms:
+
+Thought: what you know and what to do next
+Action: the name of one tool
+Args: its arguments as one JSON object
+
+Thought: why you are done
+Final: the answer, complete
+
+After an action stop writing: the next message gives its result as an observation. To use several \
+tools at once, write several pairs of Action and Args. Never write an observation yourself.
+
+The tools:
+{tools}",
+};
+
+const REMINDER: &str = "Write either `Action:` with the name of a tool and `Args:` with one JSON \
+     object, or `Final:` with the answer.";
+
+/// ReAct: the model thinks, names a tool and its arguments in plain text, reads the observation,
+/// and so on until it writes a final answer. It needs no tool calling of the server.
+///
+/// It is a [`Loop`] with a [`Strategy`] of its own, so tools, transfers, delegation, bounds and
+/// output schemas are as with [`FunctionCalling`](super::FunctionCalling). Arguments and answers
+/// may go over several lines, in a fence or not; a turn that cannot be read goes back to the
+/// model with the reason, up to a bound. After Yao et al., "ReAct: Synergizing Reasoning and
+/// Acting in Language Models" (2022).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct React {
+    /// The most steps; the agent's own bound when left out, and 40 when it has none.
+    pub max_steps: Option<u32>,
+    /// How many turns in a row may be given back because they cannot be read.
+    pub max_parse_failures: u32,
+    /// The most turns in a row in which the model says nothing.
+    pub max_empty_turns: u32,
+    /// How often an answer that does not fit its schema is given back.
+    pub max_repairs: u32,
+    /// What explains the protocol, after the agent's instructions; `{tools}` is the list of the
+    /// tools.
+    pub prompt: Prompt,
+}
+
+impl Default for React {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            max_steps: None,
+            max_parse_failures: limits.unreadable_turns,
+            max_empty_turns: limits.empty_turns,
+            max_repairs: limits.repairs,
+            prompt: PROTOCOL.into(),
+        }
+    }
+}
+
+impl Checked for React {
+    fn check(&self) -> Result<(), String> {
+        at_least_one("max_steps", self.max_steps)?;
+        at_least_one("max_empty_turns", Some(self.max_empty_turns))?;
+        self.prompt.needs("prompt", &["tools"])
+    }
+}
+
+impl Behavior for React {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let steps = self.max_steps.or(cx.spec().max_steps);
+        let limits = Limits {
+            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
+            empty_turns: self.max_empty_turns,
+            unreadable_turns: self.max_parse_failures,
+            repairs: self.max_repairs,
+        };
+        let protocol = TextProtocol(self.prompt.clone());
+        let conversation = protocol.as_text(cx.conversation());
+        let agent = Loop::new(&cx)?.limits(limits).conversation(conversation);
+        agent.strategy(protocol).run().await
+    }
+}
+
+/// Tools by text: the protocol is explained in the system prompt, and calls and results are
+/// text.
+#[derive(Clone, Debug)]
+struct TextProtocol(Prompt);
+
+impl TextProtocol {
+    /// A conversation in which calls and results are text. One that has none is shared as it
+    /// is.
+    fn as_text(&self, conversation: Transcript) -> Transcript {
+        let is_native = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
+        let messages = conversation.messages();
+        if !messages
+            .iter()
+            .any(|message| message.parts.iter().any(is_native))
+        {
+            return conversation;
+        }
+        let as_text = |message: &Message| match message.role {
+            Role::Tool => self.results(message.tool_results().cloned().collect()),
+            _ => {
+                let mut text = Message::clone(message);
+                for part in &mut text.parts {
+                    if let Part::ToolCall(call) = part {
+                        let args = call.arguments.text();
+                        *part = Part::Text(format!("Action: {}\nArgs: {args}", call.name));
+                    }
+                }
+                text
+            }
+        };
+        messages.iter().map(|message| as_text(message)).collect()
+    }
+}
+
+impl Strategy for TextProtocol {
+    fn request(&self, mut request: ModelRequest) -> ModelRequest {
+        let tools = if request.tools.is_empty() {
+            "There are none: write the final answer at once.".to_owned()
+        } else {
+            tool_list(request.tools.iter())
+        };
+        let protocol = self.0.fill(&[("tools", &tools)]);
+        let mut instructions = below_instructions(&request.instructions, &protocol);
+        if let Some(output) = request.output.take() {
+            let schema = &output.schema;
+            instructions.push_str("\n\nThe final answer is JSON that fits this schema: ");
+            instructions.push_str(&schema.to_string());
+        }
+        request.instructions = instructions.into();
+        request.tools = ToolSet::default();
+        let mut settings = ModelSettings::clone(&request.settings);
+        settings.stop.push(OBSERVATION.to_owned());
+        request.settings(settings)
+    }
+
+    fn read(&self, response: &ModelResponse, step: u32) -> Reading {
+        let content = response.content();
+        let written = parser::read(&content);
+        let (text, turn) = match written.meaning {
+            // The session and other agents read the answer, not the form that it came in.
+            Meaning::Final(answer) => (answer.clone(), Turn::Answer(answer)),
+            Meaning::Nothing => (String::new(), Turn::Empty),
+            Meaning::Actions(actions) => {
+                let calls = actions.into_iter().enumerate();
+                let calls = calls.map(|(place, (name, arguments))| {
+                    ToolCall::new(format!("call_{step}_{place}"), name, arguments)
+                });
+                (written.text.to_owned(), Turn::Calls(calls.collect()))
+            }
+            Meaning::Unreadable(reason) => {
+                let feedback = format!("{reason} {REMINDER}");
+                (written.text.to_owned(), Turn::Unreadable(feedback))
+            }
+        };
+        let mut said = Message::assistant(text);
+        let reasoning = |part: &&Part| matches!(part, Part::Reasoning(_));
+        let kept = response.message.parts.iter().filter(reasoning).cloned();
+        said.parts.splice(0..0, kept);
+        Reading { said, turn }
+    }
+
+    fn results(&self, results: Vec<ToolResult>) -> Message {
+        let several = results.len() > 1;
+        let mut attachments = Vec::new();
+        let mut texts = Vec::new();
+        for (place, result) in results.into_iter().enumerate() {
+            let head = match several {
+                true => format!("Observation {} ({})", place + 1, result.name),
+                false => "Observation".to_owned(),
+            };
+            let failed = match result.status {
+                ToolStatus::Success => "",
+                _ => "[not done] ",
+            };
+            texts.push(format!("{head}: {failed}{}", result.text));
+            attachments.extend(result.attachments.into_iter().map(Part::Data));
+        }
+        let mut message = Message::user(texts.join("\n"));
+        message.parts.extend(attachments);
+        message
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use ghostlight_actors::{testing::check_transcript, vocabulary::ToolDefinition};
+
+    use super::*;
+
+    fn protocol() -> TextProtocol {
+        TextProtocol(PROTOCOL.into())
+    }
+
+    #[test]
+    fn a_request_explains_the_tools_and_offers_none() {
+        let tool = ToolDefinition::new("search", "Searches.");
+        let mut request = ModelRequest::new(Transcript::new()).instructions("Be brief.");
+        request.tools = [tool].into_iter().collect();
+        let request = protocol().request(request);
+        assert!(
+            request
+                .instructions
+                .starts_with("Be brief.\n\nYou work in turns.")
+        );
+        assert!(
+            request
+                .instructions
+                .contains("- search: Searches.\n  Args: {\"properties\"")
+        );
+        assert!(request.tools.is_empty());
+        assert_eq!(request.settings.stop, [OBSERVATION]);
+    }
+
+    #[test]
+    fn calls_of_earlier_agents_become_text() {
+        let call = ToolCall::new("1", "search", r#"{"q":"x"}"#);
+        let asks = ModelResponse::tool_calls([call.clone()]).message;
+        let result = ToolResult::new(&call, ToolStatus::Success, "found");
+        let plain = Transcript::from_iter([Message::user("hello")]);
+        let mut native = plain.clone();
+        native.push(asks);
+        native.push(Message::results([result]));
+        let text = protocol().as_text(native).messages();
+        check_transcript(&text).unwrap();
+        let contents: Vec<String> = text.iter().map(|message| message.content()).collect();
+        assert_eq!(
+            contents,
+            [
+                "hello",
+                "Action: search\nArgs: {\"q\":\"x\"}",
+                "Observation: found"
+            ]
+        );
+        assert_eq!(text[2].role, Role::User);
+        let same = protocol().as_text(plain.clone()).messages();
+        assert!(Arc::ptr_eq(&same[0], &plain.messages()[0]));
+    }
+}

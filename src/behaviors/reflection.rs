@@ -1,0 +1,285 @@
+//! Drafting, criticising and revising.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Answer, Message, Outcome, StopReason, ToolSet, Transcript},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Checked, Limits, Loop, Prompt,
+    agent_loop::within_budget,
+    at_least_one,
+    prompt::{BuiltIn, task},
+};
+
+const CRITIC: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+You are a strict and fair critic. You judge the last answer of a conversation and do not write \
+one yourself. Judge whether it does all that was asked, whether it is right and supported by what \
+the conversation shows, and whether it is clear. Approve it only if nothing has to be changed.",
+};
+
+const JUDGE: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+Judge the answer above. What was asked is:
+
+{task}
+
+Give a score from 0 (useless) to 10 (perfect), whether you approve the answer as it is, and in the \
+critique what has to be changed, in one to three sentences.",
+};
+
+const REVISE: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+A critic read your answer and says:
+
+{critique}
+
+Give the whole answer again, with what the critic is right about changed. Do not mention the \
+critic.",
+};
+
+/// Answers, has the answer judged, and revises it, until it is approved or the rounds are used
+/// up; then the draft with the best score is the answer, flagged with what was still wrong.
+///
+/// Drafts are made with the agent's tools, as by [`FunctionCalling`](super::FunctionCalling).
+/// The judgement is a value, not a word in a text, so "not approved" approves nothing. After
+/// Madaan et al., "Self-Refine" (2023), with best-of-drafts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Reflection {
+    /// How often a draft is revised.
+    pub max_rounds: u32,
+    /// The most steps of one draft; the agent's own bound when left out.
+    pub max_steps: Option<u32>,
+    /// The critic's system prompt.
+    pub critic: Prompt,
+    /// How the critic is asked; `{task}` is what was asked of the agent.
+    pub judge: Prompt,
+    /// How the agent is asked to revise; `{critique}` is what the critic says.
+    pub revise: Prompt,
+}
+
+impl Default for Reflection {
+    fn default() -> Self {
+        Self {
+            max_rounds: 2,
+            max_steps: None,
+            critic: CRITIC.into(),
+            judge: JUDGE.into(),
+            revise: REVISE.into(),
+        }
+    }
+}
+
+impl Checked for Reflection {
+    fn check(&self) -> Result<(), String> {
+        at_least_one("max_steps", self.max_steps)?;
+        self.revise.needs("revise", &["critique"])
+    }
+}
+
+/// What the critic thinks of a draft.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Verdict {
+    /// Whether the answer can stay as it is.
+    approved: bool,
+    /// How good the answer is, from 0 to 10.
+    #[schemars(range(min = 0, max = 10))]
+    score: f64,
+    /// What has to be changed; empty if nothing.
+    critique: String,
+}
+
+/// A draft that may become the answer.
+struct Draft {
+    text: String,
+    /// How long the conversation was when it was written.
+    length: usize,
+    score: f64,
+    /// What is wrong with it.
+    critique: String,
+}
+
+impl Behavior for Reflection {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let mut work = Work::new(&cx);
+        for round in 0..=self.max_rounds {
+            let text = match self.draft(&mut work).await? {
+                Ok(text) => text,
+                Err(outcome) => return Ok(work.end_early(outcome)),
+            };
+            let length = work.conversation.len();
+            let (verdict, said) = self.judge(&work).await?;
+            let verdict = match verdict {
+                Ok(verdict) => verdict,
+                Err(Outcome::Stopped {
+                    reason: StopReason::BudgetExhausted(resource),
+                    ..
+                }) => {
+                    let reason = StopReason::BudgetExhausted(resource);
+                    let partial = Some(work.answer(&text, length));
+                    return Ok(Outcome::Stopped { reason, partial });
+                }
+                Err(_) => {
+                    let mut answer = work.answer(&text, length);
+                    answer.flagged = Some("the critic's verdict could not be read".to_owned());
+                    return Ok(Outcome::Answer(answer));
+                }
+            };
+            cx.emit(
+                "draft_judged",
+                &serde_json::json!({"round": round, "verdict": verdict}),
+            );
+            if verdict.approved && said.is_empty() {
+                return within_budget(&cx, work.answer(&text, length)).await;
+            }
+            work.judged(text, length, &verdict, said);
+            if round < self.max_rounds {
+                let critique = verdict.critique.as_str();
+                let revise = self.revise.fill(&[("critique", critique)]);
+                work.conversation.push(Message::user(revise));
+            }
+        }
+        match work.best() {
+            Some(answer) => within_budget(&cx, answer).await,
+            None => Ok(Outcome::stopped(StopReason::Other(
+                "no draft was written".to_owned(),
+            ))),
+        }
+    }
+}
+
+impl Reflection {
+    /// Writes the next draft; any other outcome ends the work.
+    async fn draft(&self, work: &mut Work<'_>) -> Result<Result<String, Outcome>, AgentError> {
+        let steps = self.max_steps.or(work.cx.spec().max_steps);
+        let limits = Limits {
+            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
+            ..Limits::default()
+        };
+        let mut author = Loop::new(work.cx)?
+            .conversation(work.conversation.clone())
+            .begun_at(work.begin)
+            .limits(limits)
+            .inner();
+        let outcome = author.run().await?;
+        work.conversation = author.transcript().clone();
+        if !author.steered().is_empty() {
+            // Earlier drafts do not know what a person has said since.
+            work.best = None;
+        }
+        Ok(match outcome {
+            Outcome::Answer(answer) => Ok(answer.text),
+            outcome => Err(outcome),
+        })
+    }
+
+    /// Judges the last draft, and tells what people said meanwhile.
+    async fn judge(
+        &self,
+        work: &Work<'_>,
+    ) -> Result<(Result<Verdict, Outcome>, Vec<Arc<Message>>), AgentError> {
+        let mut conversation = work.conversation.clone();
+        let question = self.judge.fill(&[("task", &task(work.cx))]);
+        conversation.push(Message::user(question));
+        let mut critic = Loop::new(work.cx)?
+            .instructions(self.critic.to_string())
+            .tools(ToolSet::default())
+            .conversation(conversation)
+            .limits(Limits {
+                steps: 8,
+                ..Limits::default()
+            })
+            .inner()
+            .typed::<Verdict>()?;
+        let verdict = critic.run_as::<Verdict>().await?;
+        Ok((verdict, critic.steered().to_vec()))
+    }
+}
+
+/// What was written so far.
+struct Work<'a> {
+    cx: &'a RunContext,
+    begin: usize,
+    conversation: Transcript,
+    best: Option<Draft>,
+}
+
+impl<'a> Work<'a> {
+    fn new(cx: &'a RunContext) -> Self {
+        let conversation = cx.conversation();
+        Self {
+            cx,
+            begin: conversation.len(),
+            conversation,
+            best: None,
+        }
+    }
+
+    fn judged(&mut self, text: String, length: usize, verdict: &Verdict, said: Vec<Arc<Message>>) {
+        let better = self
+            .best
+            .as_ref()
+            .is_none_or(|best| verdict.score >= best.score);
+        if better || !said.is_empty() {
+            self.best = Some(Draft {
+                text,
+                length,
+                score: verdict.score,
+                critique: verdict.critique.clone(),
+            });
+        }
+        self.conversation.extend(said);
+    }
+
+    /// This draft as the answer, with the conversation up to it.
+    fn answer(&self, text: &str, length: usize) -> Answer {
+        let said = self.conversation.truncated(length).since(self.begin);
+        Answer::text(text).with_messages(said)
+    }
+
+    fn best(&self) -> Option<Answer> {
+        let best = self.best.as_ref()?;
+        let mut answer = self.answer(&best.text, best.length);
+        answer.flagged = Some(format!("not approved: {}", best.critique));
+        Some(answer)
+    }
+
+    /// A draft that came to no answer: the best one so far is the partial answer.
+    fn end_early(&self, outcome: Outcome) -> Outcome {
+        match (outcome, &self.best) {
+            (Outcome::Stopped { reason, .. }, Some(best)) => Outcome::Stopped {
+                reason,
+                partial: Some(self.answer(&best.text, best.length)),
+            },
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::behaviors::settings;
+
+    #[test]
+    fn a_prompt_of_ones_own_needs_its_places() {
+        let set = settings::<Reflection>(&json!({"max_rounds": 1, "revise": "Mind {critique}"}));
+        assert_eq!(set.unwrap().max_rounds, 1);
+        let reason = settings::<Reflection>(&json!({"revise": "Again."})).unwrap_err();
+        assert!(reason.contains("{critique}"), "{reason}");
+    }
+}

@@ -1,0 +1,180 @@
+//! How a loop asks and how it reads.
+
+use std::collections::BTreeSet;
+
+use ghostlight_actors::vocabulary::{
+    Message, ModelRequest, ModelResponse, Part, ToolCall, ToolResult,
+};
+
+/// How a [`Loop`](super::Loop) builds a request, reads a response, and tells the model what its
+/// calls came to. Implement it to change one of these and nothing else; every method has the
+/// way of native tool calling as its default.
+///
+/// ```
+/// use ghostlight::behaviors::Strategy;
+/// use ghostlight_actors::vocabulary::ModelRequest;
+///
+/// /// Native tool calling, one call at a time.
+/// struct OneByOne;
+///
+/// impl Strategy for OneByOne {
+///     fn request(&self, request: ModelRequest) -> ModelRequest {
+///         let mut settings = (*request.settings).clone();
+///         settings.parallel_tool_calls = Some(false);
+///         request.settings(settings)
+///     }
+/// }
+/// ```
+///
+/// Its methods must give the same for the same arguments, since runs are replayed.
+pub trait Strategy: Send + Sync + 'static {
+    /// Changes the request of a step. It comes with the agent's instructions and settings, the
+    /// conversation, and the tools that the loop offers.
+    fn request(&self, request: ModelRequest) -> ModelRequest {
+        request
+    }
+
+    /// Reads a response. The step counts from 1.
+    fn read(&self, response: &ModelResponse, step: u32) -> Reading {
+        read_native(response, step)
+    }
+
+    /// What the model reads of the calls of one step: the results, in the order of the calls.
+    fn results(&self, results: Vec<ToolResult>) -> Message {
+        Message::results(results)
+    }
+}
+
+/// Native tool calling: the calls are parts of the response, and an answer has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeCalls;
+
+impl Strategy for NativeCalls {}
+
+/// What a response means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What the conversation keeps of it.
+    pub said: Message,
+    /// What it asks for.
+    pub turn: Turn,
+}
+
+/// What a model asks for in one step.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Turn {
+    /// These calls, each with an id of its own.
+    Calls(Vec<ToolCall>),
+    /// Nothing: this is its answer.
+    Answer(String),
+    /// Nothing at all: it said nothing.
+    Empty,
+    /// It cannot be told; the text says to the model what is wrong.
+    Unreadable(String),
+}
+
+/// Whether a response asks for tools is decided by its calls alone: servers disagree on the
+/// finish reason.
+fn read_native(response: &ModelResponse, step: u32) -> Reading {
+    let mut said = Message::clone(&response.message);
+    let calls = with_own_ids(&mut said, step);
+    let text = said.content();
+    let turn = if !calls.is_empty() {
+        Turn::Calls(calls)
+    } else if text.trim().is_empty() {
+        Turn::Empty
+    } else {
+        Turn::Answer(text)
+    };
+    Reading { said, turn }
+}
+
+/// Gives each call whose id is empty or taken an id of its own, since results are told apart
+/// by it.
+fn with_own_ids(said: &mut Message, step: u32) -> Vec<ToolCall> {
+    let given: BTreeSet<String> = said.tool_calls().map(|call| call.id.clone()).collect();
+    let mut taken = BTreeSet::new();
+    let mut calls = Vec::new();
+    for part in &mut said.parts {
+        let Part::ToolCall(call) = part else { continue };
+        if call.id.trim().is_empty() || taken.contains(&call.id) {
+            let own = (calls.len()..)
+                .map(|place| format!("call_{step}_{place}"))
+                .find(|id| !given.contains(id) && !taken.contains(id));
+            call.id = own.unwrap_or_default();
+        }
+        taken.insert(call.id.clone());
+        calls.push(call.clone());
+    }
+    calls
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::vocabulary::{FinishReason, Reasoning, Role};
+    use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn response(parts: Vec<Part>) -> ModelResponse {
+        ModelResponse::new(Message {
+            role: Role::Assistant,
+            author: None,
+            parts,
+        })
+    }
+
+    fn turn(parts: Vec<Part>, finish: FinishReason) -> Turn {
+        let mut response = response(parts);
+        response.finish = finish;
+        NativeCalls.read(&response, 1).turn
+    }
+
+    #[test]
+    fn calls_decide_and_the_finish_reason_does_not() {
+        let call = ToolCall::new("a", "search", "{}");
+        let parts = vec![Part::Text("so".into()), Part::ToolCall(call.clone())];
+        assert_eq!(turn(parts, FinishReason::Stop), Turn::Calls(vec![call]));
+        let parts = vec![Part::Text("so".into())];
+        assert_eq!(
+            turn(parts, FinishReason::ToolCalls),
+            Turn::Answer("so".into())
+        );
+        let parts = vec![
+            Part::Text(" \n".into()),
+            Part::Reasoning(Reasoning::default()),
+        ];
+        assert_eq!(turn(parts, FinishReason::Stop), Turn::Empty);
+    }
+
+    #[test]
+    fn text_beside_calls_is_kept() {
+        let call = ToolCall::new("a", "search", "{}");
+        let parts = vec![Part::Text("I look it up.".into()), Part::ToolCall(call)];
+        let reading = NativeCalls.read(&response(parts.clone()), 1);
+        assert_eq!(reading.said.parts, parts);
+    }
+
+    proptest! {
+        /// Whatever ids a model gives, each call has one of its own, given ones stay where they
+        /// are first, and the conversation has the same ids as the calls.
+        #[test]
+        fn every_call_has_an_id_of_its_own(ids in prop::collection::vec("(a|b|call_1_[0-3]| )?", 0..8)) {
+            let parts = ids.iter().map(|id| Part::ToolCall(ToolCall::new(id, "t", "{}"))).collect();
+            let reading = NativeCalls.read(&response(parts), 1);
+            let said: Vec<_> = reading.said.tool_calls().cloned().collect();
+            let own: BTreeSet<&str> = said.iter().map(|call| call.id.as_str()).collect();
+            prop_assert_eq!(own.len(), ids.len());
+            for (place, id) in ids.iter().enumerate() {
+                if !id.trim().is_empty() && !ids[..place].contains(id) {
+                    prop_assert_eq!(&said[place].id, id);
+                }
+            }
+            if !said.is_empty() {
+                prop_assert_eq!(reading.turn, Turn::Calls(said));
+            }
+        }
+    }
+}
