@@ -98,6 +98,8 @@ impl Driver {
             self.ports
                 .cancel_child(run, "the run that began it has ended".to_owned());
         }
+        // The run is ending already: its deadline has nothing more to say.
+        self.deadline = None;
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             self.journal.flush();
