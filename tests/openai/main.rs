@@ -7,6 +7,7 @@ mod attempt;
 mod encoding;
 mod fake;
 mod real_server;
+mod runs;
 mod secrecy;
 mod servers;
 mod streams;

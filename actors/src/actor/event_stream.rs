@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
-use super::observers::{Observers, Subscription};
+use super::observers::{Observers, Shown, Subscription};
 use crate::{
     contract::{Clock, StoreError, StoreHandle},
     run::Observer,
@@ -30,6 +30,8 @@ pub struct EventStream {
     root: RunId,
     after: u64,
     ready: VecDeque<EventRecord>,
+    /// A preview that waits for what is recorded before it.
+    shown: Option<Shown>,
     previews: bool,
     over: bool,
 }
@@ -50,6 +52,7 @@ impl EventStream {
             root,
             after: 0,
             ready: VecDeque::new(),
+            shown: None,
             previews: true,
             over: false,
         }
@@ -67,6 +70,10 @@ impl EventStream {
     /// It may be dropped while it waits (in `select!`) without losing an event.
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
         loop {
+            self.look_for_preview();
+            if let Some(preview) = self.due_preview() {
+                return Some(Ok(preview));
+            }
             if let Some(record) = self.ready.pop_front() {
                 self.ended(&record);
                 return Some(Ok(record));
@@ -82,10 +89,36 @@ impl EventStream {
                     return Some(Err(error));
                 }
             }
-            if let Some(preview) = self.wait().await {
-                return Some(Ok(preview));
+            // Nothing is left that was recorded before it.
+            if let Some((_, preview)) = self.shown.take() {
+                return Some(Ok(EventRecord::clone(&preview)));
+            }
+            self.wait().await;
+        }
+    }
+
+    fn look_for_preview(&mut self) {
+        while self.previews && self.shown.is_none() {
+            match self.subscription.previews.try_recv() {
+                Ok(shown) => self.shown = Some(shown),
+                // Previews that a slow reader missed are gone; they were never more than hints.
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Closed) => self.previews = false,
             }
         }
+    }
+
+    /// The preview at hand, when what is read next was recorded after it.
+    fn due_preview(&mut self) -> Option<EventRecord> {
+        let (before, _) = self.shown.as_ref()?;
+        let next = self.ready.front()?.position?;
+        if next < *before {
+            return None;
+        }
+        self.shown
+            .take()
+            .map(|(_, preview)| EventRecord::clone(&preview))
     }
 
     /// All events up to the root's last one, or up to now if it has not ended.
@@ -138,29 +171,20 @@ impl EventStream {
     }
 
     /// Waits for more to read, or for a preview.
-    async fn wait(&mut self) -> Option<EventRecord> {
+    async fn wait(&mut self) {
         let look = self.clock.sleep_until(self.clock.now().after(LOOK));
         let Subscription {
             position, previews, ..
         } = &mut self.subscription;
         tokio::select! {
             biased;
-            changed = position.changed() => {
-                if changed.is_err() {
-                    self.clock.sleep_until(self.clock.now().after(LOOK)).await;
-                }
-                None
-            }
             preview = previews.recv(), if self.previews => match preview {
-                Ok(preview) => Some(EventRecord::clone(&preview)),
-                // Previews that a slow reader missed are gone; they were never more than hints.
-                Err(RecvError::Lagged(_)) => None,
-                Err(RecvError::Closed) => {
-                    self.previews = false;
-                    None
-                }
+                Ok(shown) => self.shown = Some(shown),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => self.previews = false,
             },
-            () = look => None,
+            Ok(()) = position.changed() => {}
+            () = look => {}
         }
     }
 }

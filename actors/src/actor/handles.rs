@@ -9,9 +9,10 @@ use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
     contract::{InboxBody, InboxItem, RunRow, RunStatus, Ticket},
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
-    session::Turn,
+    session::{SessionFold, Turn},
     vocabulary::{
         Begun, Entry, JournalId, Message, OperationId, Outcome, Question, RunEnd, RunId, SessionId,
+        Transcript,
     },
 };
 
@@ -48,6 +49,21 @@ impl Session {
         let run = receiver.await.map_err(|_| SystemError::Stopped)??;
         drop(admission);
         Ok(self.system.run(run))
+    }
+}
+
+impl Session {
+    /// The conversation as it is recorded, up to the last turn that ended.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn transcript(&self) -> Result<Transcript, SystemError> {
+        let doors = &self.system.shared().doors;
+        let journal = JournalId::Session(self.id.clone());
+        let lines = super::launch::read_from(doors, &journal, 0).await?;
+        let mut fold = SessionFold::default();
+        fold.extend(&lines, &self.id.to_string())?;
+        Ok(fold.transcript)
     }
 }
 

@@ -30,14 +30,18 @@ struct Inner {
 #[derive(Debug)]
 struct Tree {
     position: watch::Sender<u64>,
-    previews: broadcast::Sender<Arc<EventRecord>>,
+    previews: broadcast::Sender<Shown>,
 }
+
+/// A preview, and how far the journal was when it was shown: what is recorded up to there comes
+/// before it, the rest after it.
+pub(crate) type Shown = (u64, Arc<EventRecord>);
 
 /// What an observer of a tree listens to.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) position: watch::Receiver<u64>,
-    pub(crate) previews: broadcast::Receiver<Arc<EventRecord>>,
+    pub(crate) previews: broadcast::Receiver<Shown>,
     root: RunId,
     observers: Observers,
 }
@@ -83,7 +87,9 @@ impl Observers {
     pub(crate) fn preview(&self, root: RunId, record: EventRecord) {
         if let Some(tree) = self.0.trees.lock().get(&root) {
             // Nobody listening is no failure.
-            let _ = tree.previews.send(Arc::new(record));
+            let _ = tree
+                .previews
+                .send((*tree.position.borrow(), Arc::new(record)));
         }
     }
 }

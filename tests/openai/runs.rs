@@ -1,0 +1,186 @@
+//! Whole runs over the engine, against the server that none of us wrote.
+
+use std::time::Duration;
+
+use ghostlight::{behaviors, tool};
+use ghostlight_actors::{
+    actor::{Limits, Run, System},
+    contract::ToolError,
+    run::{Agent, Registry},
+    session::Turn,
+    testing::{InMemoryStore, check_transcript},
+    vocabulary::{ErrorKind, Event, Message, Outcome, Preview},
+};
+use serde_json::{Value, json};
+
+use crate::aimock::Aimock;
+
+/// Tells the weather of a city.
+#[tool(effect = "read")]
+async fn get_weather(city: String) -> Result<String, ToolError> {
+    Ok(format!("sunny in {city}"))
+}
+
+fn fixtures() -> Value {
+    json!([
+        {"match": {"userMessage": "weather", "hasToolResult": false},
+            "response": {"toolCalls": [
+                {"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"},
+                {"name": "get_weather", "arguments": "{\"city\":\"Rome\"}"}]}},
+        {"match": {"userMessage": "weather", "hasToolResult": true},
+            "response": {"content": "It is sunny in Oslo and in Rome."}},
+        {"match": {"userMessage": "cut"}, "truncateAfterChunks": 3,
+            "response": {"content": "This answer is cut off before it comes to its end."}},
+    ])
+}
+
+async fn system(server: &Aimock, streaming: bool) -> System {
+    let mut agent = Agent::new("desk").tool(get_weather);
+    if streaming {
+        agent = agent.streaming();
+    }
+    let mut limits = Limits::default();
+    limits.gateway.base_pause = Duration::from_millis(5);
+    limits.gateway.max_pause = Duration::from_millis(20);
+    System::builder(InMemoryStore::new())
+        .registry(behaviors::register(Registry::new()))
+        .model("default", server.model())
+        .team(agent.into_team().unwrap())
+        .limits(limits)
+        .start()
+        .await
+        .unwrap()
+}
+
+async fn ask(system: &System, text: &str) -> Run {
+    system
+        .session("desk", "s")
+        .send(Turn::text(text))
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_whole_run_calls_tools_and_answers_streaming_and_not() {
+    let Some(server) = Aimock::start(fixtures(), &["--chunk-size", "7"]) else {
+        return;
+    };
+    for streaming in [false, true] {
+        let system = system(&server, streaming).await;
+        let run = ask(&system, "weather").await;
+        let mut events = run.events();
+        let mut shown = String::new();
+        let mut tools = Vec::new();
+        while let Some(record) = events.next().await {
+            match record.unwrap().event {
+                Event::Preview(Preview::Delta { delta, .. }) => {
+                    if let ghostlight_actors::vocabulary::Delta::Text(text) = delta {
+                        shown.push_str(&text);
+                    }
+                }
+                Event::ToolCalled { result, .. } => tools.push(result.text),
+                _ => {}
+            }
+        }
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!(outcome.text(), "It is sunny in Oslo and in Rome.");
+        tools.sort();
+        assert_eq!(tools, ["sunny in Oslo", "sunny in Rome"]);
+        assert_eq!(shown.is_empty(), !streaming, "{shown}");
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_two_turns_keeps_a_conversation_that_providers_take() {
+    let Some(server) = Aimock::start(fixtures(), &[]) else {
+        return;
+    };
+    let system = system(&server, false).await;
+    for _ in 0..2 {
+        let outcome = ask(&system, "weather").await.outcome().await.unwrap();
+        assert_eq!(outcome.text(), "It is sunny in Oslo and in Rome.");
+    }
+    let said = system
+        .session("desk", "s")
+        .transcript()
+        .await
+        .unwrap()
+        .messages();
+    assert_eq!(said.len(), 8);
+    check_transcript(&said).unwrap();
+    assert_eq!(*said[0], Message::user("weather"));
+}
+
+#[tokio::test]
+async fn every_fault_that_stays_ends_in_a_clear_error_after_retries() {
+    let faults = [
+        ("--chaos-drop", ErrorKind::Model, Some(500)),
+        ("--chaos-ratelimit", ErrorKind::RateLimited, Some(429)),
+        ("--chaos-malformed", ErrorKind::Malformed, None),
+        ("--chaos-disconnect", ErrorKind::Model, None),
+    ];
+    for (flag, kind, status) in faults {
+        let Some(server) = Aimock::start(fixtures(), &[flag, "1"]) else {
+            return;
+        };
+        for streaming in [false, true] {
+            let system = system(&server, streaming).await;
+            let run = ask(&system, "weather").await;
+            let failure = run.outcome().await.unwrap_err().to_string();
+            assert!(failure.contains("after 4 attempts"), "{flag}: {failure}");
+            let events = run.events().so_far().await.unwrap();
+            let failed = events.iter().find_map(|record| match &record.event {
+                Event::OperationFailed { error, .. } => error.operation().cloned(),
+                _ => None,
+            });
+            let failed = failed.expect("the failure is recorded");
+            assert_eq!(
+                (failed.kind, failed.status),
+                (kind.clone(), status),
+                "{flag}"
+            );
+            system.stop().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fault_that_passes_is_retried_and_the_run_ends_well() {
+    // Half of all requests fail, with the seed of the server's own chance: the chance that four
+    // attempts in a row fail is one in sixteen a call, so a few runs show a retry and an answer.
+    let Some(server) = Aimock::start(fixtures(), &["--chaos-drop", "0.3"]) else {
+        return;
+    };
+    let system = system(&server, false).await;
+    let (mut answered, mut retried) = (0, 0);
+    for turn in 0..12 {
+        let session = system.session("desk", format!("s{turn}"));
+        let run = session.send(Turn::text("weather")).await.unwrap();
+        if matches!(run.outcome().await, Ok(Outcome::Answer(_))) {
+            answered += 1;
+        }
+        for record in run.events().so_far().await.unwrap() {
+            if let Event::ModelCalled { attempts, .. } = record.event {
+                retried += u32::from(attempts > 1);
+            }
+        }
+    }
+    assert!(answered >= 6, "{answered} of 12 answered");
+    assert!(retried >= 1, "no call was retried");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_always_cut_off_ends_in_a_clear_error() {
+    let Some(server) = Aimock::start(fixtures(), &["--chunk-size", "7"]) else {
+        return;
+    };
+    let system = system(&server, true).await;
+    let failure = ask(&system, "cut")
+        .await
+        .outcome()
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(failure.contains("cut off"), "{failure}");
+}
