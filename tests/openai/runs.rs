@@ -147,8 +147,8 @@ async fn every_fault_that_stays_ends_in_a_clear_error_after_retries() {
 
 #[tokio::test]
 async fn a_fault_that_passes_is_retried_and_the_run_ends_well() {
-    // Half of all requests fail, with the seed of the server's own chance: the chance that four
-    // attempts in a row fail is one in sixteen a call, so a few runs show a retry and an answer.
+    // Three of ten requests fail, by the server's own chance. That four attempts in a row fail is
+    // rarer than one in a hundred calls, so a dozen runs show both retries and answers.
     let Some(server) = Aimock::start(fixtures(), &["--chaos-drop", "0.3"]) else {
         return;
     };
