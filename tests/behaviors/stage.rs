@@ -24,7 +24,10 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Puts a team on the stage whose model gives these replies in turn.
-    pub(crate) async fn of<R: Into<Reply>>(agent: Agent, replies: impl IntoIterator<Item = R>) -> Self {
+    pub(crate) async fn of<R: Into<Reply>>(
+        agent: Agent,
+        replies: impl IntoIterator<Item = R>,
+    ) -> Self {
         Self::with(agent, ScriptedModel::replies(replies)).await
     }
 
