@@ -6,6 +6,8 @@
 //! | `function_calling` | [`FunctionCalling`]: native tool calling over several turns; the default |
 //! | `react` | [`React`]: tools by text, for models without tool calling |
 //! | `reflection` | [`Reflection`]: draft, judge, revise, keep the best |
+//! | `rewoo` | [`Rewoo`]: plan all calls at once, carry them out side by side, answer |
+//! | `adaptive` | [`Adaptive`]: one of the others, by a rule or the task's complexity |
 //! | `plan_and_solve` | [`PlanAndSolve`]: plan, do the steps one after the other, answer |
 //!
 //! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext), and its
@@ -20,37 +22,66 @@
 //! assert!(registry.behavior_names().contains(&"function_calling"));
 //! ```
 
+mod adaptive;
 mod agent_loop;
 mod function_calling;
 mod plan_and_solve;
 mod prompt;
 mod react;
 mod reflection;
+mod rewoo;
 mod simple;
 mod strategy;
 
-use ghostlight_actors::run::{Behavior, BehaviorHandle, Registry};
+use ghostlight_actors::{
+    run::{Behavior, BehaviorHandle, Registry},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason},
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use adaptive::{Adaptive, Rule};
 pub use agent_loop::{Acted, Completion, FINISH_TOOL, Limits, Loop};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
 pub use react::React;
 pub use reflection::Reflection;
+pub use rewoo::Rewoo;
 pub use simple::Simple;
 pub use strategy::{NativeCalls, Reading, Strategy, Turn};
+
+type Make = fn(&Value) -> Result<BehaviorHandle, String>;
+
+/// Every behavior that is built in, by its name.
+const BUILT_IN: [(&str, Make); 7] = [
+    ("adaptive", make::<Adaptive>),
+    ("function_calling", make::<FunctionCalling>),
+    ("plan_and_solve", make::<PlanAndSolve>),
+    ("react", make::<React>),
+    ("reflection", make::<Reflection>),
+    ("rewoo", make::<Rewoo>),
+    ("simple", make::<Simple>),
+];
 
 /// Registers every behavior that is built in under its name.
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
-    registry
-        .behavior("simple", make::<Simple>)
-        .behavior("function_calling", make::<FunctionCalling>)
-        .behavior("react", make::<React>)
-        .behavior("reflection", make::<Reflection>)
-        .behavior("plan_and_solve", make::<PlanAndSolve>)
+    let named = BUILT_IN.into_iter();
+    named.fold(registry, |registry, (name, make)| {
+        registry.behavior(name, make)
+    })
+}
+
+/// A built-in behavior, made from settings.
+fn built_in(name: &str, settings: &Value) -> Result<BehaviorHandle, String> {
+    let Some((_, make)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+        let known = BUILT_IN.map(|(name, _)| name).join(", ");
+        return Err(format!(
+            "there is no built-in behavior {name:?}; there are: {known}"
+        ));
+    };
+    make(settings)
 }
 
 /// Settings that hold more than their types say.
@@ -78,5 +109,18 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
     match value {
         Some(0) => Err(format!("{setting} must be at least 1")),
         _ => Ok(()),
+    }
+}
+
+/// What it means that there is no plan: an error, unless it is a budget that is used up.
+fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
+    match outcome.stop_reason() {
+        Some(
+            reason @ (StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)),
+        ) => {
+            let message = format!("the model made no plan: {reason}");
+            Err(OperationError::new(ErrorKind::Malformed, message).into())
+        }
+        _ => Ok(outcome),
     }
 }

@@ -4,17 +4,14 @@ mod plan;
 
 use ghostlight_actors::{
     run::{Behavior, RunContext},
-    vocabulary::{
-        AgentError, Answer, ErrorKind, Message, OperationError, Outcome, StopReason, ToolSet,
-        Transcript,
-    },
+    vocabulary::{AgentError, Answer, Message, Outcome, StopReason, ToolSet, Transcript},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{PlanReader, numbered};
 use super::{
-    Checked, Limits, Loop, Prompt, at_least_one,
+    Checked, Limits, Loop, Prompt, at_least_one, no_plan,
     prompt::{BuiltIn, below_instructions, task, tool_list},
 };
 
@@ -329,18 +326,5 @@ impl<'a> Work<'a> {
             }
             outcome => outcome,
         }
-    }
-}
-
-/// What it means that there is no plan: an error, unless it is a budget that is used up.
-fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
-    match outcome.stop_reason() {
-        Some(
-            reason @ (StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)),
-        ) => {
-            let message = format!("the model made no plan: {reason}");
-            Err(OperationError::new(ErrorKind::Malformed, message).into())
-        }
-        _ => Ok(outcome),
     }
 }

@@ -1,0 +1,428 @@
+//! Planning all tool calls at once, carrying them out side by side, and answering from what
+//! they found.
+
+mod plan;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use ghostlight_actors::{
+    contract::BoxFuture,
+    definition::TRANSFER_PREFIX,
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Answer, ErrorKind, Message, OperationError, Outcome, StopReason, ToolCall,
+        ToolSet, ToolStatus, Transcript,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::plan::{MODEL, PlanReader, Step};
+use super::{
+    Checked, Limits, Loop, Prompt,
+    agent_loop::exhausted,
+    at_least_one, no_plan,
+    prompt::{BuiltIn, below_instructions, task, tool_list},
+};
+
+/// How many steps run at once where the agent sets no bound on its tools.
+const DEFAULT_PARALLEL: u32 = 8;
+
+const PLAN: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+Do not do the task yet. Plan all tool calls that it takes, at most {max_steps}. The result of each \
+call is evidence with a name: E1, E2 and so on. Where a call needs earlier evidence, write #E1 in \
+its input: the evidence is put there. Calls that need nothing of each other run at the same time. \
+You do not see any evidence before all calls are done. These are the tools:
+{tools}
+- llm: answers a question from the texts in it, without tools
+  Args: {\"prompt\": \"…\"}
+
+Answer with JSON only:
+{\"steps\": [{\"id\": \"E1\", \"purpose\": \"…\", \"tool\": \"…\", \"input\": {…}}, …]}",
+};
+
+const REPLAN: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+Some calls of the plan failed. The evidence so far:
+{evidence}
+
+Plan again: only calls that are still needed, in another way where one failed, under names that \
+are not used yet; evidence that is there can be named. Give no steps if the evidence is enough \
+for the task. Answer with JSON only, as before.",
+};
+
+const SOLVE: BuiltIn = BuiltIn {
+    version: 1,
+    text: "\
+The calls are done. The evidence:
+{evidence}
+
+Now answer, from this evidence: {task}",
+};
+
+/// ReWOO, reasoning without observation: one model call plans all tool calls with placeholders
+/// for their results, the calls are carried out side by side as far as they do not need each
+/// other, and one more model call answers from the evidence. It takes few model calls where
+/// function calling takes one a step.
+///
+/// When a call fails, what needs its evidence is left out and the rest is planned again, up to a
+/// bound; then the answer is made from what there is, failures included. A plan may use the
+/// agent's tools and delegate to other agents, but not transfer the conversation. After Xu et
+/// al., "ReWOO: Decoupling Reasoning from Observations" (2023), with plans as graphs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Rewoo {
+    /// The most steps of a plan.
+    pub max_plan_steps: u32,
+    /// How often the rest is planned again.
+    pub max_replans: u32,
+    /// How a plan is asked for, below the agent's instructions: `{tools}`, `{max_steps}`.
+    pub plan: Prompt,
+    /// How the rest is planned again: `{evidence}`, `{task}`.
+    pub replan: Prompt,
+    /// How the answer is asked for: `{evidence}`, `{task}`.
+    pub solve: Prompt,
+}
+
+impl Default for Rewoo {
+    fn default() -> Self {
+        Self {
+            max_plan_steps: 16,
+            max_replans: 2,
+            plan: PLAN.into(),
+            replan: REPLAN.into(),
+            solve: SOLVE.into(),
+        }
+    }
+}
+
+impl Checked for Rewoo {
+    fn check(&self) -> Result<(), String> {
+        at_least_one("max_plan_steps", Some(self.max_plan_steps))?;
+        self.replan.needs("replan", &["evidence"])?;
+        self.solve.needs("solve", &["evidence"])
+    }
+}
+
+impl Behavior for Rewoo {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let mut work = Work::new(&cx);
+        let mut steps = match self.plan(&mut work, 1).await? {
+            Ok(steps) => steps,
+            Err(outcome) => return no_plan(outcome),
+        };
+        for replan in 0.. {
+            if let Err(error) = work.gather(&steps).await {
+                return Ok(work.stop(exhausted(error)?));
+            }
+            if work.failed_in(&steps).is_empty() || replan == self.max_replans {
+                break;
+            }
+            cx.emit(
+                "replanned",
+                &serde_json::json!({ "failed": work.failed_in(&steps) }),
+            );
+            let (evidence, task) = (work.as_text(), task(&cx));
+            let prompt = self
+                .replan
+                .fill(&[("evidence", &evidence), ("task", &task)]);
+            work.conversation.push(Message::user(prompt));
+            steps = match self.plan(&mut work, 0).await? {
+                Ok(steps) if steps.is_empty() => break,
+                Ok(steps) => steps,
+                // Without another plan the answer is made from what there is.
+                Err(Outcome::Stopped {
+                    reason: StopReason::GaveUp(_),
+                    ..
+                }) => break,
+                Err(outcome) => return Ok(work.stopped(outcome)),
+            };
+        }
+        self.solve(&mut work).await
+    }
+}
+
+impl Rewoo {
+    /// Asks for a plan, or for the rest of one.
+    async fn plan(
+        &self,
+        work: &mut Work<'_>,
+        min: usize,
+    ) -> Result<Result<Vec<Step>, Outcome>, AgentError> {
+        let (tools, max) = (
+            tool_list(work.tools.iter()),
+            self.max_plan_steps.to_string(),
+        );
+        let prompt = self.plan.fill(&[("tools", &tools), ("max_steps", &max)]);
+        let reader = PlanReader {
+            tools: work.tools.clone(),
+            known: work.evidence.keys().cloned().collect(),
+            min,
+            max: self.max_plan_steps as usize,
+        };
+        let mut planner = work
+            .next()?
+            .instructions(below_instructions(&work.cx.agent().instructions, &prompt))
+            .strategy(reader)
+            .limits(Limits {
+                steps: 8,
+                ..Limits::default()
+            })
+            .inner()
+            .free_text();
+        let planned = planner.run_as::<Vec<Step>>().await?;
+        work.conversation = planner.transcript().clone();
+        if let Ok(steps) = &planned {
+            work.cx.emit("plan", &serde_json::json!({ "steps": steps }));
+        }
+        Ok(planned)
+    }
+
+    /// Answers from the evidence.
+    async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
+        let (evidence, task) = (work.as_text(), task(work.cx));
+        let mut solver = work.next()?;
+        solver.say(self.solve.fill(&[("evidence", &evidence), ("task", &task)]));
+        let outcome = solver.run().await?;
+        Ok(match outcome.stop_reason() {
+            None | Some(StopReason::FinishOverBudget(_)) => outcome,
+            Some(_) => work.stopped(outcome),
+        })
+    }
+}
+
+/// What a step found.
+struct Evidence {
+    /// What it was to find.
+    purpose: String,
+    /// What it found, or why it failed.
+    text: String,
+    found: bool,
+}
+
+/// The evidence so far.
+struct Work<'a> {
+    cx: &'a RunContext,
+    begin: usize,
+    conversation: Transcript,
+    /// What plans may use: all but transfers.
+    tools: ToolSet,
+    evidence: BTreeMap<String, Evidence>,
+}
+
+impl<'a> Work<'a> {
+    fn new(cx: &'a RunContext) -> Self {
+        let conversation = cx.conversation();
+        let offered = cx.tools_offered();
+        let tools = offered
+            .iter()
+            .filter(|tool| !tool.name.starts_with(TRANSFER_PREFIX));
+        Self {
+            cx,
+            begin: conversation.len(),
+            conversation,
+            tools: tools.cloned().collect(),
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    /// A loop without tools that goes on from here.
+    fn next(&self) -> Result<Loop<'a>, AgentError> {
+        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
+        Ok(agent.begun_at(self.begin).tools(ToolSet::default()))
+    }
+
+    /// Carries out steps that stand in an order in which each follows what it needs: as many at
+    /// once as are free, up to the agent's bound on parallel tools.
+    async fn gather(&mut self, steps: &[Step]) -> Result<(), AgentError> {
+        let parallel = self
+            .cx
+            .spec()
+            .parallel_tools
+            .unwrap_or(DEFAULT_PARALLEL)
+            .max(1) as usize;
+        // A branch a step: its operations count for themselves, in whatever order steps start.
+        let branches = steps
+            .iter()
+            .map(|step| (step, self.cx.branch(step.id.as_str())));
+        let mut waiting: Vec<(&Step, RunContext)> = branches.collect();
+        let mut running = FuturesUnordered::new();
+        let mut refused = None;
+        loop {
+            while running.len() < parallel
+                && let Some(place) = waiting.iter().position(|(step, _)| self.is_free(step))
+            {
+                let (step, branch) = waiting.remove(place);
+                match self.missing(step) {
+                    None => running.push(carry_out(step, self.texts(), branch)),
+                    Some(missing) => self.keep(step, Err(format!("#{missing} is missing"))),
+                }
+            }
+            match running.next().await {
+                Some(Ok(done)) => {
+                    self.keep(&done.step, done.end);
+                    self.conversation.extend(done.steered);
+                }
+                // What is under way ends first: its evidence is worth keeping.
+                Some(Err(error)) => {
+                    exhausted(error.clone())?;
+                    refused.get_or_insert(error);
+                    waiting.clear();
+                }
+                None => return refused.map_or(Ok(()), Err),
+            }
+        }
+    }
+
+    /// Whether all that the step needs has ended, well or badly.
+    fn is_free(&self, step: &Step) -> bool {
+        step.needs().iter().all(|id| self.evidence.contains_key(id))
+    }
+
+    /// What the step needs and cannot have.
+    fn missing(&self, step: &Step) -> Option<String> {
+        let is_missing = |id: &String| self.evidence.get(id).is_none_or(|found| !found.found);
+        step.needs().into_iter().find(is_missing)
+    }
+
+    fn keep(&mut self, step: &Step, end: Result<String, String>) {
+        let found = end.is_ok();
+        let evidence = Evidence {
+            purpose: step.purpose.clone(),
+            text: end.unwrap_or_else(|reason| reason),
+            found,
+        };
+        self.evidence.insert(step.id.clone(), evidence);
+    }
+
+    fn texts(&self) -> BTreeMap<String, String> {
+        let found = self.evidence.iter().filter(|(_, evidence)| evidence.found);
+        found
+            .map(|(id, evidence)| (id.clone(), evidence.text.clone()))
+            .collect()
+    }
+
+    /// The names of the steps that found nothing.
+    fn failed_in<'s>(&self, steps: &'s [Step]) -> Vec<&'s str> {
+        let failed = |step: &&Step| self.evidence.get(&step.id).is_none_or(|found| !found.found);
+        steps
+            .iter()
+            .filter(failed)
+            .map(|step| step.id.as_str())
+            .collect()
+    }
+
+    /// The evidence for the model, in the order of its numbers.
+    fn as_text(&self) -> String {
+        if self.evidence.is_empty() {
+            return "none".to_owned();
+        }
+        let mut all: Vec<_> = self.evidence.iter().collect();
+        all.sort_by_key(|(id, _)| (id.len(), id.as_str()));
+        let line = |(id, evidence): (&String, &Evidence)| {
+            let Evidence {
+                purpose,
+                text,
+                found,
+            } = evidence;
+            let purpose = if purpose.is_empty() {
+                String::new()
+            } else {
+                format!(" ({purpose})")
+            };
+            let failed = if *found { "" } else { "FAILED: " };
+            format!("#{id}{purpose}: {failed}{text}")
+        };
+        let lines: Vec<String> = all.into_iter().map(line).collect();
+        lines.join("\n")
+    }
+
+    fn stop(&self, reason: StopReason) -> Outcome {
+        let text = if self.evidence.is_empty() {
+            String::new()
+        } else {
+            self.as_text()
+        };
+        let said = self.conversation.since(self.begin);
+        Outcome::Stopped {
+            reason,
+            partial: Some(Answer::text(text).with_messages(said)),
+        }
+    }
+
+    /// The same stop, with the evidence so far as the partial answer.
+    fn stopped(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Stopped { reason, .. } => self.stop(reason),
+            outcome => outcome,
+        }
+    }
+}
+
+/// A step that was carried out.
+struct Done {
+    step: Step,
+    /// What it found, or why it failed.
+    end: Result<String, String>,
+    /// What people said meanwhile.
+    steered: Vec<Arc<Message>>,
+}
+
+/// Carries out one step, on a branch of its own.
+fn carry_out(
+    step: &Step,
+    evidence: BTreeMap<String, String>,
+    cx: RunContext,
+) -> BoxFuture<'static, Result<Done, AgentError>> {
+    let step = step.clone();
+    let input = step.filled(&evidence);
+    Box::pin(async move {
+        if step.tool == MODEL {
+            return ask_model(&cx, step, &input).await;
+        }
+        let call = ToolCall::new(step.id.as_str(), step.tool.as_str(), input);
+        let end = match cx.tools([call]).await?.pop() {
+            Some(result) if result.status == ToolStatus::Success => Ok(result.text),
+            Some(result) => Err(result.text),
+            None => Err("it was not run".to_owned()),
+        };
+        let steered = Vec::new();
+        Ok(Done { step, end, steered })
+    })
+}
+
+/// Asks the model for one piece of evidence.
+async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, AgentError> {
+    let prompt = input.get("prompt").and_then(Value::as_str);
+    let prompt = prompt.map_or_else(|| input.to_string(), str::to_owned);
+    let conversation = Transcript::from_iter([Message::user(prompt)]);
+    let mut agent = Loop::new(cx)?
+        .conversation(conversation)
+        .tools(ToolSet::default())
+        .limits(Limits {
+            steps: 4,
+            ..Limits::default()
+        })
+        .inner()
+        .free_text();
+    let end = match agent.run().await? {
+        Outcome::Answer(answer) => Ok(answer.text),
+        Outcome::Stopped {
+            reason: reason @ StopReason::BudgetExhausted(resource),
+            ..
+        } => {
+            let message = reason.to_string();
+            return Err(OperationError::new(ErrorKind::Budget(resource), message).into());
+        }
+        Outcome::Stopped { reason, .. } => Err(reason.to_string()),
+        _ => Err("it came to no answer".to_owned()),
+    };
+    let steered = agent.steered().to_vec();
+    Ok(Done { step, end, steered })
+}

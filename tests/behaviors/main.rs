@@ -1,0 +1,13 @@
+//! What the behaviors promise, with the real System, a scripted model and a store in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod adaptive;
+mod by_hand;
+mod function_calling;
+mod plan_and_solve;
+mod react;
+mod reflection;
+mod restarts;
+mod rewoo;
+mod stage;
+mod streaming;

@@ -1,0 +1,109 @@
+//! Reflection: a verdict that is a value, and the best draft.
+
+use ghostlight_actors::{
+    session::Turn,
+    testing::Reply,
+    vocabulary::{Budget, Outcome, Resource, StopReason},
+};
+use serde_json::json;
+
+use crate::stage::{Stage, desk, echo, echo_call, told};
+
+fn verdict(approved: bool, score: u32, critique: &str) -> String {
+    json!({"approved": approved, "score": score, "critique": critique}).to_string()
+}
+
+fn flag(outcome: &Outcome) -> Option<&str> {
+    outcome.as_answer().unwrap().flagged.as_deref()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_is_judged_revised_and_approved() {
+    let replies: Vec<Reply> = vec![
+        echo_call("a", "fact").into(),
+        "draft one".into(),
+        verdict(false, 4, "Name the source.").into(),
+        "draft two".into(),
+        verdict(true, 9, "").into(),
+        "next".into(),
+        verdict(true, 9, "").into(),
+    ];
+    let stage = Stage::of(desk("reflection", json!({})).tool(echo()), replies).await;
+    let run = stage.say("write").await;
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!((outcome.text(), flag(&outcome)), ("draft two", None));
+    let judged = stage.request(2);
+    assert!(judged.output.is_some() && judged.tools.is_empty());
+    assert!(stage.last(2).contains("judge the answer above") && stage.last(2).contains("write"));
+    assert!(stage.last(3).contains("name the source."));
+    assert_eq!(told(&run).await.len(), 2);
+    // The critic's part is not in the session, and what was said is.
+    stage.ask("and?").await;
+    let said = stage.said(5);
+    assert_eq!(said.len(), 1 + 2 + 1 + 1 + 1 + 1, "{said:?}");
+    assert_eq!(said[5..], ["assistant: draft two", "user: and?"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_approved_approves_nothing_and_the_best_draft_wins() {
+    let replies = [
+        "draft one".to_owned(),
+        verdict(false, 6, "Not APPROVED yet."),
+        "draft two".to_owned(),
+        verdict(false, 8, "APPROVED it is not."),
+        "draft three".to_owned(),
+        verdict(false, 3, "Worse."),
+        "next".to_owned(),
+        verdict(true, 9, ""),
+    ];
+    let stage = Stage::of(desk("reflection", json!({"max_rounds": 2})), replies).await;
+    let outcome = stage.ask("write").await;
+    assert_eq!(outcome.text(), "draft two");
+    assert_eq!(flag(&outcome), Some("not approved: APPROVED it is not."));
+    assert_eq!(stage.calls(), 6);
+    stage.ask("and?").await;
+    let said = stage.said(6).join("\n");
+    assert!(
+        said.contains("draft two") && !said.contains("draft three"),
+        "{said}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_that_cannot_be_read_is_mended_or_flagged() {
+    let replies = [
+        "draft",
+        "I like it",
+        "{'approved': true, 'score': 9, 'critique': ''}",
+    ];
+    let stage = Stage::of(desk("reflection", json!({})), replies).await;
+    assert_eq!(flag(&stage.ask("write").await), None);
+    let replies = ["draft", "no", "no", "no", "no"];
+    let stage = Stage::of(desk("reflection", json!({})), replies).await;
+    let outcome = stage.ask("write").await;
+    assert_eq!(outcome.text(), "draft");
+    assert!(flag(&outcome).unwrap().contains("verdict"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_budget_keeps_the_best_draft() {
+    let replies = [
+        "draft one".to_owned(),
+        verdict(false, 6, "x"),
+        "draft two".to_owned(),
+        "x".to_owned(),
+    ];
+    for (calls, text) in [(1, "draft one"), (2, "draft one"), (3, "draft two")] {
+        let stage = Stage::of(desk("reflection", json!({})), replies.clone()).await;
+        let budget = Budget {
+            model_calls: Some(calls),
+            ..Budget::default()
+        };
+        let outcome = stage.ask(Turn::text("write").budget(budget)).await;
+        let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+        assert_eq!(
+            (outcome.stop_reason(), outcome.text()),
+            (Some(&reason), text)
+        );
+    }
+}
