@@ -1,0 +1,49 @@
+//! Ctrl-C, and the system's wish that the process ends.
+
+use std::io;
+
+/// Fires when the process is asked to end.
+#[derive(Debug)]
+pub(super) struct Interrupt {
+    #[cfg(unix)]
+    signals: [tokio::signal::unix::Signal; 3],
+}
+
+impl Interrupt {
+    /// From here on being asked does not end the process by itself.
+    #[cfg(unix)]
+    pub(super) fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let signals = [
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ];
+        Ok(Self { signals })
+    }
+
+    /// From here on being asked does not end the process by itself.
+    #[cfg(not(unix))]
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Waits until the process is asked to end. It may be dropped and asked again.
+    #[cfg(unix)]
+    pub(super) async fn fired(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+
+    /// Waits until the process is asked to end. It may be dropped and asked again.
+    #[cfg(not(unix))]
+    pub(super) async fn fired(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
