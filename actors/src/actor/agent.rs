@@ -290,7 +290,7 @@ impl AgentState {
         let reply = hosted.wake.take();
         match loaded {
             Ok(loaded) => {
-                answer(reply, Ok(loaded.run));
+                let taken = self.answer_when_taken_up(reply, loaded.run);
                 if loaded.run != run {
                     // It went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
@@ -304,7 +304,7 @@ impl AgentState {
                         session.sleeping = None;
                     }
                 }
-                self.carry(myself, loaded, true).await;
+                self.carry(myself, loaded, Some(taken)).await;
             }
             Err(error) => {
                 tracing::warn!(%run, %error, "the run cannot be taken up");
@@ -363,7 +363,12 @@ impl AgentState {
         })
     }
 
-    async fn carry(&mut self, myself: &ActorRef<AgentMessage>, loaded: Loaded, taken_up: bool) {
+    async fn carry(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        loaded: Loaded,
+        taken_up: Option<oneshot::Sender<()>>,
+    ) {
         let run = loaded.run;
         let doors = self.shared.doors.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
@@ -407,7 +412,8 @@ impl AgentState {
         task.session = tail;
         task.give_up = hosted.give_up.take();
         task.cancel = hosted.child.as_ref().and_then(|child| child.cancel.clone());
-        task.taken_up = taken_up;
+        task.taken_up = taken_up.is_some();
+        task.when_taken_up = taken_up.filter(|told| !told.is_closed());
         task.linger = self.shared.limits.linger;
         task.max_entries = self.shared.limits.max_entries;
         let arguments = (run, myself.clone());
@@ -430,6 +436,24 @@ impl AgentState {
                 self.forget(run);
             }
         }
+    }
+
+    /// Answers once it is durable that the run was taken up: from then on what the store says of
+    /// it is about this life.
+    fn answer_when_taken_up(
+        &mut self,
+        reply: Option<WakeReply>,
+        run: RunId,
+    ) -> oneshot::Sender<()> {
+        let (taken, when_taken) = oneshot::channel();
+        if let Some(reply) = reply {
+            self.loads.spawn(async move {
+                // A life that ends before it begins has been told as the run's own rest.
+                let _ = when_taken.await;
+                let _ = reply.send(Ok(run));
+            });
+        }
+        taken
     }
 
     fn forget(&mut self, run: RunId) -> Option<Hosted> {

@@ -1,13 +1,13 @@
 //! The cheap handles: dropping one stops nothing.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
-    contract::{InboxBody, InboxItem, RunRow, RunStatus, Ticket},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, Ticket},
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
@@ -15,6 +15,9 @@ use crate::{
         Transcript,
     },
 };
+
+/// How often a run that another process may change is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One lasting conversation with a team.
 #[derive(Clone)]
@@ -138,8 +141,31 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn settled(&self) -> Result<RunRow, SystemError> {
-        let open = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
-        self.rest(|status| !open(status)).await
+        let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
+        loop {
+            let row = self.rest(|status| !under_way(status)).await?;
+            if row.status != RunStatus::Waiting || !self.has_news(&row).await? {
+                return Ok(row);
+            }
+            let doors = &self.system.shared().doors;
+            doors.clock.sleep_until(doors.clock.now().after(LOOK)).await;
+        }
+    }
+
+    /// Whether something came for a waiting tree that it has not dealt with yet.
+    async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
+        let store = &self.system.shared().doors.store;
+        let mut filter = RunFilter::default();
+        (filter.open, filter.root) = (true, Some(row.root));
+        for row in store.runs(filter).await? {
+            let stays = |item: &InboxItem| {
+                matches!(item.body, InboxBody::Message { .. } | InboxBody::Steer(_))
+            };
+            if !store.inbox(row.run).await?.iter().all(stays) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Waits until the run stands in one of these ways.
@@ -157,10 +183,7 @@ impl Run {
             }
             // The bell rings when a life of the run in this process ends; what another process
             // does, and a run that only begins to wait, is looked for.
-            let look = doors
-                .clock
-                .now()
-                .after(std::time::Duration::from_millis(20));
+            let look = doors.clock.now().after(LOOK);
             tokio::select! {
                 _ = bell.changed() => {}
                 () = doors.clock.sleep_until(look) => {}

@@ -6,7 +6,7 @@ mod end;
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -66,6 +66,8 @@ pub struct RunTask {
     pub cancel: Option<String>,
     /// Whether this process or actor takes the run up after another.
     pub taken_up: bool,
+    /// Told once it is durable that the run was taken up.
+    pub when_taken_up: Option<oneshot::Sender<()>>,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
     /// The bound on the journal's entries.
@@ -138,6 +140,7 @@ impl RunTask {
             give_up: None,
             cancel: None,
             taken_up: false,
+            when_taken_up: None,
             linger: Duration::ZERO,
             max_entries: 100_000,
         }
@@ -184,6 +187,7 @@ struct Carrier {
     give_up: Option<AgentError>,
     cancel: Option<String>,
     taken_up: bool,
+    when_taken_up: Option<oneshot::Sender<()>>,
     /// What the run consumed before the current leg.
     spent: Spent,
     transfers: u32,
@@ -235,6 +239,7 @@ impl Carrier {
             give_up: task.give_up,
             cancel: task.cancel.or(cancelled_above),
             taken_up: task.taken_up,
+            when_taken_up: task.when_taken_up,
         })
     }
 
@@ -248,6 +253,15 @@ impl Carrier {
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Running);
+            self.driver.journal.flush();
+            if let Some(told) = self.when_taken_up.take() {
+                let entries = self.driver.journal.entries();
+                if let Err(error) = self.driver.journal.durable.reached(entries).await {
+                    return Rest::Store(error);
+                }
+                // Whoever asked may have gone.
+                let _ = told.send(());
+            }
         }
         let mut number = self.recorded.leg;
         let mut agent = self.recorded.agent.clone();

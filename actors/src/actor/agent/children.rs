@@ -72,7 +72,7 @@ impl AgentState {
             pinned,
         };
         self.admit_run(myself, run, child.start.root, Some(child));
-        self.carry(myself, loaded, false).await;
+        self.carry(myself, loaded, None).await;
     }
 
     /// A linked child is gone: a run's function panicked or was killed, or an agent below died.

@@ -231,7 +231,7 @@ impl AgentState {
         };
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));
-        self.carry(myself, loaded, false).await;
+        self.carry(myself, loaded, None).await;
     }
 
     pub(super) fn turn_ended(
