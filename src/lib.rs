@@ -1,4 +1,127 @@
 //! Teams of LLM agents as supervised actors that survive anything.
+//!
+//! Kill the process at any instant and start it again: every run goes on from what was last
+//! recorded. No tool call whose result is recorded runs again, no `once` call runs twice at all, no
+//! cancelled run wakes up, and nothing that a person answered is asked again.
+//!
+#![cfg_attr(all(feature = "openai", feature = "sqlite"), doc = "```no_run")]
+#![cfg_attr(not(all(feature = "openai", feature = "sqlite")), doc = "```ignore")]
+//! use ghostlight::prelude::*;
+//!
+//! /// Adds VAT to a net price.
+//! #[tool(effect = "read")]
+//! async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
+//!     Ok(net * (1.0 + percent / 100.0))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), ghostlight::Error> {
+//!     let billing = Agent::new("billing").description("prices, VAT, invoices").tool(add_vat);
+//!     let desk = Agent::new("desk").instructions("Leave prices to billing.").agent(billing);
+//!     let system = System::open("desk.db")?
+//!         .model("default", OpenAi::from_env()?)
+//!         .team(desk.into_team()?)              // names, references and the tree are checked here
+//!         .start().await?;                      // open runs go on from what was recorded
+//!
+//!     let turn = Turn::text("80 euro with 19% VAT?").id("question-1");   // sent twice is one run
+//!     let run = system.session("desk", "customer-42").send(turn).await?; // or Overloaded, at once
+//!     let mut events = run.events();                                     // from the first, then live
+//!     while let Some(event) = events.next().await {
+//!         println!("{}", event?);
+//!     }
+//!     println!("{}", run.outcome().await?.text());
+//!     system.stop().await
+//! }
+//! ```
+//!
+//! Kill it and start it again: same program, same answer, nothing done twice. Without a key, put
+//! [`OfflineModel`](models::OfflineModel) where `OpenAi` stands: it is no neural network, but it
+//! routes questions, calls tools and says again what came back, always in the same way.
+//!
+//! # The one idea
+//!
+//! An agent is an ordinary async function that touches the world only through its
+//! [`RunContext`](run::RunContext), and everything that passes through is recorded in a journal.
+//!
+//! ```
+//! use ghostlight::prelude::*;
+//!
+//! async fn review(cx: RunContext) -> Result<Outcome, AgentError> {
+//!     let plan = cx.model(cx.model_request(cx.conversation())).await?; // recorded
+//!     let facts = cx.tools(plan.message.tool_calls().cloned()).await?; // recorded, each on its own
+//!     let facts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+//!     let verdict = cx.delegate("critic", facts.join("\n")).await?;    // a run with its own journal
+//!     Ok(Outcome::answer(verdict.text))
+//! }
+//!
+//! let critic = Agent::new("critic");
+//! let team = Agent::from_fn("reviewer", review).agent(critic).into_team()?;
+//! # Ok::<(), ghostlight::Error>(())
+//! ```
+//!
+//! After a crash, a panic or a sleep the function is run again from its top. Operations that are
+//! recorded return their recorded result at once, in the recorded order; the first one that is not
+//! is really done. So behaviors, workflows and your own agents are straight-line code, and none of
+//! them has to know how to save itself. What such a function must not do (read the clock, draw
+//! random numbers, spawn by hand) is a short list in
+//! [`RunContext`](run::RunContext)'s documentation and in `docs/semantics.md`, each with the right
+//! way beside it.
+//!
+//! # Where to begin
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | see it work, without a key | `cargo run --example hello`, then the other files in `examples/` |
+//! | give an agent a tool | [`#[tool]`](macro@tool), [`tools::tool_fn`], [`Tool`](contract::Tool), [`Effect`](vocabulary::Effect) |
+//! | build a team | [`Agent`](run::Agent), [`Reach`](definition::Reach), [`Team`](run::Team) |
+//! | write an agent as a function | [`Agent::from_fn`](run::Agent::from_fn), [`Behavior`](run::Behavior), [`RunContext`](run::RunContext) |
+//! | choose how an agent works | [`behaviors`] |
+//! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
+//! | ask a person | `#[tool(approval = "…")]`, [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
+//! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
+//! | bring a model | [`models`], [`Model`](contract::Model) |
+//! | make an actor of your own a member | [`Agent::from_actor`](run::Agent::from_actor), [`actor::supervisor`] |
+//! | keep journals elsewhere | [`Store`](contract::Store) and [`testing::store_conformance`] |
+//! | test your agents | [`testing`]: a scripted model, a store in memory; tokio's paused clock |
+//!
+//! # Words
+//!
+//! A **System** is everything in this process. A **team** is a tree of agents made from one
+//! definition. A **session** is one lasting conversation with a team. A **run** is one turn of it,
+//! from input to outcome, with a **journal** of its own; a delegated task is a run below another. A
+//! **leg** is the part of a run that one agent carries: a transfer ends a leg and begins the next. An
+//! **operation** is one thing done through the context. **Events** are what observers see.
+//!
+//! # What is promised
+//!
+//! - What an operation returned is on disk before anything outside rests on it.
+//! - A tool says what repeating it would do: [`Effect::Read`](vocabulary::Effect::Read), `Idempotent`
+//!   (it is handed a key) or `Once`, the default. A `once` call is never repeated; where its end was
+//!   never heard of, its result says that the outcome is unknown.
+//! - Every tool call has exactly one result, also after a cancellation or a crash, so a conversation
+//!   stays valid.
+//! - A turn that is sent twice under one id is one run. A question is answered once.
+//! - Live and replayed events are the same sequence, except for previews.
+//! - Restarting is not cancelling; cancelling reaches everything below and survives a crash.
+//!
+//! `docs/semantics.md` says each of these exactly, with what is *not* promised.
+//!
+//! # A good guest
+//!
+//! The library starts no runtime, installs no signal handler, panic hook or subscriber, and
+//! registers no name in ractor's registry: two Systems live in one process. It needs a tokio runtime
+//! with time enabled, on one thread or many. ractor is a public dependency ([`ractor`]); the types
+//! of the OpenAI client and of SQLite's are in no public signature.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
+//! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
+//!
+//! Without any, the engine, the behaviors and the offline model are there, and no TLS, SQLite or
+//! HTTP is built.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
 #[allow(unused_extern_crates)]
@@ -11,12 +134,24 @@ pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod models;
+#[cfg(feature = "sqlite")]
+mod open;
+pub mod prelude;
 pub mod retrieval;
 pub mod stores;
 pub mod structured_output;
 pub mod tools;
 
 pub use builtin::builtin;
+pub use ghostlight_actors::{
+    actor, contract, definition, ractor, run, session, testing, vocabulary,
+};
 pub use ghostlight_macros::tool;
+#[cfg(feature = "sqlite")]
+pub use open::SystemExt;
 #[doc(hidden)]
 pub use tools::generated_code as __private;
+
+/// What a System, its store, its definitions and its models fail with, so that `?` works all
+/// through a program's `main`.
+pub use ghostlight_actors::actor::SystemError as Error;

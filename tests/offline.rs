@@ -10,6 +10,7 @@ use ghostlight::{
 };
 use ghostlight_actors::{
     contract::{Model, ModelContext, ToolContext, ToolHandle},
+    definition::TAKEN_OVER,
     vocabulary::{
         Arguments, Delta, Effect, FinishReason, Message, ModelRequest, ModelResponse,
         ModelSettings, OutputSchema, Preview, ToolChoice, ToolDefinition, ToolResult, ToolSet,
@@ -178,6 +179,35 @@ async fn a_team_gets_each_part_to_the_agent_that_it_concerns() {
     let last = ask(answered(first, &response, &results)).await;
     assert_eq!(last.content(), "Start it again.\n\n17% of 2340 = 397.8");
     assert_eq!(last.finish, FinishReason::Stop);
+}
+
+#[tokio::test]
+async fn the_note_of_a_transfer_is_no_part_of_the_task() {
+    let tools = [
+        text_tool("track", "Says where a parcel is.", "parcel"),
+        text_tool(
+            "transfer_to_desk",
+            "Hands the whole conversation to the agent desk: parcels and sums.",
+            "request",
+        ),
+    ];
+    let question = "Where is my parcel 4711?";
+    let mut first = request(question, &tools);
+    let note = format!("{TAKEN_OVER} {question}]");
+    first.conversation.push(Message::user(note));
+    let tracking = ask(first.clone()).await;
+    assert_eq!(calls(&tracking)[0].0, "track");
+    let second = answered(
+        first,
+        &tracking,
+        &[(ToolStatus::Success, "in the parcel van")],
+    );
+    let answer = ask(second).await;
+    assert!(
+        answer.calls().is_empty(),
+        "it is not handed back: {answer:?}"
+    );
+    assert_eq!(answer.content(), "in the parcel van");
 }
 
 #[tokio::test]

@@ -42,8 +42,8 @@ const MANY_TOOLS: usize = 6;
 /// does, the complexity of the task.
 ///
 /// The complexity is 0.5, and 0.2 more for a task of over 200 characters, 0.1 more for each of
-/// the words in `words` that it has, and 0.1 more where the agent has over five tools; at most
-/// 1. Above the threshold the task is worked on by `complex`, otherwise by `simple`. The choice
+/// the words in `words` that it has, and 0.1 more where the agent has over five tools, up to 1.0.
+/// Above the threshold the task is worked on by `complex`, otherwise by `simple`. The choice
 /// depends on nothing else, and is told to observers as the event `behavior_chosen`.
 ///
 /// ```yaml

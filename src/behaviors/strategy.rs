@@ -53,11 +53,33 @@ impl Strategy for NativeCalls {}
 
 /// What a response means.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Reading {
     /// What the conversation keeps of it.
     pub said: Message,
+    /// What of it is for the reader: the partial answer, if the run stops here.
+    pub text: String,
     /// What it asks for.
     pub turn: Turn,
+}
+
+impl Reading {
+    /// A response of which the conversation keeps this, and which asks for that. An answer, or
+    /// else the text of what is kept, is for the reader.
+    pub fn new(said: Message, turn: Turn) -> Self {
+        let text = match &turn {
+            Turn::Answer(answer) => answer.clone(),
+            _ => said.content(),
+        };
+        Self { said, text, turn }
+    }
+
+    /// Sets what of it is for the reader.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
 }
 
 /// What a model asks for in one step.
@@ -87,7 +109,7 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     } else {
         Turn::Answer(text)
     };
-    Reading { said, turn }
+    Reading::new(said, turn)
 }
 
 /// Gives each call whose id is empty or taken an id of its own, since results are told apart

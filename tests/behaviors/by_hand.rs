@@ -83,10 +83,7 @@ impl Strategy for Loud {
 
     fn read(&self, response: &ModelResponse, _step: u32) -> Reading {
         let text = response.content().to_uppercase();
-        Reading {
-            said: Message::assistant(text.as_str()),
-            turn: Turn::Answer(text),
-        }
+        Reading::new(Message::assistant(text.as_str()), Turn::Answer(text))
     }
 }
 

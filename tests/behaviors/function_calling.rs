@@ -174,7 +174,9 @@ async fn the_bound_on_steps_is_a_stop_with_the_partial_answer_and_a_valid_conver
     assert_eq!(outcome.text(), "step 3");
     // The session can go on with what was said.
     assert_eq!(stage.ask("and?").await.text(), "go on?");
-    assert_eq!(stage.said(3).len(), 1 + 3 * 2 + 1);
+    let kept = stage.said(3);
+    assert_eq!(kept.len(), 1 + 3 * 2 + 2);
+    assert_eq!(kept[7], "assistant: [the bound of 3 steps was reached]");
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,11 +33,12 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 20] = [
+const TOPICS: [(&str, May); 22] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
     ),
+    ("builtin", May::NameAny),
     ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "safety"])),
@@ -47,6 +48,7 @@ const TOPICS: [(&str, May); 20] = [
     ("interceptors", May::Name(&[])),
     ("memory", May::Name(&["retrieval"])),
     ("models", May::Name(&["retrieval"])),
+    ("open", May::NameAny),
     ("policies", May::Name(&["instructions", "safety"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),

@@ -1,6 +1,6 @@
 use super::supervisor::StartError;
 use crate::{
-    contract::StoreError,
+    contract::{ModelError, StoreError},
     definition::DefinitionError,
     vocabulary::{AgentError, RunId},
 };
@@ -15,6 +15,9 @@ pub enum SystemError {
     /// A team's definition is wrong.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
+    /// A model cannot be set up.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// The supervision tree did not start.
     #[error(transparent)]
     Start(#[from] StartError),

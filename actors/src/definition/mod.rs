@@ -8,5 +8,5 @@ mod pinned;
 mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
-pub use pinned::{DELEGATE_PREFIX, Pinned, PinnedAgent, TRANSFER_PREFIX};
+pub use pinned::{DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};

@@ -104,6 +104,9 @@ pub struct PinnedAgent {
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
 /// What the name of a tool begins with that gives a task to an agent.
 pub const DELEGATE_PREFIX: &str = "delegate_to_";
+/// How the note begins by which the engine tells an agent that a conversation was handed to it; what
+/// it is asked follows.
+pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 
 fn offered(team: &TeamSpec, name: &str, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {

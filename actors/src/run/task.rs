@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     contract::{Claim, Line, RunRow, RunStatus, StoreError},
-    definition::Pinned,
+    definition::{Pinned, TAKEN_OVER},
     vocabulary::{
         AgentError, Entry, Message, Outcome, RunId, RunStart, SessionId, Spent, StopReason,
         Timestamp, Transcript, Transfer,
@@ -336,7 +336,7 @@ impl Carrier {
             conversation.extend(said.iter().cloned());
         }
         if let Some(request) = &request {
-            let text = format!("[You have taken over this conversation. {request}]");
+            let text = format!("{TAKEN_OVER} {request}]");
             conversation.push(Message::user(text));
         }
         let books = Books {

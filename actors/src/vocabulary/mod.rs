@@ -9,6 +9,7 @@ mod budget;
 mod entry;
 mod error;
 mod event;
+mod event_text;
 mod id;
 mod message;
 mod model;

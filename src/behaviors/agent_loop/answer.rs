@@ -119,8 +119,8 @@ pub(super) fn finish_tool(output: Option<&AnswerSchema>) -> ToolDefinition {
         .effect(Effect::Read)
 }
 
-pub(super) fn is_finish(call: &ToolCall) -> bool {
-    call.name.trim().eq_ignore_ascii_case(FINISH_TOOL)
+pub(super) fn is_finish(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case(FINISH_TOOL)
 }
 
 /// The answer in a call of the finishing tool, or what the model is told.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn finishing_needs_an_answer_and_to_be_alone() {
         let done = finish(json!({"answer": "42"}));
-        assert!(is_finish(&done));
+        assert!(is_finish(&done.name));
         assert_eq!(finish_answer(&done, true, None).unwrap(), "42");
         assert!(
             finish_answer(&done, false, None)

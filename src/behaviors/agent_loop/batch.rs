@@ -99,7 +99,7 @@ impl Batch<'_> {
         alone: bool,
         acted: &mut Acted,
     ) -> Option<ToolResult> {
-        if self.finishes && answer::is_finish(call) {
+        if self.finishes && answer::is_finish(&call.name) {
             let output = self.output.map(Arc::as_ref);
             let (status, text) = match answer::finish_answer(call, alone, output) {
                 Ok(answer) => {

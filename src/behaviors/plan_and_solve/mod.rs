@@ -4,14 +4,16 @@ mod plan;
 
 use ghostlight_actors::{
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Answer, Message, Outcome, StopReason, ToolSet, Transcript},
+    vocabulary::{AgentError, Message, Outcome, StopReason, ToolSet, Transcript},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{PlanReader, numbered};
 use super::{
-    Checked, Limits, Loop, Prompt, at_least_one, no_plan,
+    Checked, Limits, Loop, Prompt,
+    agent_loop::stopped,
+    at_least_one, no_plan,
     prompt::{BuiltIn, below_instructions, task, tool_list},
 };
 
@@ -312,19 +314,14 @@ impl<'a> Work<'a> {
     }
 
     /// The same stop, with the results so far as the partial answer.
-    fn stopped(&self, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Stopped { reason, .. } => {
-                let text = if self.done.is_empty() {
-                    String::new()
-                } else {
-                    self.results()
-                };
-                let said = self.conversation.since(self.begin);
-                let partial = Some(Answer::text(text).with_messages(said));
-                Outcome::Stopped { reason, partial }
-            }
-            outcome => outcome,
-        }
+    fn stopped(&mut self, outcome: Outcome) -> Outcome {
+        let Outcome::Stopped { reason, .. } = outcome else {
+            return outcome;
+        };
+        let text = match self.done.is_empty() {
+            true => String::new(),
+            false => self.results(),
+        };
+        stopped(self.cx, &mut self.conversation, self.begin, reason, text)
     }
 }

@@ -41,7 +41,7 @@ impl Strategy for PlanReader {
             author: reading.said.author,
             ..Message::assistant(said)
         };
-        Reading { said, turn }
+        Reading::new(said, turn)
     }
 }
 

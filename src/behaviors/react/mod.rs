@@ -164,27 +164,28 @@ impl Strategy for TextProtocol {
     fn read(&self, response: &ModelResponse, step: u32) -> Reading {
         let content = response.content();
         let written = parser::read(&content);
-        let (text, turn) = match written.meaning {
+        let (said, text, turn) = match written.meaning {
             // The session and other agents read the answer, not the form that it came in.
-            Meaning::Final(answer) => (answer.clone(), Turn::Answer(answer)),
-            Meaning::Nothing => (String::new(), Turn::Empty),
+            Meaning::Final(answer) => (answer.clone(), answer.clone(), Turn::Answer(answer)),
+            Meaning::Nothing => (String::new(), String::new(), Turn::Empty),
             Meaning::Actions(actions) => {
                 let calls = actions.into_iter().enumerate();
                 let calls = calls.map(|(place, (name, arguments))| {
                     ToolCall::new(format!("call_{step}_{place}"), name, arguments)
                 });
-                (written.text.to_owned(), Turn::Calls(calls.collect()))
+                let (said, thought) = (written.text.to_owned(), written.thought.to_owned());
+                (said, thought, Turn::Calls(calls.collect()))
             }
             Meaning::Unreadable(reason) => {
-                let feedback = format!("{reason} {REMINDER}");
-                (written.text.to_owned(), Turn::Unreadable(feedback))
+                let (said, text) = (written.text.to_owned(), written.text.to_owned());
+                (said, text, Turn::Unreadable(format!("{reason} {REMINDER}")))
             }
         };
-        let mut said = Message::assistant(text);
+        let mut said = Message::assistant(said);
         let reasoning = |part: &&Part| matches!(part, Part::Reasoning(_));
         let kept = response.message.parts.iter().filter(reasoning).cloned();
         said.parts.splice(0..0, kept);
-        Reading { said, turn }
+        Reading::new(said, turn).text(text)
     }
 
     fn results(&self, results: Vec<ToolResult>) -> Message {

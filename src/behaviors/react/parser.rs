@@ -9,6 +9,8 @@ use crate::structured_output;
 pub(super) struct Written<'a> {
     /// The text up to where the model made up an observation of its own.
     pub(super) text: &'a str,
+    /// The last thought.
+    pub(super) thought: &'a str,
     /// What it means.
     pub(super) meaning: Meaning,
 }
@@ -67,7 +69,16 @@ pub(super) fn read(text: &str) -> Written<'_> {
         None if text.is_empty() => Meaning::Nothing,
         None => Meaning::Unreadable("There is neither `Action:` nor `Final:`.".to_owned()),
     };
-    Written { text, meaning }
+    let thoughts = sections.iter().rev();
+    let thought = thoughts
+        .into_iter()
+        .find(|section| section.marker == Marker::Thought);
+    let thought = thought.map_or("", |thought| thought.content.trim());
+    Written {
+        text,
+        thought,
+        meaning,
+    }
 }
 
 fn meaning(sections: &[Section<'_>]) -> Option<Meaning> {
@@ -316,7 +327,10 @@ mod tests {
     fn what_a_model_makes_up_after_an_observation_is_not_read() {
         let text = "Thought: x\nAction: a\nArgs: {}\nObservation: fine\nFinal: 42";
         let written = read(text);
-        assert_eq!(written.text, "Thought: x\nAction: a\nArgs: {}");
+        assert_eq!(
+            (written.text, written.thought),
+            ("Thought: x\nAction: a\nArgs: {}", "x")
+        );
         assert_eq!(
             written.meaning,
             Meaning::Actions(vec![("a".to_owned(), json!({}))])

@@ -11,8 +11,8 @@ use ghostlight_actors::{
     definition::TRANSFER_PREFIX,
     run::{Behavior, RunContext},
     vocabulary::{
-        AgentError, Answer, ErrorKind, Message, OperationError, Outcome, StopReason, ToolCall,
-        ToolSet, ToolStatus, Transcript,
+        AgentError, ErrorKind, Message, OperationError, Outcome, StopReason, ToolCall, ToolSet,
+        ToolStatus, Transcript,
     },
 };
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::plan::{MODEL, PlanReader, Step};
 use super::{
     Checked, Limits, Loop, Prompt,
-    agent_loop::exhausted,
+    agent_loop::{exhausted, stopped},
     at_least_one, no_plan,
     prompt::{BuiltIn, below_instructions, task, tool_list},
 };
@@ -343,21 +343,16 @@ impl<'a> Work<'a> {
         lines.join("\n")
     }
 
-    fn stop(&self, reason: StopReason) -> Outcome {
-        let text = if self.evidence.is_empty() {
-            String::new()
-        } else {
-            self.as_text()
+    fn stop(&mut self, reason: StopReason) -> Outcome {
+        let text = match self.evidence.is_empty() {
+            true => String::new(),
+            false => self.as_text(),
         };
-        let said = self.conversation.since(self.begin);
-        Outcome::Stopped {
-            reason,
-            partial: Some(Answer::text(text).with_messages(said)),
-        }
+        stopped(self.cx, &mut self.conversation, self.begin, reason, text)
     }
 
     /// The same stop, with the evidence so far as the partial answer.
-    fn stopped(&self, outcome: Outcome) -> Outcome {
+    fn stopped(&mut self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Stopped { reason, .. } => self.stop(reason),
             outcome => outcome,

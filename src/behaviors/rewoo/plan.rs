@@ -132,7 +132,7 @@ impl Strategy for PlanReader {
             author: reading.said.author,
             ..Message::assistant(text.clone())
         };
-        Reading { said, turn }
+        Reading::new(said, turn)
     }
 }
 

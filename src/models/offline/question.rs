@@ -1,6 +1,9 @@
 //! What is asked: the task of a conversation, and its parts.
 
-use ghostlight_actors::vocabulary::{Role, ToolCall, ToolResult, ToolStatus, Transcript};
+use ghostlight_actors::{
+    definition::TAKEN_OVER,
+    vocabulary::{Role, ToolCall, ToolResult, ToolStatus, Transcript},
+};
 
 use super::arithmetic;
 
@@ -142,11 +145,13 @@ impl Turn {
         };
         let mut turn = Self::default();
         for message in &messages[start.min(messages.len())..] {
-            if message.role == Role::User {
+            let said = message.content();
+            // The engine's note of a transfer is nobody's wish: this model hands over tasks whole.
+            if message.role == Role::User && !said.starts_with(TAKEN_OVER) {
                 if !turn.task.is_empty() {
                     turn.task.push('\n');
                 }
-                turn.task.push_str(&message.content());
+                turn.task.push_str(&said);
             }
             for call in message.tool_calls() {
                 let (call, result) = (call.clone(), None);

@@ -1,0 +1,170 @@
+//! Events as lines for people. Programs read the events themselves, or their JSON.
+
+use std::fmt;
+
+use super::{Event, EventRecord, Preview, RunResult, ToolCall};
+
+/// How many characters of a text a line shows.
+const SHOWN: usize = 200;
+
+impl fmt::Display for EventRecord {
+    /// One line: the agents from the root's to the one concerned, and what happened. Long texts
+    /// are cut.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path.join("/"))?;
+        }
+        self.event.fmt(f)
+    }
+}
+
+impl fmt::Display for Event {
+    /// One line. Long texts are cut.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunStarted { input, .. } => write!(f, "begins with {}", quoted(input)),
+            Self::LegStarted { request, .. } => match request {
+                Some(request) => write!(f, "takes over, asked {}", quoted(request)),
+                None => f.write_str("takes over"),
+            },
+            Self::ModelCalled {
+                model,
+                text,
+                tool_calls,
+                ..
+            } => {
+                write!(f, "model {model} says {}", quoted(text))?;
+                for call in tool_calls {
+                    write!(f, ", calls {}", Call(call))?;
+                }
+                Ok(())
+            }
+            Self::ToolStarted { tool, .. } => write!(f, "tool {tool} starts, once"),
+            Self::ToolCalled { result, .. } => {
+                let (name, text) = (&result.name, quoted(&result.text));
+                write!(f, "tool {name} ends ({:?}): {text}", result.status)
+            }
+            Self::Delegated { agent, .. } => write!(f, "gives a task to {agent}"),
+            Self::DelegationEnded { agent, text, .. } => {
+                write!(f, "has from {agent}: {}", quoted(text))
+            }
+            Self::QuestionAsked {
+                operation,
+                question,
+            } => write!(f, "asks ({operation}): {}", quoted(&question.prompt)),
+            Self::QuestionAnswered { operation, answer } => {
+                write!(f, "is answered ({operation}): {answer}")
+            }
+            Self::Custom { name, data } => write!(f, "{name}: {data}"),
+            Self::Preview(preview) => preview.fmt(f),
+            other => fmt_upkeep(other, f),
+        }
+    }
+}
+
+/// What concerns the run more than its task.
+fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match event {
+        Event::OperationFailed {
+            kind, name, error, ..
+        } => write!(f, "{} fails: {}", named(kind, name), told(error)),
+        Event::OperationCompleted { kind, name, .. } => write!(f, "{} done", named(kind, name)),
+        Event::OperationDropped { operation } => write!(f, "drops operation {operation}"),
+        Event::Drifted { operation } => {
+            write!(f, "asks its model otherwise than recorded ({operation})")
+        }
+        Event::Resumed { epoch } => write!(f, "is taken up again (epoch {epoch})"),
+        Event::Restarted { reason } => write!(f, "is run again: {}", told(reason)),
+        Event::Parked { reason } => write!(f, "is parked: {}", told(reason)),
+        Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),
+        Event::BudgetWarning { resource, percent } => {
+            write!(f, "has used {percent}% of its {resource}")
+        }
+        Event::RunEnded { end, .. } => match end {
+            RunResult::Answered(text) => write!(f, "answers {}", quoted(text)),
+            RunResult::Stopped(reason) => write!(f, "stops: {}", told(reason)),
+            RunResult::Failed(error) => write!(f, "fails: {}", told(error)),
+            RunResult::Continued(next) => write!(f, "goes on as run {next}"),
+        },
+        other => f.write_str(other.name()),
+    }
+}
+
+impl fmt::Display for Preview {
+    /// One line. Long texts are cut.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ModelStarted { model, attempt, .. } => {
+                write!(f, "asks model {model} (attempt {attempt})")
+            }
+            Self::Delta { delta, .. } => write!(f, "… {delta:?}"),
+            Self::ModelRetry {
+                error, pause_ms, ..
+            } => write!(f, "asks again in {pause_ms} ms: {}", told(error)),
+            Self::ToolStarted { call, .. } => write!(f, "calls {}", Call(call)),
+            Self::ToolProgress {
+                fraction, message, ..
+            } => match fraction {
+                Some(fraction) => write!(f, "… {:.0}% {}", fraction * 100.0, told(message)),
+                None => write!(f, "… {}", told(message)),
+            },
+            Self::ToolOutput { text, .. } => write!(f, "… {}", quoted(text)),
+        }
+    }
+}
+
+struct Call<'a>(&'a ToolCall);
+
+impl fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.0.name, told(self.0.arguments.text()))
+    }
+}
+
+fn named(kind: &str, name: &str) -> String {
+    if name.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind} {name}")
+    }
+}
+
+/// A text on one line, in quotation marks, with what is no text escaped.
+fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// A text on one line, as it is.
+fn told(text: impl fmt::Display) -> String {
+    shortened(&text.to_string()).replace(char::is_control, " ")
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{RunId, Timestamp};
+
+    #[test]
+    fn a_record_is_one_line_whatever_a_model_wrote() {
+        let event = Event::RunEnded {
+            end: RunResult::Answered(format!("a\n\u{1b}[2J{}", "ä".repeat(500))),
+            spent: Default::default(),
+        };
+        let path = vec!["desk".into(), "billing".into()];
+        let line = EventRecord::new(RunId::from_random(1), Timestamp(0), path, event).to_string();
+        assert!(
+            line.starts_with(r#"desk/billing: answers "a\n\u{1b}[2Jää"#),
+            "{line}"
+        );
+        assert!(line.ends_with("ä…\""), "{line}");
+        assert!(!line.chars().any(char::is_control), "{line}");
+        assert!(line.chars().count() < 300, "{line}");
+    }
+}

@@ -1,0 +1,82 @@
+//! How a loop asks the model, and what it keeps of the answer.
+
+use std::sync::Arc;
+
+use ghostlight_actors::vocabulary::{
+    AgentError, ModelRequest, ModelResponse, ModelSettings, Part, ToolSet,
+};
+
+use super::{Completion, FINISH_TOOL, Loop, answer};
+use crate::behaviors::strategy::{Reading, Turn};
+
+/// What the conversation keeps of a turn in which the model said nothing: providers refuse an
+/// empty message, and some refuse two messages of a user in a row.
+const EMPTY_TURN: &str = "[empty answer]";
+
+impl Loop<'_> {
+    pub(super) fn request(&mut self) -> Result<ModelRequest, AgentError> {
+        let mut request = self.cx.model_request(self.conversation.clone());
+        if let Some(instructions) = &self.instructions {
+            request.instructions = instructions.clone();
+        }
+        request.tools = self.offered()?;
+        request.output = self.output.as_ref().map(|output| output.sent());
+        if self.completion == Completion::Tool {
+            // The answer comes in the arguments of a call, not as the text.
+            request.output = None;
+        }
+        let mut request = self.strategy.request(request);
+        let settings = &request.settings;
+        let about_tools = settings.tool_choice.is_some() || settings.parallel_tool_calls.is_some();
+        if request.tools.is_empty() && about_tools {
+            // Servers refuse such settings in a request without tools.
+            let mut settings = ModelSettings::clone(settings);
+            (settings.tool_choice, settings.parallel_tool_calls) = (None, None);
+            request.settings = Arc::new(settings);
+        }
+        Ok(request)
+    }
+
+    fn offered(&mut self) -> Result<ToolSet, AgentError> {
+        if let Some(offered) = &self.offered {
+            return Ok(offered.clone());
+        }
+        let mut offered = self.tools.clone();
+        if self.completion.offers_tool() {
+            if self.tools.iter().any(|tool| answer::is_finish(&tool.name)) {
+                return Err(AgentError::failed(format!(
+                    "agent {} has a tool called {FINISH_TOOL:?}, which is the name of the tool \
+                     that ends the task: rename it, or set `completion` to `text`",
+                    self.cx.spec().name
+                )));
+            }
+            let finish = Arc::new(answer::finish_tool(self.output.as_deref()));
+            offered = self.tools.iter().cloned().chain([finish]).collect();
+        }
+        Ok(self.offered.insert(offered).clone())
+    }
+
+    pub(super) fn hear(&mut self, response: &ModelResponse) -> Turn {
+        let Reading {
+            mut said,
+            text,
+            turn,
+        } = self.strategy.read(response, self.steps);
+        if !text.trim().is_empty() {
+            self.last_text = text;
+        }
+        if turn == Turn::Empty {
+            said.parts.retain(|part| part.as_text().is_none());
+            said.parts.push(Part::Text(EMPTY_TURN.to_owned()));
+        }
+        self.conversation
+            .push(said.by(self.cx.spec().name.as_str()));
+        self.steering = response.steering.iter().cloned().map(Arc::new).collect();
+        self.steered.extend(self.steering.iter().cloned());
+        match &turn {
+            Turn::Calls(calls) => self.open.clone_from(calls),
+            _ => self.conversation.extend(self.steering.drain(..)),
+        }
+        turn
+    }
+}

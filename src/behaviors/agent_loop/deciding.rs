@@ -1,0 +1,166 @@
+//! What follows from a turn.
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{
+        AgentError, Answer, ErrorKind, Message, Outcome, Resource, Role, StopReason, Transcript,
+    },
+};
+
+use super::{Completion, FINISH_TOOL, Loop};
+use crate::behaviors::strategy::Turn;
+
+const EMPTY_NUDGE: &str =
+    "Your last answer was empty. Go on with the task: call a tool, or give the answer.";
+const FINISH_NUDGE: &str = "The task is not ended yet. When it is done, call the tool `finish` \
+     with the answer; otherwise go on with it.";
+
+impl Loop<'_> {
+    pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
+        let steered_before = self.steered.len();
+        let turn = self.think().await?;
+        let steered = self.steered.len() > steered_before;
+        if !matches!(turn, Turn::Unreadable(_)) {
+            self.unreadable_turns = 0;
+        }
+        let is_idle = match &turn {
+            Turn::Empty => true,
+            Turn::Answer(_) => self.completion == Completion::Tool,
+            _ => false,
+        };
+        if !is_idle {
+            self.empty_turns = 0;
+        }
+        match turn {
+            Turn::Calls(_) => self.calls_asked(steered).await,
+            // What a person just said is answered before the task ends.
+            _ if steered => Ok(None),
+            Turn::Answer(text) if !is_idle => self.answered(text).await,
+            Turn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
+            Turn::Empty => Ok(self.idle(EMPTY_NUDGE, StopReason::EmptyTurns)),
+            Turn::Unreadable(feedback) => Ok(self.unreadable(feedback)),
+        }
+    }
+
+    async fn calls_asked(&mut self, steered: bool) -> Result<Option<Outcome>, AgentError> {
+        let acted = self.act().await?;
+        if let Some(transfer) = acted.transfer {
+            let said = self.said();
+            return Ok(Some(Outcome::Transfer(transfer.with_messages(said))));
+        }
+        if acted.rejected {
+            self.repairs += 1;
+            if self.repairs > self.limits.repairs {
+                let reason = format!("the tool {FINISH_TOOL:?} was called wrongly too often");
+                return Ok(Some(self.stop(StopReason::GaveUp(reason))));
+            }
+        }
+        if steered {
+            return Ok(None);
+        }
+        let Some(text) = acted.finished.clone().or_else(|| acted.ending_text()) else {
+            return Ok(None);
+        };
+        self.done(text).await.map(Some)
+    }
+
+    async fn answered(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
+        let Some(output) = &self.output else {
+            return self.done(text).await.map(Some);
+        };
+        let reason = match output.read(&text) {
+            Ok(json) => return self.done(json).await.map(Some),
+            Err(reason) => reason,
+        };
+        self.cx
+            .emit("answer_rejected", &serde_json::json!({ "reason": reason }));
+        if self.repairs >= self.limits.repairs {
+            let reason = format!("the answer does not fit its schema: {reason}");
+            return Ok(Some(self.stop(StopReason::GaveUp(reason))));
+        }
+        self.repairs += 1;
+        self.say(format!(
+            "Your answer does not fit the schema that it must fit: {reason}\nGive the whole \
+             answer again, as JSON only."
+        ));
+        Ok(None)
+    }
+
+    async fn done(&mut self, text: String) -> Result<Outcome, AgentError> {
+        match self.answer(text) {
+            Outcome::Answer(answer) if !self.is_inner => within_budget(self.cx, answer).await,
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn idle(&mut self, nudge: &str, reason: impl FnOnce(u32) -> StopReason) -> Option<Outcome> {
+        self.empty_turns += 1;
+        if self.empty_turns >= self.limits.empty_turns {
+            return Some(self.stop(reason(self.empty_turns)));
+        }
+        self.say(nudge);
+        None
+    }
+
+    fn unreadable(&mut self, feedback: String) -> Option<Outcome> {
+        self.unreadable_turns += 1;
+        if self.unreadable_turns > self.limits.unreadable_turns {
+            let turns = self.unreadable_turns;
+            let reason = format!("{turns} answers in a row could not be read: {feedback}");
+            return Some(self.stop(StopReason::GaveUp(reason)));
+        }
+        self.say(feedback);
+        None
+    }
+}
+
+/// This answer, or the stop that says that the run's last act went over a budget.
+pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Outcome, AgentError> {
+    let bounds = cx.start().budget;
+    if bounds.tokens.is_none() && bounds.cost_micros.is_none() {
+        return Ok(Outcome::Answer(answer));
+    }
+    let spent = cx.budget().await?.spent.usage;
+    let over = |used: u64, bound: Option<u64>| bound.is_some_and(|bound| used > bound);
+    let resource = if over(spent.total_tokens(), bounds.tokens) {
+        Resource::Tokens
+    } else if over(spent.cost_micros, bounds.cost_micros) {
+        Resource::Cost
+    } else {
+        return Ok(Outcome::Answer(answer));
+    };
+    Ok(Outcome::Stopped {
+        reason: StopReason::FinishOverBudget(resource),
+        partial: Some(answer),
+    })
+}
+
+/// A stop with this partial answer and what was said from `begin` on. The conversation ends with
+/// the reason, so that the next turn's model knows of it, and with a message of the model's, as
+/// some providers demand before a user's.
+pub(crate) fn stopped(
+    cx: &RunContext,
+    conversation: &mut Transcript,
+    begin: usize,
+    reason: StopReason,
+    partial: String,
+) -> Outcome {
+    let last = conversation.last().map(|message| message.role);
+    if last != Some(Role::Assistant) {
+        let note = Message::assistant(format!("[{reason}]"));
+        conversation.push(note.by(cx.spec().name.as_str()));
+    }
+    let partial = Answer::text(partial).with_messages(conversation.since(begin));
+    Outcome::Stopped {
+        reason,
+        partial: Some(partial),
+    }
+}
+
+/// The stop that a used-up budget means; any other failure stays one.
+pub(crate) fn exhausted(error: AgentError) -> Result<StopReason, AgentError> {
+    match error.kind() {
+        Some(ErrorKind::Budget(resource)) => Ok(StopReason::BudgetExhausted(*resource)),
+        _ => Err(error),
+    }
+}

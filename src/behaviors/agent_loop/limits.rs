@@ -1,0 +1,31 @@
+//! The bounds of a loop.
+
+/// The bounds of a [`Loop`]. Reaching one is a typed stop with what there is by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most steps: model calls with their tool calls.
+    pub steps: u32,
+    /// The most turns in a row that lead to nothing: empty ones, and those without the
+    /// finishing tool where [`Completion::Tool`] asks for it.
+    pub empty_turns: u32,
+    /// The most turns in a row that cannot be read.
+    pub unreadable_turns: u32,
+    /// How often an answer that does not fit its schema is given back to be mended.
+    pub repairs: u32,
+}
+
+impl Limits {
+    /// The steps of a loop for which nobody sets a bound.
+    pub const DEFAULT_STEPS: u32 = 40;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps: Self::DEFAULT_STEPS,
+            empty_turns: 3,
+            unreadable_turns: 3,
+            repairs: 3,
+        }
+    }
+}

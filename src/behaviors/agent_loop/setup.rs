@@ -1,0 +1,123 @@
+//! How a loop is set up.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, ToolSet, Transcript},
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::{AnswerSchema, Completion, Limits, Loop};
+use crate::behaviors::strategy::{NativeCalls, Strategy};
+
+impl<'a> Loop<'a> {
+    /// A loop over the agent's conversation with its instructions, tools, settings and output
+    /// schema.
+    ///
+    /// # Errors
+    /// When the agent's output schema is none.
+    pub fn new(cx: &'a RunContext) -> Result<Self, AgentError> {
+        let conversation = cx.conversation();
+        let mut limits = Limits::default();
+        limits.steps = cx.spec().max_steps.unwrap_or(limits.steps);
+        Ok(Self {
+            cx,
+            strategy: Arc::new(NativeCalls),
+            instructions: None,
+            tools: cx.tools_offered(),
+            completion: Completion::Text,
+            output: AnswerSchema::of(cx.agent())?.map(Arc::new),
+            offered: None,
+            limits,
+            is_inner: false,
+            begin: conversation.len(),
+            conversation,
+            open: Vec::new(),
+            steering: Vec::new(),
+            steered: Vec::new(),
+            last_text: String::new(),
+            steps: 0,
+            empty_turns: 0,
+            unreadable_turns: 0,
+            repairs: 0,
+        })
+    }
+
+    /// Sets how requests are built and responses are read.
+    #[must_use]
+    pub fn strategy(mut self, strategy: impl Strategy) -> Self {
+        self.strategy = Arc::new(strategy);
+        self
+    }
+
+    /// Sets the system prompt, instead of the agent's instructions.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Sets the tools that the model may call: some of those that the agent has.
+    #[must_use]
+    pub fn tools(mut self, tools: ToolSet) -> Self {
+        (self.tools, self.offered) = (tools, None);
+        self
+    }
+
+    /// Sets how the model says that it is done.
+    #[must_use]
+    pub fn completion(mut self, completion: Completion) -> Self {
+        (self.completion, self.offered) = (completion, None);
+        self
+    }
+
+    /// Sets the bounds.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the conversation that the loop goes on with.
+    #[must_use]
+    pub fn conversation(mut self, conversation: Transcript) -> Self {
+        self.begin = conversation.len();
+        self.conversation = conversation;
+        self
+    }
+
+    /// Sets from which message on the conversation belongs to outcomes, where the loop goes on
+    /// with one that an earlier loop began.
+    #[must_use]
+    pub fn begun_at(mut self, begin: usize) -> Self {
+        self.begin = begin;
+        self
+    }
+
+    /// Makes the answer a part of the work, after which the run goes on, so that having gone
+    /// over a budget is noticed by what comes next.
+    #[must_use]
+    pub fn inner(mut self) -> Self {
+        self.is_inner = true;
+        self
+    }
+
+    /// Lets the answer be any text, whatever the agent's output schema.
+    #[must_use]
+    pub fn free_text(mut self) -> Self {
+        (self.output, self.offered) = (None, None);
+        self
+    }
+
+    /// Lets the answer be a value of this type, which [`run_as`](Self::run_as) returns.
+    ///
+    /// # Errors
+    /// When what the type says of itself is no JSON Schema.
+    pub fn typed<T: JsonSchema + DeserializeOwned>(mut self) -> Result<Self, AgentError> {
+        let schema = AnswerSchema::of_type::<T>().map_err(AgentError::failed)?;
+        (self.output, self.offered) = (Some(Arc::new(schema)), None);
+        Ok(self)
+    }
+}
