@@ -11,8 +11,8 @@ use crate::{
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
-        Begun, Entry, JournalId, Message, OperationId, Outcome, Question, RunEnd, RunId, SessionId,
-        Transcript,
+        Begun, Entry, JournalId, Message, OperationId, Outcome, Part, Question, RunEnd, RunId,
+        SessionId, Transcript,
     },
 };
 
@@ -36,7 +36,7 @@ impl Session {
     /// the turns before it have ended. A turn with an id that was sent before gives its run.
     ///
     /// # Errors
-    /// [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
+    /// [`SystemError::EmptyTurn`], [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
     /// session is somebody else's, what the store fails with.
     pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
         let shared = self.system.shared();
@@ -44,10 +44,16 @@ impl Session {
             let (name, known) = (self.id.team.clone(), shared.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
+        let turn = turn.into();
+        // An empty message would stay in the conversation, and providers refuse it for ever.
+        let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
+        if !turn.message.parts.iter().any(says) {
+            return Err(SystemError::EmptyTurn);
+        }
         let admission = shared.admit()?;
         let agent = shared.agent_of(&self.id).await?;
         let (sender, receiver) = oneshot::channel();
-        let message = AgentMessage::Turn(Box::new(turn.into()), sender);
+        let message = AgentMessage::Turn(Box::new(turn), sender);
         agent.cast(message).map_err(|_| SystemError::Stopped)?;
         let run = receiver.await.map_err(|_| SystemError::Stopped)??;
         drop(admission);

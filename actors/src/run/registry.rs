@@ -211,6 +211,16 @@ impl Registry {
     }
 
     fn check_agent(&self, agent: &AgentSpec) -> Result<(), DefinitionError> {
+        if let Some(schema) = &agent.output
+            && let Err(reason) = jsonschema::validator_for(schema)
+        {
+            return Err(DefinitionError::Settings {
+                wanted_by: format!("agent {:?}", agent.name),
+                what: "schema",
+                name: "output".to_owned(),
+                reason: reason.to_string(),
+            });
+        }
         let unknown = |what: &'static str, name: &str, known: String| DefinitionError::Unknown {
             wanted_by: format!("agent {:?}", agent.name),
             what,
