@@ -422,7 +422,12 @@ impl Carrier {
     async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<Rest>> {
         match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
-                self.spent = leg.books.lock().spent;
+                {
+                    // What this leg would have undone holds for the legs after it.
+                    let mut books = leg.books.lock();
+                    self.spent = books.spent;
+                    self.recorded.undo.append(&mut books.undo);
+                }
                 self.transfers += 1;
                 let bound = self
                     .pinned

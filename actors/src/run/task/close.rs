@@ -4,16 +4,20 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{Carrier, DEADLINE, Rest, note, rest_of};
 use crate::{
+    contract::StoreError,
     run::{
-        ToolEnd, ToolInvocation,
+        Ports, ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
         operations,
     },
     vocabulary::{
-        Begun, Entry, ErrorKind, OperationError, OperationId, Outcome, Spent, StopReason,
-        ToolResult, ToolStatus,
+        Begun, CallDigest, Entry, ErrorKind, OperationError, OperationId, Outcome, Spent,
+        StopReason, ToolResult, ToolStatus,
     },
 };
+
+/// The leg under which undo steps stand: no function has it.
+const UNDO_LEG: u32 = u32::MAX;
 
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
@@ -27,6 +31,8 @@ impl Carrier {
             let unfinished = books
                 .recorded
                 .iter()
+                // An undo step that was begun is dealt with where undo steps are.
+                .filter(|(op, _)| op.leg != UNDO_LEG)
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
@@ -138,34 +144,19 @@ impl Carrier {
         for (number, (_, call)) in steps.into_iter().rev().enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let op = OperationId {
-                leg: u32::MAX,
+                leg: UNDO_LEG,
                 branch: 0,
                 number,
             };
-            let done = leg
-                .books
-                .lock()
-                .recorded
-                .get(&op)
-                .is_some_and(|call| call.completed);
+            let recorded = leg.books.lock().recorded.get(&op).cloned();
+            let (begun, done) = recorded.map_or((false, false), |call| (true, call.completed));
             let Some(definition) = self.pinned.tools.get(&call.name).filter(|_| !done).cloned()
             else {
                 continue;
             };
             let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
-            let (kind, name) = ("tool", call.name.clone());
-            let begun = Begun::Effect;
-            let started = Entry::Started {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                begun,
-            };
-            self.driver.journal.append(&started);
-            self.driver.journal.flush();
-            let entries = self.driver.journal.entries();
-            if self.driver.journal.durable.reached(entries).await.is_err() {
+            let kind = "tool";
+            if !begun && self.undo_begins(op, &call.name, digest).await.is_err() {
                 return;
             }
             let invocation = ToolInvocation {
@@ -177,15 +168,7 @@ impl Carrier {
                 definition,
                 deadline: None,
             };
-            let end = match self.driver.ports.tool(invocation).await {
-                ToolEnd::Result(result) => ToolEnd::Result(result),
-                ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
-                ToolEnd::Later | ToolEnd::DidNotHappen => ToolEnd::Result(ToolResult::new(
-                    &call,
-                    ToolStatus::Unknown,
-                    "no end was heard",
-                )),
-            };
+            let end = call_undo(self.driver.ports.clone(), invocation, begun).await;
             let identity = CallIdentity {
                 kind,
                 name: call.name,
@@ -193,6 +176,46 @@ impl Carrier {
             };
             self.close_tool(op, identity, Some(end), "undo");
         }
+    }
+
+    /// Makes the start of an undo step durable.
+    async fn undo_begins(
+        &mut self,
+        op: OperationId,
+        tool: &str,
+        digest: CallDigest,
+    ) -> Result<(), StoreError> {
+        self.driver.journal.append(&Entry::Started {
+            op,
+            kind: "tool".into(),
+            name: tool.to_owned(),
+            digest,
+            begun: Begun::Effect,
+        });
+        self.driver.journal.flush();
+        let entries = self.driver.journal.entries();
+        self.driver.journal.durable.reached(entries).await
+    }
+}
+
+/// Calls an undo step's tool. One that an earlier life began is not called again, unless its tool
+/// knows that it did not happen.
+async fn call_undo(ports: Arc<dyn Ports>, invocation: ToolInvocation, begun: bool) -> ToolEnd {
+    let call = invocation.call.clone();
+    let end = if begun {
+        match ports.reconcile(invocation.clone()).await {
+            ToolEnd::DidNotHappen => ports.tool(invocation).await,
+            end => end,
+        }
+    } else {
+        ports.tool(invocation).await
+    };
+    match end {
+        ToolEnd::Later | ToolEnd::DidNotHappen => {
+            let text = "no end was heard";
+            ToolEnd::Result(ToolResult::new(&call, ToolStatus::Unknown, text))
+        }
+        end => end,
     }
 }
 
