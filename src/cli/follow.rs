@@ -189,9 +189,9 @@ impl Follow {
                     self.answer(system, run, *operation, value).await?;
                 } else if let Some(person) = &mut self.person {
                     let first = person.current().is_none();
-                    person.ask((run, *operation, question.clone()));
+                    person.ask(record.agent(), (run, *operation, question.clone()));
                     if first {
-                        self.put(record.agent());
+                        self.put();
                     }
                 }
             }
@@ -221,10 +221,10 @@ impl Follow {
     }
 
     /// Puts the current question to the person.
-    fn put(&mut self, agent: &str) {
+    fn put(&mut self) {
         let current = self.person.as_ref().and_then(Person::current);
-        if let (View::Screen(screen, _), Some((_, _, question))) = (&mut self.view, current) {
-            screen.ask(&questions::prompt(agent, question));
+        if let (View::Screen(screen, _), Some((agent, open))) = (&mut self.view, current) {
+            screen.ask(&questions::prompt(agent, &open.2));
         }
     }
 
@@ -232,13 +232,13 @@ impl Follow {
         if let View::Screen(screen, _) = &mut self.view {
             screen.asked();
         }
-        self.put("the run");
+        self.put();
     }
 
     /// What the person typed is the answer to the current question, or asked for again.
     async fn typed(&mut self, system: &System, line: Option<String>) -> Result<(), Failure> {
         let current = self.person.as_ref().and_then(Person::current).cloned();
-        let (Some(line), Some((run, operation, question))) = (line, current) else {
+        let (Some(line), Some((_, (run, operation, question)))) = (line, current) else {
             return Ok(());
         };
         match questions::answer_of(&question, &line) {
@@ -251,7 +251,7 @@ impl Follow {
             }
             Err(help) => {
                 self.note(&help);
-                self.put("the run");
+                self.put();
             }
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Follow {
     /// The questions to which no answer is on its way.
     async fn unanswered(&self, system: &System, run: &Run) -> Result<Vec<Open>, Failure> {
         let now = SystemClock::new().now();
-        let mut open = Vec::new();
+        let mut candidates = Vec::new();
         for (asking, operation, question) in run.questions().await? {
             let expired = question.expires.is_some_and(|expires| expires <= now);
             if expired || self.answered.contains(&(asking, operation)) {
@@ -309,9 +309,15 @@ impl Follow {
             let inbox = system.store().inbox(asking).await?;
             let answers = |body: &InboxBody| matches!(body, InboxBody::Answer { operation: to, .. } if *to == operation);
             if !inbox.iter().any(|item| answers(&item.body)) {
-                open.push((asking, operation, question));
+                candidates.push((asking, operation));
             }
         }
+        if candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        // An answer may have gone from the inbox into the journal between the two looks.
+        let mut open = run.questions().await?;
+        open.retain(|open| candidates.contains(&(open.0, open.1)));
         Ok(open)
     }
 
@@ -343,6 +349,9 @@ impl Follow {
     }
 
     fn interrupted(&mut self, run: &Run) -> Exit {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.begin_line();
+        }
         let id = run.id().short();
         let text = if self.lasting {
             format!(

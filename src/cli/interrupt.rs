@@ -6,18 +6,18 @@ use std::io;
 #[derive(Debug)]
 pub(super) struct Interrupt {
     #[cfg(unix)]
-    signals: [tokio::signal::unix::Signal; 3],
+    signals: [tokio::signal::unix::Signal; 2],
 }
 
 impl Interrupt {
-    /// From here on being asked does not end the process by itself.
+    /// From here on being asked does not end the process by itself. A hangup still does, so that
+    /// `nohup` works; nothing is lost by it.
     #[cfg(unix)]
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let signals = [
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
         ];
         Ok(Self { signals })
     }
@@ -31,11 +31,10 @@ impl Interrupt {
     /// Waits until the process is asked to end. It may be dropped and asked again.
     #[cfg(unix)]
     pub(super) async fn fired(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
+        let [interrupt, terminate] = &mut self.signals;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
         }
     }
 

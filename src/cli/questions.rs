@@ -167,14 +167,15 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
 /// Asks a person at the terminal, one question after the other.
 #[derive(Debug, Default)]
 pub(super) struct Person {
-    queue: VecDeque<Open>,
+    /// The questions, each with the agent that asks.
+    queue: VecDeque<(String, Open)>,
     lines: Option<mpsc::UnboundedReceiver<String>>,
     gone: bool,
 }
 
 impl Person {
-    /// The question that is being put.
-    pub(super) fn current(&self) -> Option<&Open> {
+    /// The question that is being put, and the agent that asks it.
+    pub(super) fn current(&self) -> Option<&(String, Open)> {
         self.queue.front()
     }
 
@@ -183,8 +184,9 @@ impl Person {
         self.gone
     }
 
-    pub(super) fn ask(&mut self, question: Open) {
-        self.queue.push_back(question);
+    /// Asks this as well, for this agent.
+    pub(super) fn ask(&mut self, agent: &str, question: Open) {
+        self.queue.push_back((agent.to_owned(), question));
         if self.lines.is_none() {
             let (sender, receiver) = mpsc::unbounded_channel();
             self.lines = Some(receiver);
@@ -205,9 +207,9 @@ impl Person {
 
     /// Takes a question back. `true` when it was the one that is being put.
     pub(super) fn take_back(&mut self, run: RunId, operation: OperationId) -> bool {
-        let is_this = |open: &Open| (open.0, open.1) == (run, operation);
+        let is_this = |asked: &(String, Open)| (asked.1.0, asked.1.1) == (run, operation);
         let current = self.queue.front().is_some_and(is_this);
-        self.queue.retain(|open| !is_this(open));
+        self.queue.retain(|asked| !is_this(asked));
         current
     }
 

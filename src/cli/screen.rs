@@ -3,7 +3,7 @@
 
 use std::{
     io::{self, IsTerminal as _, Stderr, Write as _},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ghostlight_actors::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId};
@@ -14,6 +14,8 @@ use super::{
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long nothing happens before this is shown.
+const STILL: Duration = Duration::from_millis(500);
 /// How much of a text that is being made is shown.
 const TAIL: usize = 60;
 
@@ -39,6 +41,8 @@ pub(super) struct Screen {
     /// Whether a person is being asked, whose typing must not be drawn over.
     asking: bool,
     acts: Vec<Act>,
+    /// When something was last said.
+    stirred: Instant,
 }
 
 /// Something that is under way.
@@ -53,6 +57,22 @@ struct Act {
 }
 
 impl Act {
+    /// What is under way, beside so many others.
+    fn in_words(&self, others: usize) -> String {
+        let others = match others {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let seconds = self.since.elapsed().as_secs();
+        let time = match seconds {
+            0 => String::new(),
+            seconds => format!(" {seconds} s"),
+        };
+        let tail = plain_text::tail(&self.text, TAIL);
+        let colon = if tail.is_empty() { "" } else { ": " };
+        format!("{} {}{time}{others}{colon}{tail}", self.agent, self.what)
+    }
+
     /// Adds to its text, of which only the end is ever shown.
     fn say(&mut self, text: &str) {
         self.text.push_str(text);
@@ -78,6 +98,7 @@ impl Screen {
             drawn: false,
             asking: false,
             acts: Vec::new(),
+            stirred: Instant::now(),
         }
     }
 
@@ -140,6 +161,7 @@ impl Screen {
     }
 
     fn write(&mut self, text: &str) {
+        self.stirred = Instant::now();
         self.clear();
         self.put(&format!("{text}\n"));
     }
@@ -151,35 +173,26 @@ impl Screen {
         }
     }
 
+    /// Begins a line of its own, also behind the `^C` that a terminal shows.
+    pub(super) fn begin_line(&mut self) {
+        self.drawn |= self.terminal;
+        self.clear();
+    }
+
     /// Draws what is under way.
     pub(super) fn draw(&mut self) {
         if !self.terminal || self.asking {
             return;
         }
-        let Some(act) = self.acts.last() else {
-            self.clear();
-            return;
+        let text = match self.acts.last() {
+            Some(act) => act.in_words(self.acts.len() - 1),
+            // A step of a function, a timer, another process: something takes its time.
+            None if self.stirred.elapsed() >= STILL => {
+                format!("waits {} s", self.stirred.elapsed().as_secs())
+            }
+            None => return self.clear(),
         };
-        let others = match self.acts.len() {
-            1 => String::new(),
-            more => format!(" (and {} more)", more - 1),
-        };
-        let seconds = act.since.elapsed().as_secs();
-        let time = if seconds > 0 {
-            format!(" {seconds} s")
-        } else {
-            String::new()
-        };
-        let tail = plain_text::tail(&act.text, TAIL);
-        let tail = if tail.is_empty() {
-            tail
-        } else {
-            format!(": {tail}")
-        };
-        let text = format!(
-            "{} {} {}{time}{others}{tail}",
-            FRAMES[self.frame], act.agent, act.what
-        );
+        let text = format!("{} {text}", FRAMES[self.frame]);
         self.frame = (self.frame + 1) % FRAMES.len();
         self.drawn = true;
         // Without wrapping, so that one line is one line however wide its characters are.

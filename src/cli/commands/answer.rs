@@ -1,8 +1,7 @@
 //! `ghostlight answer`.
 
 use ghostlight_actors::{
-    actor::{Run, SystemError},
-    contract::StoreError,
+    actor::Run,
     run::Registry,
     vocabulary::{OperationId, RunId},
 };
@@ -42,17 +41,12 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             .run(asking)
             .answer(operation, value.map_err(Failure::Usage)?)
             .await?;
-        match system.resume(row.root, false).await {
-            Err(SystemError::Store(StoreError::Owned { .. })) => {
-                super::note("answered; the run goes on in the process that carries it");
-                Ok(Exit::Done)
-            }
-            Err(error) => Err(error.into()),
-            Ok(_) => {
-                let mut follow = follow.json(arguments.show.json);
-                follow.run(&system, &root, &mut interrupt).await
-            }
+        if !super::take_up_or_leave(&system, row.root, asking).await? {
+            super::note("answered; the run goes on in the process that carries it");
+            return Ok(Exit::Done);
         }
+        let mut follow = follow.json(arguments.show.json);
+        follow.run(&system, &root, &mut interrupt).await
     }
     .await;
     super::stop(&system, &mut interrupt, result).await

@@ -1,6 +1,6 @@
 //! `ghostlight cancel`.
 
-use ghostlight_actors::{actor::SystemError, contract::StoreError, run::Registry};
+use ghostlight_actors::run::Registry;
 
 use crate::cli::{
     arguments::Cancel,
@@ -25,13 +25,9 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     let mut interrupt = Interrupt::new()?;
     let result = async {
         system.run(row.run).cancel(arguments.reason.clone()).await?;
-        match system.resume(row.root, false).await {
-            Err(SystemError::Store(StoreError::Owned { .. })) => {
-                super::note("the process that carries the run is told to cancel it");
-                return Ok(Exit::Done);
-            }
-            Err(error) => return Err(error.into()),
-            Ok(_) => {}
+        if !super::take_up_or_leave(&system, row.root, row.run).await? {
+            super::note("the process that carries the run is told to cancel it");
+            return Ok(Exit::Done);
         }
         let mut follow = follow.json(arguments.show.json);
         let exit = follow

@@ -8,13 +8,17 @@ mod runs;
 mod show;
 mod team_file;
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{System, SystemError, pinned_team},
-    contract::RunRow,
+    contract::{RunRow, StoreError},
     definition::TeamSpec,
     run::{Registry, Team},
+    vocabulary::RunId,
 };
 
 use super::{
@@ -25,6 +29,11 @@ use super::{
     keeping::Keeping,
     plain_text, say,
 };
+
+/// How long another process has to take what is in the inbox of a run that it carries; it looks
+/// ten times a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// Does what was asked.
 pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit, Failure> {
@@ -66,6 +75,25 @@ async fn start_for(
     let history = keeping.last_position(row.root).await?;
     let system = start(keeping, team, registry).await?;
     Ok((system, follow.after(history)))
+}
+
+/// Takes a run up, unless another process carries it and takes what was put into the inbox of
+/// `receiver`, a run of its tree. `false` when it does.
+async fn take_up_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
+    let mut patience = PATIENCE;
+    loop {
+        let refused = match system.resume(root, false).await {
+            Ok(_) => return Ok(true),
+            Err(SystemError::Store(refused @ StoreError::Owned { .. })) => refused,
+            Err(error) => return Err(error.into()),
+        };
+        if system.store().inbox(receiver).await?.is_empty() {
+            return Ok(false);
+        }
+        // The process may be about to let go of the run, or hang.
+        patience = patience.checked_sub(PAUSE).ok_or(refused)?;
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Stops a System, and with it the process upon a second interrupt. What went wrong before
