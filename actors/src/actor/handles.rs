@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, Ticket},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoredLine, Ticket},
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
@@ -128,7 +128,7 @@ impl Run {
                 });
                 return Err(SystemError::Parked { run: run.id, error });
             }
-            match run.recorded().await?.end {
+            match run.end().await? {
                 Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
                 Some(end) => {
                     return match end.outcome() {
@@ -198,9 +198,24 @@ impl Run {
     }
 
     async fn recorded(&self) -> Result<Recorded, SystemError> {
+        Ok(Recorded::fold(&self.lines().await?, self.id)?)
+    }
+
+    /// How the run ended. A run's end is its journal's last entry, so the entries before it are
+    /// not decoded, however many they are.
+    async fn end(&self) -> Result<Option<RunEnd>, SystemError> {
+        for stored in self.lines().await?.iter().rev() {
+            let recorded = Recorded::fold(std::slice::from_ref(stored), self.id)?;
+            if recorded.end.is_some() {
+                return Ok(recorded.end);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
         let doors = &self.system.shared().doors;
-        let lines = super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?;
-        Ok(Recorded::fold(&lines, self.id)?)
+        Ok(super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?)
     }
 
     /// The questions that the run and the runs below it wait for, oldest first.
