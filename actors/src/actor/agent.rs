@@ -3,7 +3,7 @@
 mod children;
 mod session;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
@@ -26,7 +26,9 @@ use crate::{
     contract::{Claim, StoreError},
     run::{ChildNews, ChildStart, Command, News, ParentDoor, Ports, Rest, RunTask, SessionTail},
     session::{Desk, SessionFold, Turn},
-    vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Timestamp, Transcript},
+    vocabulary::{
+        AgentError, RunId, RunStart, SessionId, SessionTurn, Timestamp, Transcript, TurnEnd,
+    },
 };
 
 /// An agent of a session (the team's root, which holds the session), or an agent to which tasks
@@ -308,16 +310,20 @@ impl AgentState {
             }
             Err(error) => {
                 tracing::warn!(%run, %error, "the run cannot be taken up");
-                let hosted = self.forget(run);
-                if let Some(session) = &mut self.session {
-                    session.sleeping = Some(run);
+                match (reply, error) {
+                    (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
+                    (reply, error) => {
+                        let hosted = self.forget(run);
+                        if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
+                            // It waits, as a parked one does, for somebody to mend it.
+                            parent.tell(run, ChildNews::Idle { wake_at: None });
+                        }
+                        if let Some(session) = &mut self.session {
+                            session.sleeping = Some(run);
+                        }
+                        answer(reply, Err(error));
+                    }
                 }
-                if let (Some(child), SystemError::Store(error)) =
-                    (hosted.and_then(|hosted| hosted.child), &error)
-                {
-                    tracing::warn!(%run, %error, agent = child.agent, "child run lost");
-                }
-                answer(reply, Err(error));
             }
         }
     }
@@ -469,10 +475,16 @@ impl AgentState {
         }
         match rest {
             Rest::Ended {
-                agent, messages, ..
+                agent,
+                messages,
+                spent,
+                found_ended,
+                ..
             } => {
                 self.forget(run);
-                self.turn_ended(myself, run, agent, messages);
+                let mut end = TurnEnd::new(run, agent, messages);
+                end.spent = spent;
+                self.turn_ended(myself, end, found_ended);
             }
             Rest::Continued(next) => self.continue_in(myself, run, next),
             Rest::Asleep { wake_at } => {
@@ -491,14 +503,7 @@ impl AgentState {
                 self.forget(run);
                 self.sleep(run, None);
             }
-            Rest::Store(StoreError::Closed) => self.restart(myself, run, Duration::from_millis(50)),
-            Rest::Store(error) => {
-                tracing::error!(%run, %error, "the run stops here: its journal refuses it");
-                self.forget(run);
-                if let Some(session) = &mut self.session {
-                    session.loaded = None;
-                }
-            }
+            Rest::Store(error) => self.store_failed(myself, run, error),
         }
         self.watch_idleness(myself);
     }

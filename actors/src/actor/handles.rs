@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, Ticket},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, Ticket},
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
@@ -18,6 +18,10 @@ use crate::{
 
 /// How often a run that another process may change is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often a turn is said to a session whose agent or journal is lost under it.
+const SEND_TRIES: u32 = 4;
+/// The pause before it is said again; the longer, the more often it was said.
+const SEND_PAUSE: Duration = Duration::from_millis(50);
 
 /// One lasting conversation with a team.
 #[derive(Clone)]
@@ -44,14 +48,39 @@ impl Session {
             let (name, known) = (self.id.team.clone(), shared.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        let admission = shared.admit()?;
-        let agent = shared.agent_of(&self.id).await?;
+        let _admission = shared.admit()?;
+        let mut turn: Turn = turn.into();
+        // Under one id it may be said again when the session's agent is lost or a write fails.
+        turn.id
+            .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
+        let mut tries = 1;
+        loop {
+            match self.say(turn.clone()).await {
+                Ok(run) => return Ok(self.system.run(run)),
+                Err(
+                    error @ (SystemError::Stopped
+                    | SystemError::Store(StoreError::Closed | StoreError::Io { .. })),
+                ) => {
+                    if tries == SEND_TRIES || shared.is_stopped() {
+                        return Err(error);
+                    }
+                    tracing::warn!(session = %self.id, %error, "the turn is said again");
+                }
+                Err(error) => return Err(error),
+            }
+            let pause = SEND_PAUSE * tries;
+            let clock = &shared.doors.clock;
+            clock.sleep_until(clock.now().after(pause)).await;
+            tries += 1;
+        }
+    }
+
+    async fn say(&self, turn: Turn) -> Result<RunId, SystemError> {
+        let agent = self.system.shared().agent_of(&self.id).await?;
         let (sender, receiver) = oneshot::channel();
-        let message = AgentMessage::Turn(Box::new(turn.into()), sender);
+        let message = AgentMessage::Turn(Box::new(turn), sender);
         agent.cast(message).map_err(|_| SystemError::Stopped)?;
-        let run = receiver.await.map_err(|_| SystemError::Stopped)??;
-        drop(admission);
-        Ok(self.system.run(run))
+        receiver.await.map_err(|_| SystemError::Stopped)?
     }
 }
 
@@ -180,6 +209,9 @@ impl Run {
             }
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
+            }
+            if let Some(error) = doors.previewer.routes.failure(self.id) {
+                return Err(SystemError::Store(error));
             }
             // The bell rings when a life of the run in this process ends; what another process
             // does, and a run that only begins to wait, is looked for.

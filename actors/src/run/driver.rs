@@ -535,6 +535,7 @@ impl Driver {
                 reason,
                 record: false,
             }),
+            Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
             Some(Command::Inbox) => self.read_inbox().await,
             Some(Command::Reattached) => {
                 self.told_idle = false;

@@ -186,6 +186,8 @@ pub enum Command {
         /// How it stands.
         news: ChildNews,
     },
+    /// A child run cannot be gone on with: the store refuses it.
+    ChildFailed(StoreError),
     /// Its parent was restarted and wants to know how it stands.
     Reattached,
     /// Its journal was claimed by somebody else, or the system stops: it lets go at once.
@@ -269,6 +271,14 @@ impl ParentDoor {
     /// The parent has this door now.
     pub fn set(&self, news: News) {
         *self.0.lock() = Some(news);
+    }
+
+    /// Tells the parent that the store refuses this child.
+    pub(crate) fn failed(&self, error: StoreError) {
+        if let Some(parent) = self.0.lock().as_ref() {
+            // A parent that is gone takes the child up again, and finds out for itself.
+            parent.tell(Command::ChildFailed(error));
+        }
     }
 
     /// Tells the parent how this child stands. `false` when there is nobody to tell.

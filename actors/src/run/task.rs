@@ -95,6 +95,11 @@ pub enum Rest {
         agent: String,
         /// What was said in it, as the session keeps it.
         messages: Vec<Arc<Message>>,
+        /// What it consumed.
+        spent: Spent,
+        /// Whether an earlier life had recorded its end already; who keeps a fold of the
+        /// session has to read it again then.
+        found_ended: bool,
     },
     /// It goes on in this run's journal.
     Continued(RunId),

@@ -10,7 +10,7 @@ use crate::{
         launch::Loaded,
         supervisor::{Backoff, Intensity},
     },
-    contract::Claim,
+    contract::{Claim, StoreError},
     run::{ChildStart, Command, Recorded, row_of},
     vocabulary::{AgentError, ErrorKind, OperationError, RunId, RunStart},
 };
@@ -109,26 +109,79 @@ impl AgentState {
     }
 
     pub(super) fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: &str) {
-        let now = self.doors().clock.now();
         let Intensity {
             restarts, period, ..
         } = self.shared.limits.run_restarts;
-        let Some(hosted) = self.runs.get_mut(&run) else {
+        let Some(failures) = self.count_failure(run) else {
             return;
         };
-        hosted.failures.retain(|at| now.since(*at) <= period);
-        hosted.failures.push(now);
-        let failures = u32::try_from(hosted.failures.len()).unwrap_or(u32::MAX);
         tracing::warn!(%run, reason, failures, "the run's function was lost");
         if failures > restarts {
             let message =
                 format!("the agent's function failed {failures} times within {period:?}: {reason}");
             let error = OperationError::new(ErrorKind::Panicked, message);
-            hosted.give_up = Some(AgentError::Operation(error));
+            if let Some(hosted) = self.runs.get_mut(&run) {
+                hosted.give_up = Some(AgentError::Operation(error));
+            }
         }
-        let backoff: Backoff = self.shared.limits.run_backoff;
-        let pause = backoff.delay(failures, self.doors().entropy.fraction());
+        let pause = self.pause(failures);
         self.restart(myself, run, pause);
+    }
+
+    /// A run's journal could not be written. What may pass (the journal's actor was lost, a write
+    /// failed, a batch was built on one that failed) is tried again from what is recorded; what
+    /// does not pass stops the run here, and those above it.
+    pub(super) fn store_failed(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        error: StoreError,
+    ) {
+        let passes = matches!(
+            error,
+            StoreError::Closed | StoreError::Io { .. } | StoreError::Sequence { .. }
+        );
+        if passes && let Some(failures) = self.count_failure(run) {
+            tracing::warn!(%run, %error, failures, "the run's journal failed");
+            if failures <= self.shared.limits.run_restarts.restarts {
+                let pause = self.pause(failures);
+                self.restart(myself, run, pause);
+                return;
+            }
+        }
+        self.stop_run(run, error);
+    }
+
+    /// Stops a run whose journal cannot be gone on with, and tells whoever waits for it.
+    pub(super) fn stop_run(&mut self, run: RunId, error: StoreError) {
+        tracing::error!(%run, %error, "the run stops here: its journal refuses it");
+        let hosted = self.forget(run);
+        if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
+            parent.failed(error);
+            return;
+        }
+        if !matches!(error, StoreError::Owned { .. } | StoreError::Stale { .. }) {
+            self.doors().previewer.routes.fail(run, error);
+        }
+        // Another process may carry it now, or this one again later.
+        if let Some(session) = &mut self.session {
+            session.loaded = None;
+        }
+    }
+
+    /// Counts a failure of a run, and gives how many there were lately.
+    fn count_failure(&mut self, run: RunId) -> Option<u32> {
+        let now = self.doors().clock.now();
+        let period = self.shared.limits.run_restarts.period;
+        let hosted = self.runs.get_mut(&run)?;
+        hosted.failures.retain(|at| now.since(*at) <= period);
+        hosted.failures.push(now);
+        Some(u32::try_from(hosted.failures.len()).unwrap_or(u32::MAX))
+    }
+
+    fn pause(&self, failures: u32) -> Duration {
+        let backoff: Backoff = self.shared.limits.run_backoff;
+        backoff.delay(failures, self.doors().entropy.fraction())
     }
 
     pub(super) fn restart(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, pause: Duration) {

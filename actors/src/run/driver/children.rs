@@ -113,7 +113,9 @@ impl Driver {
                     self.child_news(leg, run, news);
                 }
                 Turn::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
-                Turn::Failed(error) => return Err(LegEnd::Store(error)),
+                Turn::Command(Some(Command::ChildFailed(error))) | Turn::Failed(error) => {
+                    return Err(LegEnd::Store(error));
+                }
                 _ => {}
             }
         }
