@@ -216,6 +216,10 @@ impl Ports for Doors {
         let _ = self.memory.send(MemoryMessage::Changed(keys));
     }
 
+    fn forget_state(&self, scope: String) {
+        let _ = self.memory.send(MemoryMessage::Forget(scope));
+    }
+
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
         let (store, routes) = (self.store.clone(), self.previewer.routes.clone());
         Box::pin(async move {

@@ -58,6 +58,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells the memory that these values changed, once they are durable.
     fn state_changed(&self, keys: Vec<(String, String)>);
 
+    /// Tells the memory that anything of this scope may have changed unseen.
+    fn forget_state(&self, scope: String);
+
     /// Puts something into a run's inbox.
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
 

@@ -15,6 +15,7 @@ use super::{
     journal::JournalWriter,
     leg::{Books, Leg},
     load::Recorded,
+    operations,
 };
 use crate::{
     contract::{Claim, Line, RunRow, RunStatus, StoreError},
@@ -255,6 +256,9 @@ impl Carrier {
         if self.taken_up {
             let epoch = self.driver.journal.epoch();
             self.driver.journal.append(&Entry::Activated { epoch });
+            // A write of the life before may be durable without anybody having heard of it.
+            let scope = operations::run_scope(self.start.root);
+            self.driver.ports.forget_state(scope);
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Running);

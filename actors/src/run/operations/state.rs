@@ -8,7 +8,7 @@ use crate::{
     run::{
         Act, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress, RunContext,
     },
-    vocabulary::{AgentError, Digest, ErrorKind, OperationError},
+    vocabulary::{AgentError, Digest, ErrorKind, OperationError, RunId},
 };
 
 /// Whose state it is.
@@ -268,15 +268,20 @@ fn mistyped(error: &serde_json::Error) -> OperationError {
     )
 }
 
+/// The scope of a tree's working memory.
+pub(crate) fn run_scope(root: RunId) -> String {
+    format!("run:{root}")
+}
+
 impl RunContext {
     /// Shared values of a scope.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         let start = self.start();
         let scope = match scope {
-            Scope::Run => format!("run:{}", start.root),
+            Scope::Run => run_scope(start.root),
             Scope::Session => match &start.session {
                 Some(session) => format!("session:{session}"),
-                None => format!("run:{}", start.root),
+                None => run_scope(start.root),
             },
             Scope::User(owner) => format!("user:{}/{owner}", start.team),
             Scope::App => format!("app:{}", start.team),

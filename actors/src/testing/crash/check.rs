@@ -20,6 +20,8 @@ struct Calls {
     /// Recorded results, and whether they say that the call is in doubt.
     completed: BTreeMap<CallKey, bool>,
     started: BTreeSet<CallKey>,
+    /// Calls that gave a ticket: they did not end, but nothing of them is in doubt.
+    handed_out: BTreeSet<CallKey>,
 }
 
 pub(super) fn check(report: &mut CrashReport, place: &str, life: &Life, calm: Option<&Life>) {
@@ -98,9 +100,11 @@ impl Calls {
     fn note(&mut self, run: RunId, entry: &Entry) {
         match entry {
             Entry::Started { op, begun, .. } => {
-                if matches!(begun, Begun::Effect) {
-                    self.started.insert((run, *op));
-                }
+                match begun {
+                    Begun::Effect => self.started.insert((run, *op)),
+                    Begun::Ticket => self.handed_out.insert((run, *op)),
+                    _ => false,
+                };
             }
             Entry::Completed { op, result, .. } => {
                 self.completed
@@ -165,6 +169,7 @@ fn check_effects(life: &Life, calls: &Calls, faults: &mut Vec<String>) {
                     "{name} {key} ran again though its result is recorded"
                 ));
             }
+            let over = over || at_death.handed_out.contains(call);
             let cut_off = once && !over && effect.process <= process;
             if cut_off && calls.completed.get(call) == Some(&false) {
                 faults.push(format!(
