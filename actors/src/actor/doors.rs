@@ -179,10 +179,10 @@ impl Ports for Doors {
         }
     }
 
-    fn cancel_child(&self, run: RunId, reason: String) {
-        if let Some(route) = self.previewer.routes.get(run) {
-            route.cancelled.cancel();
-            route.door.tell(Command::Cancel { reason });
+    fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
+        // The way of its start, so that it cannot come before that.
+        if let Some(route) = self.previewer.routes.get(parent) {
+            let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
         }
     }
 

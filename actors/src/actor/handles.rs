@@ -330,18 +330,9 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
-        let row = self.system.shared().doors.store.run(self.id).await?;
-        if row.is_none_or(|row| row.status.is_ended()) {
-            return Ok(false);
-        }
-        self.post(
-            "cancel".to_owned(),
-            InboxBody::Cancel {
-                reason: reason.into(),
-            },
-        )
-        .await?;
-        Ok(true)
+        let reason = reason.into();
+        self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
+            .await
     }
 
     /// Cancels one call of the run, which goes on. `false` when the run has ended.
@@ -349,16 +340,8 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
-        let row = self.system.shared().doors.store.run(self.id).await?;
-        if row.is_none_or(|row| row.status.is_ended()) {
-            return Ok(false);
-        }
-        self.post(
-            format!("cancel/{operation}"),
-            InboxBody::CancelCall { operation },
-        )
-        .await?;
-        Ok(true)
+        let body = InboxBody::CancelCall { operation };
+        self.post_if_open(format!("cancel/{operation}"), body).await
     }
 
     /// Says something to the agent while it works; its model reads it after the results of the
@@ -401,16 +384,36 @@ impl Run {
 
     async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
-        let row = self.status().await?;
-        if row.status.is_ended() {
+        let run = self.current().await?.id;
+        if self.system.run(run).status().await?.status.is_ended() {
             return Err(SystemError::UnknownRun(self.id));
         }
         let item = InboxItem::new(id, shared.doors.clock.now(), body);
-        let fresh = shared.doors.store.post(self.id, item).await?;
-        if !shared.doors.previewer.routes.tell(self.id, Command::Inbox) {
-            shared.wake(self.id).await;
+        let fresh = shared.doors.store.post(run, item).await?;
+        if !shared.doors.previewer.routes.tell(run, Command::Inbox) {
+            shared.wake(run).await;
         }
         Ok(fresh)
+    }
+
+    async fn post_if_open(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+        match self.post(id, body).await {
+            Ok(_) => Ok(true),
+            Err(SystemError::UnknownRun(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The run in whose journal this one goes on now.
+    async fn current(&self) -> Result<Run, SystemError> {
+        let mut run = self.clone();
+        while run.status().await?.status == RunStatus::Continued {
+            match run.recorded().await?.end {
+                Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
+                _ => break,
+            }
+        }
+        Ok(run)
     }
 }
 

@@ -103,6 +103,15 @@ impl Routes {
         below.into_iter().for_each(|run| self.remove(run));
     }
 
+    /// Tries the parked runs of a tree again.
+    pub(crate) fn retry_tree(&self, root: RunId) {
+        let table = self.0.lock();
+        for (run, route) in table.runs.iter().filter(|(_, route)| route.root == root) {
+            // A host that is gone has a next life, which tries all again.
+            let _ = route.host.cast(AgentMessage::Retry(*run));
+        }
+    }
+
     /// Rings when the run comes to rest in this process.
     pub(crate) fn bell(&self, run: RunId) -> watch::Receiver<u64> {
         let mut table = self.0.lock();

@@ -45,8 +45,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Starts a child run whose first entry is recorded, or takes it up again.
     fn child(&self, child: ChildStart);
 
-    /// Tells a child run to be cancelled.
-    fn cancel_child(&self, run: RunId, reason: String);
+    /// Tells a child run of this parent to be cancelled. It reaches also a child that was started
+    /// just before.
+    fn cancel_child(&self, parent: RunId, run: RunId, reason: String);
 
     /// A value of shared state.
     fn state(

@@ -37,6 +37,51 @@ impl AgentState {
         let _ = agent.cast(AgentMessage::Host(Box::new(child)));
     }
 
+    pub(super) fn cancel_child(&mut self, run: RunId, reason: String) {
+        if let Some((name, child)) = self.children.get_mut(&run) {
+            // Should the agent below be lost, the child is taken up to be ended.
+            child.cancel.get_or_insert_with(|| reason.clone());
+            if let Some(agent) = self.agents.get(name) {
+                let _ = agent.cast(AgentMessage::CancelRun(run, reason));
+            }
+        } else if let Some(route) = self.doors().previewer.routes.get(run) {
+            // It goes on in another journal than the one that it was begun with.
+            let _ = route.host.cast(AgentMessage::CancelRun(run, reason));
+        }
+    }
+
+    /// Tries a parked run again.
+    pub(super) fn retry(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+        let hosted = self.runs.get_mut(&run);
+        if hosted.is_some_and(|hosted| std::mem::take(&mut hosted.parked)) {
+            self.load(myself, run, true);
+        }
+    }
+
+    pub(super) fn cancel_run(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        reason: String,
+    ) {
+        if let Some(hosted) = self.runs.get_mut(&run) {
+            if let Some(child) = &mut hosted.child {
+                child.cancel.get_or_insert_with(|| reason.clone());
+            }
+            hosted.route.cancelled.cancel();
+            hosted.route.door.tell(Command::Cancel { reason });
+        }
+        self.retry(myself, run);
+    }
+
+    /// Tells the agent above that this child needs nobody any more.
+    pub(super) fn tell_gone(&self, child: Option<ChildStart>) {
+        let Some(child) = child else { return };
+        if let Some(above) = self.doors().previewer.routes.get(child.parent) {
+            let _ = above.host.cast(AgentMessage::ChildGone(child.run));
+        }
+    }
+
     pub(super) async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
         let run = child.run;
         if let Some(hosted) = self.runs.get_mut(&run) {
@@ -45,16 +90,19 @@ impl AgentState {
                 parent.set(child.news.clone());
             }
             hosted.route.door.tell(Command::Reattached);
-            if let Some(reason) = child.cancel.clone() {
-                hosted.route.cancelled.cancel();
-                hosted.route.door.tell(Command::Cancel { reason });
-            }
+            let cancel = child.cancel.clone();
             hosted.child = Some(child);
+            if let Some(reason) = cancel {
+                self.cancel_run(myself, run, reason);
+            }
+            self.retry(myself, run);
             return;
         }
         if !child.fresh {
             self.admit_run(myself, run, child.start.root, Some(child));
-            self.load(myself, run, false);
+            // Who owns the parent owns the child: a process that the parent was taken from may
+            // live, and the child goes with the parent.
+            self.load(myself, run, true);
             return;
         }
         let row = row_of(run, &child.start);
@@ -116,6 +164,9 @@ impl AgentState {
             return;
         };
         tracing::warn!(%run, reason, failures, "the run's function was lost");
+        if let Some(hosted) = self.runs.get_mut(&run) {
+            hosted.lost = Some(reason.to_owned());
+        }
         if failures > restarts {
             let message =
                 format!("the agent's function failed {failures} times within {period:?}: {reason}");

@@ -4,21 +4,27 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{Carrier, DEADLINE, Rest, note, rest_of};
 use crate::{
+    contract::StoreError,
     run::{
         ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
         operations,
     },
     vocabulary::{
-        Begun, Entry, ErrorKind, OperationError, OperationId, Outcome, Spent, StopReason,
+        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, StopReason,
         ToolResult, ToolStatus,
     },
 };
 
+/// The leg in whose name undo steps are recorded, beyond all legs that a function has.
+const UNDO_LEG: u32 = u32::MAX;
+
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, reason: String) -> Rest {
+    ///
+    /// `ran` says whether the function was run in this life.
+    pub(super) async fn close(&mut self, leg: &Arc<Leg>, reason: String, ran: bool) -> Rest {
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
         let mut open = self.driver.take_open();
@@ -28,6 +34,8 @@ impl Carrier {
                 .recorded
                 .iter()
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
+            // Undo steps are dealt with where they are made.
+            let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
         for (op, call) in recorded {
@@ -50,8 +58,9 @@ impl Carrier {
             };
             self.close_call(op, identity, call.kind.into(), &error);
         }
-        for run in self.driver.children.keys() {
-            self.driver.ports.cancel_child(*run, reason.clone());
+        let children: Vec<RunId> = self.driver.children.keys().copied().collect();
+        for run in children {
+            self.driver.cancel_child(run, &reason);
         }
         let tools = open.extract_if(.., |(_, identity)| identity.kind == "tool");
         let aborts: Vec<_> = tools
@@ -69,11 +78,13 @@ impl Carrier {
         if let Err(end) = self.driver.settle_background(leg).await {
             return rest_of(end);
         }
-        self.undo(leg).await;
-        let spent = if leg.books.lock().spent == Spent::default() {
-            self.recorded.spent_in_all()
-        } else {
+        if let Err(error) = self.undo(leg).await {
+            return Rest::Store(error);
+        }
+        let spent = if ran {
             leg.books.lock().spent
+        } else {
+            self.spent_before
         };
         let mut messages = leg.said();
         let stop = if reason == DEADLINE {
@@ -132,42 +143,40 @@ impl Carrier {
     }
 
     /// Calls the tools that undo what was done, the latest first.
-    pub(super) async fn undo(&mut self, leg: &Arc<Leg>) {
+    pub(super) async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
         for (number, (_, call)) in steps.into_iter().rev().enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let op = OperationId {
-                leg: u32::MAX,
+                leg: UNDO_LEG,
                 branch: 0,
                 number,
             };
-            let done = leg
-                .books
-                .lock()
-                .recorded
-                .get(&op)
-                .is_some_and(|call| call.completed);
+            let recorded = leg.books.lock().recorded.get(&op).cloned();
+            let started = recorded.is_some();
+            let done = recorded.is_some_and(|call| call.completed);
             let Some(definition) = self.pinned.tools.get(&call.name).filter(|_| !done).cloned()
             else {
                 continue;
             };
             let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
             let (kind, name) = ("tool", call.name.clone());
-            let begun = Begun::Effect;
-            let started = Entry::Started {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                begun,
-            };
-            self.driver.journal.append(&started);
+            if !started {
+                let begun = Begun::Effect;
+                let entry = Entry::Started {
+                    op,
+                    kind: kind.into(),
+                    name,
+                    digest,
+                    begun,
+                };
+                self.driver.journal.append(&entry);
+            }
             self.driver.journal.flush();
             let entries = self.driver.journal.entries();
-            if self.driver.journal.durable.reached(entries).await.is_err() {
-                return;
-            }
+            self.driver.journal.durable.reached(entries).await?;
+            let once = definition.effect == Effect::Once;
             let invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
@@ -177,7 +186,18 @@ impl Carrier {
                 definition,
                 deadline: None,
             };
-            let end = match self.driver.ports.tool(invocation).await {
+            let ports = &self.driver.ports;
+            let end = if started && once {
+                // It began in an earlier life, and is not repeated unless the tool says that it
+                // did not happen.
+                match ports.reconcile(invocation.clone()).await {
+                    ToolEnd::DidNotHappen => ports.tool(invocation).await,
+                    end => end,
+                }
+            } else {
+                ports.tool(invocation).await
+            };
+            let end = match end {
                 ToolEnd::Result(result) => ToolEnd::Result(result),
                 ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
                 ToolEnd::Later | ToolEnd::DidNotHappen => ToolEnd::Result(ToolResult::new(
@@ -193,6 +213,7 @@ impl Carrier {
             };
             self.close_tool(op, identity, Some(end), "undo");
         }
+        Ok(())
     }
 }
 
