@@ -3,4 +3,17 @@
 
 #[path = "../agents/mod.rs"]
 mod agents;
+mod budgets;
+mod cancellation;
 mod crash_everywhere;
+mod divergence;
+mod events;
+mod lost_actors;
+mod memory;
+mod overload;
+mod ownership;
+mod panics;
+mod questions;
+mod replay;
+mod sessions;
+mod stage;
