@@ -35,6 +35,9 @@ use crate::{
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
+/// How often it is looked whether an agent that retires has ended, every millisecond.
+const LOOKS_FOR_END: u32 = 20;
+
 /// The bounds of a System.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -241,8 +244,14 @@ impl Shared {
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
-            let _ = supervisor.terminate_child(&id).await;
-            let _ = supervisor.delete_child(&id).await;
+            // Only what has ended is deleted: by now another one may have been started.
+            for _ in 0..LOOKS_FOR_END {
+                if !matches!(supervisor.delete_child(&id).await, Err(ChildError::Running)) {
+                    return;
+                }
+                let soon = self.doors.clock.now().after(Duration::from_millis(1));
+                self.doors.clock.sleep_until(soon).await;
+            }
         }
     }
 

@@ -489,8 +489,10 @@ impl Driver {
                     self.ports.child(super::ChildStart { cancel, ..*start });
                 }
             }
-            ErasedProgress::Write(made, writes, attempt) => {
-                return self.write(leg, op, made, writes, attempt).await;
+            ErasedProgress::Write(made, writes, attempt, turn) => {
+                let end = self.write(leg, op, made, writes, attempt).await;
+                drop(turn);
+                return end;
             }
         }
         None

@@ -56,6 +56,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
         key: String,
     ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
 
+    /// Waits until nobody else in this process changes this value.
+    fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;
+
     /// Tells the memory that these values changed, once they are durable.
     fn state_changed(&self, keys: Vec<(String, String)>);
 
@@ -79,6 +82,18 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
 
     /// Chance.
     fn entropy(&self) -> &Arc<dyn Entropy>;
+}
+
+/// The right to change a value of shared state; dropping it gives it to the next who waits.
+/// Only fairness rests on it: what keeps a write from being lost is the version that it expects.
+#[derive(Debug)]
+pub struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
+
+impl StateTurn {
+    /// The turn of whoever holds this value's lock.
+    pub fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
+        Self(held)
+    }
 }
 
 /// A model call of a run.

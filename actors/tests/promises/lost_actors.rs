@@ -7,7 +7,7 @@ use ghostlight_actors::{
     ractor::ActorCell,
     run::{Agent, RunContext},
     testing::ScriptedModel,
-    vocabulary::{Effect, Outcome},
+    vocabulary::{Effect, ModelResponse, Outcome},
 };
 
 use crate::stage::{Stage, ask, call, pause, text};
@@ -39,6 +39,10 @@ fn busy(stage: &Stage) -> Agent {
     .tool(stage.tool("put", Effect::Idempotent, 60))
     .tool(stage.tool("pay", Effect::Once, 60))
     .agent(helper)
+}
+
+fn always() -> ScriptedModel {
+    ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("hello")))
 }
 
 async fn below(system: &System, name: &str) -> Option<ActorCell> {
@@ -73,7 +77,7 @@ async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
         let mut killed = 0;
         for moment in (5..320).step_by(23) {
             let stage = Stage::new();
-            let model = ScriptedModel::turns(["hello"]).delay(Duration::from_millis(60));
+            let model = always().delay(Duration::from_millis(60));
             let system = stage.start_with(busy(&stage), model).await;
             let run = ask(&system, "busy", "go").await;
             pause(moment).await;
@@ -123,9 +127,7 @@ async fn a_turn_that_is_said_while_its_actor_dies_is_one_run() {
     for victim in ["journal", "teams", "session"] {
         for order in 0..3 {
             let stage = Stage::new();
-            let system = stage
-                .start_with(busy(&stage), ScriptedModel::turns(["hello"]))
-                .await;
+            let system = stage.start_with(busy(&stage), always()).await;
             if order == 2 {
                 text(&ask(&system, "busy", "before").await).await;
             }

@@ -115,7 +115,7 @@ impl Driver {
                 self.act(op, gated.then_some(gate), cancelled, future);
             }
             ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
-            ErasedBegin::Write(attempt) => self.attempt(op, attempt),
+            ErasedBegin::Write(place, attempt) => self.attempt(op, place, attempt),
             ErasedBegin::Child {
                 start,
                 awaited,
@@ -165,10 +165,17 @@ impl Driver {
         }));
     }
 
-    pub(super) fn attempt(&self, op: OperationId, attempt: ErasedAttempt) {
+    pub(super) fn attempt(
+        &self,
+        op: OperationId,
+        (scope, key): (String, String),
+        attempt: ErasedAttempt,
+    ) {
+        let turn = self.ports.state_turn(scope, key);
         self.acts.push(Box::pin(async move {
+            let turn = turn.await;
             let (made, writes) = attempt().await;
-            (op, ErasedProgress::Write(made, writes, attempt))
+            (op, ErasedProgress::Write(made, writes, attempt, turn))
         }));
     }
 

@@ -6,7 +6,8 @@ use serde_json::{Value, value::to_raw_value};
 use crate::{
     contract::{Expected, StateValue, StateWrite},
     run::{
-        Act, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress, RunContext,
+        Act, Attempt, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress,
+        RunContext, Write,
     },
     vocabulary::{AgentError, Digest, ErrorKind, OperationError, RunId},
 };
@@ -113,7 +114,8 @@ impl Operation for Update {
         let Self {
             scope, key, decide, ..
         } = self;
-        Begin::Write(Arc::new(move || {
+        let place = (scope.clone(), key.clone());
+        let attempt: Attempt<Self::Output> = Arc::new(move || {
             let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
             let read = ports.state(scope.clone(), key.clone());
             Box::pin(async move {
@@ -141,7 +143,8 @@ impl Operation for Update {
                 };
                 (Ok((value, version)), vec![write])
             })
-        }))
+        });
+        Begin::Write(Write { place, attempt })
     }
 }
 
