@@ -133,6 +133,13 @@ impl Routes {
         self.0.lock().roots
     }
 
+    /// All live root runs.
+    pub(crate) fn live_roots(&self) -> Vec<RunId> {
+        let table = self.0.lock();
+        let roots = table.runs.iter().filter(|(run, route)| route.root == **run);
+        roots.map(|(run, _)| *run).collect()
+    }
+
     /// All live runs.
     pub(crate) fn live(&self) -> Vec<RunId> {
         self.0.lock().runs.keys().copied().collect()

@@ -75,7 +75,7 @@ async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
     ];
     for victim in victims {
         let mut killed = 0;
-        for moment in (5..320).step_by(23) {
+        for moment in (5..320).step_by(45) {
             let stage = Stage::new();
             let model = always().delay(Duration::from_millis(60));
             let system = stage.start_with(busy(&stage), model).await;

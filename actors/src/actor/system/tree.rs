@@ -144,9 +144,12 @@ impl Shared {
                 let (supervisor, task) =
                     started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
                 let cell = supervisor.actor();
-                // The agents of an earlier life are gone with it.
+                // The agents of an earlier life are gone with it; what they carried goes on.
                 shared.agents.lock().clear();
                 *current.write() = Some(supervisor);
+                for run in shared.doors.previewer.routes.live_roots() {
+                    shared.wake_later(shared.doors.clock.now(), run);
+                }
                 Ok((cell, task))
             }
         })
