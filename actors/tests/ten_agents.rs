@@ -1,6 +1,8 @@
 //! Ten small agents, as different as they come: what every later feature is written against.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod agents;
+
 use std::{
     sync::{
         Arc,
@@ -9,23 +11,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use agents::{Oracle, Order};
 use ghostlight_actors::{
-    actor::{Delegation, Run, System, SystemError},
+    actor::{Run, System, SystemError},
     contract::{Tool, ToolContext, ToolError, ToolOutput},
-    ractor::{Actor, ActorProcessingErr, ActorRef},
-    run::{
-        Agent, RunContext,
-        operations::{AgentMessage, Scope},
-    },
+    ractor::Actor,
+    run::{Agent, RunContext},
     session::Turn,
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{
-        AgentError, Arguments, Effect, Message, ModelResponse, Outcome, Question, ToolCall,
-        ToolDefinition, Transfer,
-    },
+    vocabulary::{Arguments, Effect, ModelResponse, Outcome, ToolDefinition},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// A tool that counts its calls.
@@ -81,23 +76,7 @@ fn no_model() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn a_race_has_one_winner_and_cancels_the_loser() {
-    let agent = Agent::from_fn("racer", |cx: RunContext| async move {
-        let fast = cx.branch("fast");
-        let slow = cx.branch("slow");
-        let contestants = vec![
-            fast.sleep(Duration::from_secs(1)),
-            slow.sleep(Duration::from_secs(3600)),
-        ];
-        let (place, result) = cx.race(contestants).await;
-        result?;
-        let late = cx
-            .timeout(Duration::from_secs(5), cx.sleep(Duration::from_secs(60)))
-            .await;
-        Ok(Outcome::answer(format!(
-            "winner {place}, late {}",
-            late.is_err()
-        )))
-    });
+    let agent = agents::racer();
     let system = system(agent, no_model()).await;
     let run = ask(&system, "racer", "go").await;
     assert_eq!(run.outcome().await.unwrap().text(), "winner 0, late true");
@@ -108,20 +87,7 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
     let mut risky = Counter::new("delete");
     risky.definition = risky.definition.approval("Delete {path}?");
     let safe = Counter::new("look");
-    let agent = Agent::from_fn("keeper", |cx: RunContext| async move {
-        let calls = vec![
-            ToolCall::new("1", "look", json!({})),
-            ToolCall::new("2", "delete", json!({"path": "/tmp/x"})),
-            ToolCall::new("3", "delete", json!({"path": "/tmp/y"})),
-        ];
-        let results = cx.tools(calls).await?;
-        let text: Vec<String> = results
-            .iter()
-            .map(|r| format!("{}:{:?}", r.call_id, r.status))
-            .collect();
-        Ok(Outcome::answer(text.join(" ")))
-    });
-    let agent = agent.tool(risky.clone()).tool(safe.clone());
+    let agent = agents::keeper(risky.clone(), safe.clone());
     let system = system(agent, no_model()).await;
     let run = ask(&system, "keeper", "go").await;
     run.settled().await.unwrap();
@@ -145,25 +111,7 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transfer_carries_the_conversation_to_the_next_leg_and_sticks() {
-    let billing = Agent::from_fn("billing", |cx: RunContext| async move {
-        let said = cx
-            .conversation()
-            .messages()
-            .iter()
-            .map(|m| m.content())
-            .collect::<Vec<_>>();
-        Ok(Outcome::answer(format!(
-            "billing saw: {}",
-            said.join(" | ")
-        )))
-    });
-    let desk = Agent::from_fn("desk", |_cx: RunContext| async move {
-        let said = vec![Arc::new(Message::assistant("one moment").by("desk"))];
-        Ok(Outcome::Transfer(
-            Transfer::to("billing").with_messages(said),
-        ))
-    })
-    .agent(billing);
+    let desk = agents::desk();
     let system = system(desk, no_model()).await;
     let run = ask(&system, "desk", "80 euro?").await;
     assert_eq!(
@@ -181,24 +129,7 @@ async fn a_transfer_carries_the_conversation_to_the_next_leg_and_sticks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delegation_is_a_child_run_whose_failure_is_an_error_to_reason_about() {
-    let critic = Agent::from_fn("critic", |cx: RunContext| async move {
-        match cx.input().content().as_str() {
-            "bad" => Err(AgentError::failed("no idea")),
-            task => Ok(Outcome::answer(format!("reviewed {task}"))),
-        }
-    });
-    let writer = Agent::from_fn("writer", |cx: RunContext| async move {
-        let (good, bad) =
-            futures_util::join!(cx.delegate("critic", "good"), cx.delegate("critic", "bad"));
-        let nobody = cx.delegate("nobody", "x").await;
-        Ok(Outcome::answer(format!(
-            "{} / {} / {}",
-            good?.text,
-            bad.unwrap_err(),
-            nobody.unwrap_err()
-        )))
-    })
-    .agent(critic);
+    let writer = agents::writer();
     let system = system(writer, no_model()).await;
     let run = ask(&system, "writer", "go").await;
     let text = run.outcome().await.unwrap().text().to_owned();
@@ -208,26 +139,9 @@ async fn a_delegation_is_a_child_run_whose_failure_is_an_error_to_reason_about()
     );
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Order {
-    pieces: u32,
-}
-
-impl AgentMessage for Order {
-    const NAME: &'static str = "order";
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_long_lived_agent_receives_messages_and_sleeps_between_them() {
-    let agent = Agent::from_fn("shop", |cx: RunContext| async move {
-        let mut total = 0;
-        while total < 10 {
-            let order: Order = cx.receive().await?;
-            total += order.pieces;
-            cx.emit("sold", &json!({"total": total}));
-        }
-        Ok(Outcome::answer(total.to_string()))
-    });
+    let agent = agents::shop();
     let system = system(agent, no_model()).await;
     let run = ask(&system, "shop", "open").await;
     for _ in 0..3 {
@@ -250,28 +164,7 @@ async fn a_long_lived_agent_receives_messages_and_sleeps_between_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tiny_graph_is_a_loop_over_nodes() {
-    #[derive(Clone, Copy)]
-    enum Node {
-        Draft,
-        Check,
-        Done,
-    }
-    let agent = Agent::from_fn("graph", |cx: RunContext| async move {
-        let (mut node, mut text, mut rounds) = (Node::Draft, String::new(), 0);
-        loop {
-            node = match node {
-                Node::Draft => {
-                    let request = cx.model_request(cx.conversation());
-                    text = cx.model(request).await?.content();
-                    rounds += 1;
-                    Node::Check
-                }
-                Node::Check if text.contains("good") => Node::Done,
-                Node::Check => Node::Draft,
-                Node::Done => return Ok(Outcome::answer(format!("{text} after {rounds}"))),
-            };
-        }
-    });
+    let agent = agents::graph();
     let system = system(agent, ScriptedModel::replies(["bad", "bad", "good"])).await;
     let run = ask(&system, "graph", "write").await;
     assert_eq!(run.outcome().await.unwrap().text(), "good after 3");
@@ -279,35 +172,7 @@ async fn a_tiny_graph_is_a_loop_over_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reactree_node_expands_with_fallback_over_a_shared_memory() {
-    let worker = Agent::from_fn("node", |cx: RunContext| async move {
-        let goal = cx.input().content();
-        let tried = cx.memory().update("tried", {
-            let goal = goal.clone();
-            move |tried: Option<Vec<String>>| {
-                let mut tried = tried.unwrap_or_default();
-                tried.push(goal.clone());
-                tried
-            }
-        });
-        let tried = tried.await?;
-        if goal == "find the apple in the fridge" {
-            return Err(AgentError::failed("there is none"));
-        }
-        Ok(Outcome::answer(format!("{goal} after {}", tried.len())))
-    });
-    let root = Agent::from_fn("tree", |cx: RunContext| async move {
-        // fallback[a, b]: the first that does not fail.
-        for goal in [
-            "find the apple in the fridge",
-            "find the apple on the table",
-        ] {
-            if let Ok(done) = cx.delegate("node", goal).await {
-                return Ok(Outcome::answer(done.text));
-            }
-        }
-        Err(AgentError::failed("every branch failed"))
-    })
-    .agent(worker);
+    let root = agents::tree();
     let system = system(root, no_model()).await;
     let run = ask(&system, "tree", "bring an apple").await;
     assert_eq!(
@@ -318,69 +183,17 @@ async fn a_reactree_node_expands_with_fallback_over_a_shared_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_hands_out_work_over_rounds() {
-    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
-        let task = cx.input().content();
-        let seconds = task.len() as u64;
-        cx.sleep(Duration::from_secs(seconds)).await?;
-        Ok(Outcome::answer(format!("<{task}>")))
-    });
-    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
-        let mut done = Vec::new();
-        for round in 0..3 {
-            let mut under_way: FuturesUnordered<_> = (0..4)
-                .map(|place| {
-                    let task = format!("{round}{}", "x".repeat(4 - place));
-                    cx.delegate("worker", task)
-                })
-                .collect();
-            while let Some(result) = under_way.next().await {
-                done.push(result?.text);
-            }
-        }
-        Ok(Outcome::answer(done.concat()))
-    })
-    .agent(worker);
+    let boss = agents::coordinator();
     let system = system(boss, no_model()).await;
     let run = ask(&system, "boss", "go").await;
     let text = run.outcome().await.unwrap().text().to_owned();
     assert!(text.starts_with("<0x><0xx><0xxx><0xxxx><1x>"), "{text}");
 }
 
-struct Oracle;
-
-impl Actor for Oracle {
-    type Msg = Delegation;
-    type State = u32;
-    type Arguments = ();
-
-    async fn pre_start(&self, _: ActorRef<Delegation>, (): ()) -> Result<u32, ActorProcessingErr> {
-        Ok(0)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Delegation>,
-        message: Delegation,
-        asked: &mut u32,
-    ) -> Result<(), ActorProcessingErr> {
-        *asked += 1;
-        let _ = message
-            .reply
-            .send(Ok(format!("{} #{asked}", message.task.content())));
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_ractor_actor_of_ones_own_is_a_member() {
     let (oracle, _) = Actor::spawn(None, Oracle, ()).await.unwrap();
-    let member = Agent::from_actor("oracle", oracle.clone(), Effect::Once);
-    let seeker = Agent::from_fn("seeker", |cx: RunContext| async move {
-        let first = cx.delegate("oracle", "why").await?;
-        let second = cx.delegate("oracle", "how").await?;
-        Ok(Outcome::answer(format!("{} {}", first.text, second.text)))
-    })
-    .agent(member);
+    let seeker = agents::seeker(oracle.clone(), Effect::Once);
     let system = system(seeker, no_model()).await;
     let run = ask(&system, "seeker", "go").await;
     assert_eq!(run.outcome().await.unwrap().text(), "why #1 how #2");
@@ -389,19 +202,7 @@ async fn a_ractor_actor_of_ones_own_is_a_member() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_outlives_its_journal_by_continue_as() {
-    let agent = Agent::from_fn("counter", |cx: RunContext| async move {
-        let count: u32 = cx.input().content().parse().unwrap();
-        let total = cx
-            .state(Scope::App)
-            .update("total", move |total: Option<u32>| {
-                total.unwrap_or(0) + count
-            })
-            .await?;
-        if count == 5 {
-            return Ok(Outcome::answer(total.to_string()));
-        }
-        Ok(cx.continue_as((count + 1).to_string()))
-    });
+    let agent = agents::counter();
     let system = system(agent, no_model()).await;
     let run = ask(&system, "counter", "1").await;
     assert_eq!(run.outcome().await.unwrap().text(), "15");
@@ -414,11 +215,7 @@ async fn an_agent_outlives_its_journal_by_continue_as() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_question_is_answered_once_and_only_by_an_answer() {
-    let agent = Agent::from_fn("asker", |cx: RunContext| async move {
-        let question = Question::choice("Which?", ["red", "blue"]);
-        let answer = cx.ask(question).await?;
-        Ok(Outcome::answer(answer.as_str().unwrap_or_default()))
-    });
+    let agent = agents::asker();
     let system = system(agent, no_model()).await;
     let run = ask(&system, "asker", "go").await;
     run.settled().await.unwrap();
@@ -431,19 +228,7 @@ async fn an_open_question_is_answered_once_and_only_by_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn spawned_children_go_on_beside_the_function_and_are_told_things() {
-    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
-        let order: Order = cx.receive().await?;
-        Ok(Outcome::answer(format!("made {}", order.pieces)))
-    });
-    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
-        let first = cx.spawn("worker", "a").await?;
-        let second = cx.spawn("worker", "b").await?;
-        cx.tell(&first, &Order { pieces: 1 }).await?;
-        cx.tell("worker", &Order { pieces: 2 }).await?;
-        let (first, second) = (cx.join(&first).await?, cx.join(&second).await?);
-        Ok(Outcome::answer(format!("{} {}", first.text, second.text)))
-    })
-    .agent(worker);
+    let boss = agents::spawner();
     let system = system(boss, no_model()).await;
     let run = ask(&system, "boss", "go").await;
     assert_eq!(run.outcome().await.unwrap().text(), "made 1 made 2");

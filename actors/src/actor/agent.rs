@@ -3,7 +3,7 @@
 mod children;
 mod session;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
@@ -26,7 +26,9 @@ use crate::{
     contract::{Claim, StoreError},
     run::{ChildNews, ChildStart, Command, News, ParentDoor, Ports, Rest, RunTask, SessionTail},
     session::{Desk, SessionFold, Turn},
-    vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Timestamp, Transcript},
+    vocabulary::{
+        AgentError, RunId, RunStart, SessionId, SessionTurn, Timestamp, Transcript, TurnEnd,
+    },
 };
 
 /// An agent of a session (the team's root, which holds the session), or an agent to which tasks
@@ -48,10 +50,20 @@ pub(crate) enum AgentMessage {
     Child(Box<ChildStart>),
     /// Host this child run.
     Host(Box<ChildStart>),
+    /// A child run of a run of this agent is not wanted any more.
+    CancelChild(RunId, String),
+    /// A run that this agent hosts is not wanted any more.
+    CancelRun(RunId, String),
+    /// A child run of a run of this agent has ended.
+    ChildGone(RunId),
     /// A run came to rest, in this actor's life.
     Rested(RunId, ActorId, Box<Rest>),
     /// The pause before a run's next life is over.
     Again(RunId),
+    /// Somebody wants this run to be tried again, if it is parked.
+    Retry(RunId),
+    /// Stop, unless there is something to do; the answer says which.
+    Retire(oneshot::Sender<bool>),
     /// This is a further life of the actor: what was under way goes on.
     Recover,
     /// Nothing happened for a while.
@@ -111,6 +123,10 @@ struct Hosted {
     failures: Vec<Timestamp>,
     give_up: Option<AgentError>,
     wake: Option<WakeReply>,
+    /// It waits for somebody to retry or cancel it; nothing of it is under way.
+    parked: bool,
+    /// Why its last life was lost.
+    lost: Option<String>,
 }
 
 impl Actor for Agent {
@@ -171,8 +187,21 @@ impl Actor for Agent {
             }
             AgentMessage::Child(child) => state.child(&myself, *child).await,
             AgentMessage::Host(child) => state.host(&myself, *child).await,
+            AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
+            AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),
+            AgentMessage::ChildGone(run) => {
+                state.children.remove(&run);
+            }
             AgentMessage::Rested(run, life, rest) => state.rested(&myself, run, life, *rest),
             AgentMessage::Again(run) => state.load(&myself, run, false),
+            AgentMessage::Retry(run) => state.retry(&myself, run),
+            AgentMessage::Retire(reply) => {
+                let retires = state.is_quiet();
+                if retires {
+                    myself.stop(None);
+                }
+                let _ = reply.send(retires);
+            }
             AgentMessage::Recover => {
                 state.recovering = true;
                 state.load_session(&myself);
@@ -308,16 +337,20 @@ impl AgentState {
             }
             Err(error) => {
                 tracing::warn!(%run, %error, "the run cannot be taken up");
-                let hosted = self.forget(run);
-                if let Some(session) = &mut self.session {
-                    session.sleeping = Some(run);
+                match (reply, error) {
+                    (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
+                    (reply, error) => {
+                        let hosted = self.forget(run);
+                        if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
+                            // It waits, as a parked one does, for somebody to mend it.
+                            parent.tell(run, ChildNews::Idle { wake_at: None });
+                        }
+                        if let Some(session) = &mut self.session {
+                            session.sleeping = Some(run);
+                        }
+                        answer(reply, Err(error));
+                    }
                 }
-                if let (Some(child), SystemError::Store(error)) =
-                    (hosted.and_then(|hosted| hosted.child), &error)
-                {
-                    tracing::warn!(%run, %error, agent = child.agent, "child run lost");
-                }
-                answer(reply, Err(error));
             }
         }
     }
@@ -360,6 +393,8 @@ impl AgentState {
             failures: Vec::new(),
             give_up: None,
             wake: None,
+            parked: false,
+            lost: None,
         })
     }
 
@@ -412,6 +447,7 @@ impl AgentState {
         task.session = tail;
         task.give_up = hosted.give_up.take();
         task.cancel = hosted.child.as_ref().and_then(|child| child.cancel.clone());
+        task.lost = hosted.lost.take();
         task.taken_up = taken_up.is_some();
         task.when_taken_up = taken_up.filter(|told| !told.is_closed());
         task.linger = self.shared.limits.linger;
@@ -469,10 +505,17 @@ impl AgentState {
         }
         match rest {
             Rest::Ended {
-                agent, messages, ..
+                agent,
+                messages,
+                spent,
+                found_ended,
+                ..
             } => {
-                self.forget(run);
-                self.turn_ended(myself, run, agent, messages);
+                let hosted = self.forget(run);
+                self.tell_gone(hosted.and_then(|hosted| hosted.child));
+                let mut end = TurnEnd::new(run, agent, messages);
+                end.spent = spent;
+                self.turn_ended(myself, end, found_ended);
             }
             Rest::Continued(next) => self.continue_in(myself, run, next),
             Rest::Asleep { wake_at } => {
@@ -481,24 +524,30 @@ impl AgentState {
             }
             Rest::Parked(error) => {
                 tracing::warn!(%run, %error, "the run is parked");
-                let hosted = self.forget(run);
-                if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
-                    parent.tell(run, ChildNews::Idle { wake_at: None });
+                match self.runs.get_mut(&run) {
+                    Some(Hosted {
+                        parked,
+                        route:
+                            Route {
+                                parent: Some(parent),
+                                ..
+                            },
+                        ..
+                    }) => {
+                        *parked = true;
+                        parent.tell(run, ChildNews::Idle { wake_at: None });
+                    }
+                    _ => {
+                        self.forget(run);
+                        self.sleep(run, None);
+                    }
                 }
-                self.sleep(run, None);
             }
             Rest::LetGo => {
                 self.forget(run);
                 self.sleep(run, None);
             }
-            Rest::Store(StoreError::Closed) => self.restart(myself, run, Duration::from_millis(50)),
-            Rest::Store(error) => {
-                tracing::error!(%run, %error, "the run stops here: its journal refuses it");
-                self.forget(run);
-                if let Some(session) = &mut self.session {
-                    session.loaded = None;
-                }
-            }
+            Rest::Store(error) => self.store_failed(myself, run, error),
         }
         self.watch_idleness(myself);
     }
@@ -546,12 +595,16 @@ impl AgentState {
 
     /// Whether nothing happened since the passivation was ordered, but the order itself.
     fn passivates(&self, stirred: u64) -> bool {
-        let quiet = self.stirred == stirred + 1 && self.runs.is_empty();
-        let asleep = self
-            .session
-            .as_ref()
-            .is_none_or(|session| session.sleeping.is_some() || session.desk.is_idle());
-        quiet && asleep
+        self.stirred == stirred + 1 && self.is_quiet()
+    }
+
+    /// Whether there is nothing to do.
+    fn is_quiet(&self) -> bool {
+        let asleep = self.session.as_ref().is_none_or(|session| {
+            let waits = !session.early.is_empty() || !session.wakes.is_empty();
+            !waits && (session.sleeping.is_some() || session.desk.is_idle())
+        });
+        self.runs.is_empty() && asleep
     }
 }
 

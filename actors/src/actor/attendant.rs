@@ -33,7 +33,26 @@ pub(crate) enum Errand {
 
 pub(crate) struct AttendantArguments {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) errands: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Errand>>>,
+    pub(crate) book: Arc<tokio::sync::Mutex<ErrandBook>>,
+}
+
+/// What is to be done, and how far inboxes were looked at. It outlives the lives of the
+/// attendant: a sleeping run whose alarm is forgotten would sleep for ever.
+pub(crate) struct ErrandBook {
+    errands: mpsc::UnboundedReceiver<Errand>,
+    alarms: BTreeSet<(Timestamp, RunId)>,
+    mark: u64,
+}
+
+impl ErrandBook {
+    pub(crate) fn new(errands: mpsc::UnboundedReceiver<Errand>) -> Self {
+        let alarms = BTreeSet::new();
+        Self {
+            errands,
+            alarms,
+            mark: 0,
+        }
+    }
 }
 
 impl Actor for Attendant {
@@ -47,18 +66,21 @@ impl Actor for Attendant {
         arguments: AttendantArguments,
     ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
         Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-            let AttendantArguments { shared, errands } = arguments;
-            let mut errands = errands.lock().await;
-            attend(&shared, &mut errands).await;
+            let AttendantArguments { shared, book } = arguments;
+            let mut book = book.lock().await;
+            attend(&shared, &mut book).await;
             myself.stop(None);
         })))
     }
 }
 
-async fn attend(shared: &Arc<Shared>, errands: &mut mpsc::UnboundedReceiver<Errand>) {
+async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
     let clock = shared.doors.clock.clone();
-    let mut alarms: BTreeSet<(Timestamp, RunId)> = BTreeSet::new();
-    let mut mark = 0;
+    let ErrandBook {
+        errands,
+        alarms,
+        mark,
+    } = book;
     loop {
         let look = clock.now().after(LOOK);
         let next = alarms.first().map_or(look, |(at, _)| look.min(*at));
@@ -74,17 +96,17 @@ async fn attend(shared: &Arc<Shared>, errands: &mut mpsc::UnboundedReceiver<Erra
         }
         let now = clock.now();
         while let Some((at, run)) = alarms.first().copied().filter(|(at, _)| *at <= now) {
-            alarms.remove(&(at, run));
             shared.wake(run).await;
+            alarms.remove(&(at, run));
         }
-        match shared.doors.store.posted(mark).await {
+        match shared.doors.store.posted(*mark).await {
             Ok((seen, runs)) => {
-                mark = seen;
                 for run in runs {
                     if !shared.doors.previewer.routes.tell(run, Command::Inbox) {
                         shared.wake(run).await;
                     }
                 }
+                *mark = seen;
             }
             Err(error) => tracing::warn!(%error, "inboxes cannot be looked at"),
         }

@@ -1,7 +1,13 @@
 //! The doors through which runs reach the world.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
@@ -14,7 +20,10 @@ use crate::{
         Batch, BoxFuture, Clock, Entropy, InboxItem, PreviewSink, StateValue, StoreError,
         StoreHandle,
     },
-    run::{Acknowledge, ChildStart, Command, ModelCall, Ports, Registry, ToolEnd, ToolInvocation},
+    run::{
+        Acknowledge, ChildStart, Command, ModelCall, Ports, Registry, StateTurn, ToolEnd,
+        ToolInvocation,
+    },
     vocabulary::{
         Effect, ErrorKind, Event, EventRecord, ModelResponse, OperationError, OperationId, Preview,
         RunId,
@@ -26,6 +35,12 @@ const NEXT_LIFE: Duration = Duration::from_millis(20);
 /// How many lives it waits for.
 const LIVES: u32 = 250;
 
+/// How many values' turns are kept before those that nobody has or wants are forgotten.
+const IDLE_TURNS: usize = 1024;
+
+/// Who may change which value of shared state.
+type Turns = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
+
 /// What every part of a System shares.
 #[derive(Clone)]
 pub(crate) struct Doors {
@@ -34,6 +49,7 @@ pub(crate) struct Doors {
     pub(crate) gateways: Arc<BTreeMap<String, Slot<GatewayMessage>>>,
     pub(crate) executor: Slot<ExecutorMessage>,
     pub(crate) memory: Slot<MemoryMessage>,
+    pub(crate) turns: Arc<Mutex<Turns>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -182,10 +198,10 @@ impl Ports for Doors {
         }
     }
 
-    fn cancel_child(&self, run: RunId, reason: String) {
-        if let Some(route) = self.previewer.routes.get(run) {
-            route.cancelled.cancel();
-            route.door.tell(Command::Cancel { reason });
+    fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
+        // The way of its start, so that it cannot come before that.
+        if let Some(route) = self.previewer.routes.get(parent) {
+            let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
         }
     }
 
@@ -214,9 +230,24 @@ impl Ports for Doors {
         })
     }
 
+    fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
+        let lock = {
+            let mut turns = self.turns.lock();
+            if turns.len() >= IDLE_TURNS {
+                turns.retain(|_, lock| Arc::strong_count(lock) > 1);
+            }
+            turns.entry((scope, key)).or_default().clone()
+        };
+        Box::pin(async move { StateTurn::new(lock.lock_owned().await) })
+    }
+
     fn state_changed(&self, keys: Vec<(String, String)>) {
         // A memory store that is gone has kept nothing.
         let _ = self.memory.send(MemoryMessage::Changed(keys));
+    }
+
+    fn forget_state(&self, scope: String) {
+        let _ = self.memory.send(MemoryMessage::Forget(scope));
     }
 
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {

@@ -7,7 +7,9 @@ use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoredLine, Ticket},
+    contract::{
+        InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
+    },
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
@@ -18,6 +20,10 @@ use crate::{
 
 /// How often a run that another process may change is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often a turn is said to a session whose agent or journal is lost under it.
+const SEND_TRIES: u32 = 4;
+/// The pause before it is said again; the longer, the more often it was said.
+const SEND_PAUSE: Duration = Duration::from_millis(50);
 
 /// One lasting conversation with a team.
 #[derive(Clone)]
@@ -44,20 +50,44 @@ impl Session {
             let (name, known) = (self.id.team.clone(), shared.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        let turn = turn.into();
+        let mut turn: Turn = turn.into();
         // An empty message would stay in the conversation, and providers refuse it for ever.
         let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
         if !turn.message.parts.iter().any(says) {
             return Err(SystemError::EmptyTurn);
         }
-        let admission = shared.admit()?;
-        let agent = shared.agent_of(&self.id).await?;
+        let _admission = shared.admit()?;
+        // Under one id it may be said again when the session's agent is lost or a write fails.
+        turn.id
+            .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
+        let mut tries = 1;
+        loop {
+            match self.say(turn.clone()).await {
+                Ok(run) => return Ok(self.system.run(run)),
+                Err(
+                    error @ (SystemError::Stopped
+                    | SystemError::Store(StoreError::Closed | StoreError::Io { .. })),
+                ) => {
+                    if tries == SEND_TRIES || shared.is_stopped() {
+                        return Err(error);
+                    }
+                    tracing::warn!(session = %self.id, %error, "the turn is said again");
+                }
+                Err(error) => return Err(error),
+            }
+            let pause = SEND_PAUSE * tries;
+            let clock = &shared.doors.clock;
+            clock.sleep_until(clock.now().after(pause)).await;
+            tries += 1;
+        }
+    }
+
+    async fn say(&self, turn: Turn) -> Result<RunId, SystemError> {
+        let agent = self.system.shared().agent_of(&self.id).await?;
         let (sender, receiver) = oneshot::channel();
         let message = AgentMessage::Turn(Box::new(turn), sender);
         agent.cast(message).map_err(|_| SystemError::Stopped)?;
-        let run = receiver.await.map_err(|_| SystemError::Stopped)??;
-        drop(admission);
-        Ok(self.system.run(run))
+        receiver.await.map_err(|_| SystemError::Stopped)?
     }
 }
 
@@ -186,6 +216,9 @@ impl Run {
             }
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
+            }
+            if let Some(error) = doors.previewer.routes.failure(self.id) {
+                return Err(SystemError::Store(error));
             }
             // The bell rings when a life of the run in this process ends; what another process
             // does, and a run that only begins to wait, is looked for.
@@ -319,18 +352,9 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
-        let row = self.system.shared().doors.store.run(self.id).await?;
-        if row.is_none_or(|row| row.status.is_ended()) {
-            return Ok(false);
-        }
-        self.post(
-            "cancel".to_owned(),
-            InboxBody::Cancel {
-                reason: reason.into(),
-            },
-        )
-        .await?;
-        Ok(true)
+        let reason = reason.into();
+        self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
+            .await
     }
 
     /// Cancels one call of the run, which goes on. `false` when the run has ended.
@@ -338,16 +362,8 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
-        let row = self.system.shared().doors.store.run(self.id).await?;
-        if row.is_none_or(|row| row.status.is_ended()) {
-            return Ok(false);
-        }
-        self.post(
-            format!("cancel/{operation}"),
-            InboxBody::CancelCall { operation },
-        )
-        .await?;
-        Ok(true)
+        let body = InboxBody::CancelCall { operation };
+        self.post_if_open(format!("cancel/{operation}"), body).await
     }
 
     /// Says something to the agent while it works; its model reads it after the results of the
@@ -390,16 +406,36 @@ impl Run {
 
     async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
-        let row = self.status().await?;
-        if row.status.is_ended() {
+        let run = self.current().await?.id;
+        if self.system.run(run).status().await?.status.is_ended() {
             return Err(SystemError::UnknownRun(self.id));
         }
         let item = InboxItem::new(id, shared.doors.clock.now(), body);
-        let fresh = shared.doors.store.post(self.id, item).await?;
-        if !shared.doors.previewer.routes.tell(self.id, Command::Inbox) {
-            shared.wake(self.id).await;
+        let fresh = shared.doors.store.post(run, item).await?;
+        if !shared.doors.previewer.routes.tell(run, Command::Inbox) {
+            shared.wake(run).await;
         }
         Ok(fresh)
+    }
+
+    async fn post_if_open(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+        match self.post(id, body).await {
+            Ok(_) => Ok(true),
+            Err(SystemError::UnknownRun(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The run in whose journal this one goes on now.
+    async fn current(&self) -> Result<Run, SystemError> {
+        let mut run = self.clone();
+        while run.status().await?.status == RunStatus::Continued {
+            match run.recorded().await?.end {
+                Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
+                _ => break,
+            }
+        }
+        Ok(run)
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum MemoryMessage {
     Read(Place, Result<Option<StateValue>, StoreError>),
     /// These values changed.
     Changed(Vec<Place>),
+    /// Anything of this scope may have changed: whoever wrote it was lost before it could say so.
+    Forget(String),
 }
 
 type Place = (String, String);
@@ -71,6 +73,11 @@ impl Actor for MemoryStore {
                         state.stale.insert(place);
                     }
                 }
+            }
+            MemoryMessage::Forget(scope) => {
+                state.cached.retain(|(of, _), _| *of != scope);
+                let reading = state.waiting.keys().filter(|(of, _)| *of == scope);
+                state.stale.extend(reading.cloned());
             }
         }
         while state.reads.try_join_next().is_some() {}

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent::AgentMessage;
 use crate::{
+    contract::StoreError,
     run::{Command, News, ParentDoor},
     vocabulary::RunId,
 };
@@ -24,6 +25,8 @@ struct Table {
     roots: usize,
     /// Rings when a run comes to rest, for those that wait for it.
     bells: HashMap<RunId, watch::Sender<u64>>,
+    /// Roots that this process had to stop, and why.
+    failed: HashMap<RunId, StoreError>,
 }
 
 /// How to reach a live run.
@@ -39,10 +42,23 @@ pub(crate) struct Route {
     pub(crate) parent: Option<ParentDoor>,
 }
 
+impl Table {
+    fn ring(&mut self, run: RunId) {
+        if let Some(bell) = self.bells.get(&run) {
+            if bell.receiver_count() == 0 {
+                self.bells.remove(&run);
+            } else {
+                bell.send_modify(|rings| *rings += 1);
+            }
+        }
+    }
+}
+
 impl Routes {
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
         let root = route.root == run;
+        table.failed.remove(&run);
         if table.runs.insert(run, route).is_none() && root {
             table.roots += 1;
         }
@@ -62,13 +78,19 @@ impl Routes {
         {
             table.roots -= 1;
         }
-        if let Some(bell) = table.bells.get(&run) {
-            if bell.receiver_count() == 0 {
-                table.bells.remove(&run);
-            } else {
-                bell.send_modify(|rings| *rings += 1);
-            }
-        }
+        table.ring(run);
+    }
+
+    /// This process cannot go on with a run.
+    pub(crate) fn fail(&self, run: RunId, error: StoreError) {
+        let mut table = self.0.lock();
+        table.failed.insert(run, error);
+        table.ring(run);
+    }
+
+    /// Why this process could not go on with a run, if it tried.
+    pub(crate) fn failure(&self, run: RunId) -> Option<StoreError> {
+        self.0.lock().failed.get(&run).cloned()
     }
 
     /// Forgets all runs of a tree.
@@ -79,6 +101,15 @@ impl Routes {
             runs.map(|(run, _)| *run).collect()
         };
         below.into_iter().for_each(|run| self.remove(run));
+    }
+
+    /// Tries the parked runs of a tree again.
+    pub(crate) fn retry_tree(&self, root: RunId) {
+        let table = self.0.lock();
+        for (run, route) in table.runs.iter().filter(|(_, route)| route.root == root) {
+            // A host that is gone has a next life, which tries all again.
+            let _ = route.host.cast(AgentMessage::Retry(*run));
+        }
     }
 
     /// Rings when the run comes to rest in this process.
@@ -100,6 +131,13 @@ impl Routes {
     /// How many root runs are live.
     pub(crate) fn roots(&self) -> usize {
         self.0.lock().roots
+    }
+
+    /// All live root runs.
+    pub(crate) fn live_roots(&self) -> Vec<RunId> {
+        let table = self.0.lock();
+        let roots = table.runs.iter().filter(|(run, route)| route.root == **run);
+        roots.map(|(run, _)| *run).collect()
     }
 
     /// All live runs.

@@ -29,11 +29,14 @@ use super::{
     },
 };
 use crate::{
-    contract::{RunFilter, RunRow, RunStatus, StoreHandle},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreHandle},
     definition::{Pinned, TeamSpec},
     run::{Command, Registry},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
+
+/// How often it is looked whether an agent that retires has ended, every millisecond.
+const LOOKS_FOR_END: u32 = 20;
 
 /// The bounds of a System.
 #[derive(Clone, Copy, Debug)]
@@ -228,12 +231,27 @@ impl Shared {
 
     /// Ends an agent; its next message starts it again.
     pub(crate) async fn end_agent(&self, session: &SessionId) {
-        self.agents.lock().remove(session);
+        // From here on nobody finds it; what it was sent before it deals with, or stays for.
+        let Some(slot) = self.agents.lock().remove(session) else {
+            return;
+        };
+        let (sender, retired) = tokio::sync::oneshot::channel();
+        let told = slot.send(AgentMessage::Retire(sender)).is_ok();
+        if told && matches!(retired.await, Ok(false)) {
+            self.agents.lock().insert(session.clone(), slot);
+            return;
+        }
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
-            let _ = supervisor.terminate_child(&id).await;
-            let _ = supervisor.delete_child(&id).await;
+            // Only what has ended is deleted: by now another one may have been started.
+            for _ in 0..LOOKS_FOR_END {
+                if !matches!(supervisor.delete_child(&id).await, Err(ChildError::Running)) {
+                    return;
+                }
+                let soon = self.doors.clock.now().after(Duration::from_millis(1));
+                self.doors.clock.sleep_until(soon).await;
+            }
         }
     }
 
@@ -250,7 +268,11 @@ impl Shared {
                 _ => return,
             },
         };
-        if root.status.is_ended() || root.status == RunStatus::Parked {
+        if root.status.is_ended() {
+            return;
+        }
+        // A parked run waits for somebody to retry it, but it can be cancelled as it stands.
+        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
             return;
         }
         let Some(session) = root.session else { return };
@@ -260,6 +282,12 @@ impl Shared {
         if let Ok(agent) = self.agent_of(&session).await {
             let _ = agent.cast(AgentMessage::Wake(root.run, false, None));
         }
+    }
+
+    async fn is_to_be_cancelled(&self, run: RunId) -> bool {
+        let inbox = self.doors.store.inbox(run).await.unwrap_or_default();
+        let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
+        inbox.iter().any(cancels)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -356,6 +384,7 @@ impl System {
             let (name, known) = (session.team, self.0.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
+        self.0.doors.previewer.routes.retry_tree(root.run);
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = tokio::sync::oneshot::channel();
         agent

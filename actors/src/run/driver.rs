@@ -32,7 +32,8 @@ use crate::{
     contract::{BoxFuture, InboxItem, StateWrite, StoreError},
     definition::Durability,
     vocabulary::{
-        AgentError, Begun, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, Timestamp,
+        AgentError, Begun, Entry, ErrorKind, OperationError, OperationId, Outcome, Resource, RunId,
+        Timestamp,
     },
 };
 
@@ -59,6 +60,8 @@ pub(crate) enum LegEnd {
 struct Under {
     identity: CallIdentity,
     cancelled: CancellationToken,
+    /// What it will have consumed of the budget.
+    resource: Option<Resource>,
 }
 
 /// A child run that is not known to have ended.
@@ -68,6 +71,8 @@ pub(crate) struct LiveChild {
     finish: Option<FinishChild>,
     idle: bool,
     wake_at: Option<Timestamp>,
+    /// Why it is to end, if it is.
+    cancel: Option<String>,
 }
 
 /// Drives one run. It outlives the legs.
@@ -280,8 +285,8 @@ impl Driver {
         let Some(under) = self.under.remove(&op) else {
             return;
         };
-        for id in std::mem::take(&mut *leg.taken.lock()) {
-            self.journal.strike(id);
+        for (_, item, _) in leg.taken.lock().extract_if(.., |(by, ..)| *by == op) {
+            self.journal.strike(item);
         }
         self.waits.remove(&op);
         self.timers.retain(|(_, timer)| *timer != op);
@@ -321,26 +326,43 @@ impl Driver {
                 && let Some(begun) = call.begun
             {
                 if let Begun::Child(run) = begun {
-                    self.ports.cancel_child(run, "no longer wanted".to_owned());
+                    self.cancel_child(run, "no longer wanted");
                 }
                 self.journal.append(&Entry::Dropped { op });
             }
             return;
         };
         under.cancelled.cancel();
+        give_back(leg, op);
         self.waits.remove(&op);
         self.timers.retain(|(_, timer)| *timer != op);
         self.ready.retain(|(id, _)| *id != op);
         if under.identity.kind == "tool" {
             self.abort_in_background(leg.run, op);
         }
-        let child = self.children.iter_mut().find(|(_, child)| child.op == op);
-        if let Some((run, child)) = child
-            && child.finish.take().is_some()
-        {
-            self.ports.cancel_child(*run, "no longer wanted".to_owned());
-        }
+        self.let_child_go(op, "no longer wanted");
         self.journal.append(&Entry::Dropped { op });
+    }
+
+    /// Nobody waits for the child of this operation any more.
+    fn let_child_go(&mut self, op: OperationId, reason: &str) {
+        let awaited = |child: &mut LiveChild| child.op == op && child.finish.take().is_some();
+        let child = self
+            .children
+            .iter_mut()
+            .find_map(|(run, child)| awaited(child).then_some(*run));
+        if let Some(run) = child {
+            self.cancel_child(run, reason);
+        }
+    }
+
+    /// Cancels a child, also one that has not started yet.
+    pub(crate) fn cancel_child(&mut self, run: RunId, reason: &str) {
+        if let Some(child) = self.children.get_mut(&run) {
+            child.cancel.get_or_insert_with(|| reason.to_owned());
+        }
+        self.ports
+            .cancel_child(self.journal.run, run, reason.to_owned());
     }
 
     fn abort_in_background(&self, run: RunId, op: OperationId) {
@@ -462,13 +484,15 @@ impl Driver {
             }
             ErasedProgress::Wait(_) | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
-                let cancelled = !self.children.contains_key(&start.run);
-                if !cancelled {
-                    self.ports.child(*start);
+                if let Some(child) = self.children.get(&start.run) {
+                    let cancel = child.cancel.clone();
+                    self.ports.child(super::ChildStart { cancel, ..*start });
                 }
             }
-            ErasedProgress::Write(made, writes, attempt) => {
-                return self.write(leg, op, made, writes, attempt).await;
+            ErasedProgress::Write(made, writes, attempt, turn) => {
+                let end = self.write(leg, op, made, writes, attempt).await;
+                drop(turn);
+                return end;
             }
         }
         None
@@ -535,6 +559,7 @@ impl Driver {
                 reason,
                 record: false,
             }),
+            Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
             Some(Command::Inbox) => self.read_inbox().await,
             Some(Command::Reattached) => {
                 self.told_idle = false;
@@ -546,6 +571,15 @@ impl Driver {
             }
         }
     }
+}
+
+/// What a call took along that comes to nothing waits for the next one.
+fn give_back(leg: &Leg, op: OperationId) {
+    let mut taken = leg.taken.lock();
+    let untaken = taken.extract_if(.., |(by, ..)| *by == op);
+    leg.steering
+        .lock()
+        .extend(untaken.map(|(_, item, message)| (item, message)));
 }
 
 fn describe(call: &RecordedCall) -> String {

@@ -39,8 +39,9 @@ pub(crate) struct Leg {
     pub(crate) books: Mutex<Books>,
     /// What people said to the run, with the inbox ids, until a model call takes it along.
     pub(crate) steering: Mutex<Vec<(String, Message)>>,
-    /// Inbox ids that were taken along and are to be struck off with the next commit.
-    pub(crate) taken: Mutex<Vec<String>>,
+    /// What a model call took along: it is struck off the inbox with that call's result, or
+    /// said again when the call comes to nothing.
+    pub(crate) taken: Mutex<Vec<(OperationId, String, Message)>>,
     /// Where children tell how they stand.
     pub(crate) news: News,
 }

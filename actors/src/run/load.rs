@@ -141,7 +141,13 @@ impl Recorded {
             } => {
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
                 if kind == "delegate" {
-                    self.children.retain(|child| child.op != op);
+                    let ended = self.children.extract_if(.., |child| child.op == op);
+                    if is_error(&result) {
+                        // Nobody waits for the child, but its own end is not here.
+                        self.unwanted.extend(ended);
+                    } else {
+                        ended.for_each(drop);
+                    }
                 }
                 let kind = kind.into_owned();
                 let call = RecordedCall {
@@ -208,6 +214,11 @@ impl Recorded {
         }
         spent
     }
+}
+
+/// Whether a recorded result is an error.
+fn is_error(result: &RawValue) -> bool {
+    result.get().starts_with("{\"Err\"")
 }
 
 #[derive(Default, Deserialize)]

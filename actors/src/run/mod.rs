@@ -25,11 +25,12 @@ pub use driver::answers;
 pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait, WaitFor,
+    Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait,
+    WaitFor, Write,
 };
 pub use ports::{
     Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, ParentDoor, Ports,
-    Task, ToolEnd, ToolInvocation,
+    StateTurn, Task, ToolEnd, ToolInvocation,
 };
 pub use registry::Registry;
 pub use task::{Rest, RunTask, SessionTail, row_of};

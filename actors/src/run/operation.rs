@@ -9,7 +9,10 @@ use serde_json::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Leg, Ports, ports::ChildStart};
+use super::{
+    Leg, Ports,
+    ports::{ChildStart, StateTurn},
+};
 use crate::{
     contract::{BoxFuture, StateWrite},
     vocabulary::{
@@ -85,9 +88,18 @@ pub enum Begin<T> {
     Wait(Wait<T>),
     /// Shared state is changed: each attempt reads, decides, and names the writes, which are
     /// committed together with the result. A conflict makes another attempt.
-    Write(Attempt<T>),
+    Write(Write<T>),
     /// A child run does it.
     Child(Child<T>),
+}
+
+/// A change of shared state.
+pub struct Write<T> {
+    /// The scope and the key that it is about: changes of one value wait for one another inside
+    /// a process, in the order in which they came, so that none starves.
+    pub place: (String, String),
+    /// How it is attempted.
+    pub attempt: Attempt<T>,
 }
 
 /// One attempt to change shared state.
@@ -180,7 +192,7 @@ macro_rules! opaque {
     };
 }
 
-opaque!(Begin, Act, Progress, Wait, Child);
+opaque!(Begin, Act, Progress, Wait, Write, Child);
 
 /// What a beginning operation knows of its surroundings.
 #[derive(Clone)]
@@ -257,7 +269,7 @@ pub(crate) enum ErasedBegin {
         future: BoxFuture<'static, ErasedProgress>,
     },
     Wait(ErasedWait),
-    Write(ErasedAttempt),
+    Write((String, String), ErasedAttempt),
     Child {
         start: ChildStart,
         awaited: bool,
@@ -273,7 +285,7 @@ pub(crate) enum ErasedProgress {
     Done(Made),
     Wait(ErasedWait),
     /// An attempt to change shared state, and how to make another.
-    Write(Made, Vec<StateWrite>, ErasedAttempt),
+    Write(Made, Vec<StateWrite>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
     /// The act was cancelled; nobody waits for it.
@@ -306,13 +318,16 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             }),
         },
         Begin::Wait(wait) => ErasedBegin::Wait(erase_wait(wait)),
-        Begin::Write(attempt) => ErasedBegin::Write(Arc::new(move || {
-            let attempt = attempt();
-            Box::pin(async move {
-                let (result, writes) = attempt.await;
-                (Made::of(result), writes)
-            })
-        })),
+        Begin::Write(Write { place, attempt }) => {
+            let attempt = Arc::new(move || -> BoxFuture<'static, _> {
+                let attempt = attempt();
+                Box::pin(async move {
+                    let (result, writes) = attempt.await;
+                    (Made::of(result), writes)
+                })
+            });
+            ErasedBegin::Write(place, attempt)
+        }
         Begin::Child(Child {
             start,
             awaited,

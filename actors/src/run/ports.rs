@@ -45,8 +45,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Starts a child run whose first entry is recorded, or takes it up again.
     fn child(&self, child: ChildStart);
 
-    /// Tells a child run to be cancelled.
-    fn cancel_child(&self, run: RunId, reason: String);
+    /// Tells a child run of this parent to be cancelled. It reaches also a child that was started
+    /// just before.
+    fn cancel_child(&self, parent: RunId, run: RunId, reason: String);
 
     /// A value of shared state.
     fn state(
@@ -55,8 +56,14 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
         key: String,
     ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
 
+    /// Waits until nobody else in this process changes this value.
+    fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;
+
     /// Tells the memory that these values changed, once they are durable.
     fn state_changed(&self, keys: Vec<(String, String)>);
+
+    /// Tells the memory that anything of this scope may have changed unseen.
+    fn forget_state(&self, scope: String);
 
     /// Puts something into a run's inbox.
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
@@ -75,6 +82,18 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
 
     /// Chance.
     fn entropy(&self) -> &Arc<dyn Entropy>;
+}
+
+/// The right to change a value of shared state; dropping it gives it to the next who waits.
+/// Only fairness rests on it: what keeps a write from being lost is the version that it expects.
+#[derive(Debug)]
+pub struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
+
+impl StateTurn {
+    /// The turn of whoever holds this value's lock.
+    pub fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
+        Self(held)
+    }
 }
 
 /// A model call of a run.
@@ -186,6 +205,8 @@ pub enum Command {
         /// How it stands.
         news: ChildNews,
     },
+    /// A child run cannot be gone on with: the store refuses it.
+    ChildFailed(StoreError),
     /// Its parent was restarted and wants to know how it stands.
     Reattached,
     /// Its journal was claimed by somebody else, or the system stops: it lets go at once.
@@ -269,6 +290,14 @@ impl ParentDoor {
     /// The parent has this door now.
     pub fn set(&self, news: News) {
         *self.0.lock() = Some(news);
+    }
+
+    /// Tells the parent that the store refuses this child.
+    pub(crate) fn failed(&self, error: StoreError) {
+        if let Some(parent) = self.0.lock().as_ref() {
+            // A parent that is gone takes the child up again, and finds out for itself.
+            parent.tell(Command::ChildFailed(error));
+        }
     }
 
     /// Tells the parent how this child stands. `false` when there is nobody to tell.

@@ -15,6 +15,7 @@ use super::{
     journal::JournalWriter,
     leg::{Books, Leg},
     load::Recorded,
+    operations,
 };
 use crate::{
     contract::{Claim, Line, RunRow, RunStatus, StoreError},
@@ -66,6 +67,8 @@ pub struct RunTask {
     pub cancel: Option<String>,
     /// Whether this process or actor takes the run up after another.
     pub taken_up: bool,
+    /// Why its function, which ran in this process before, was lost.
+    pub lost: Option<String>,
     /// Told once it is durable that the run was taken up.
     pub when_taken_up: Option<oneshot::Sender<()>>,
     /// How long a root run that waits for the outside stays in memory.
@@ -95,6 +98,11 @@ pub enum Rest {
         agent: String,
         /// What was said in it, as the session keeps it.
         messages: Vec<Arc<Message>>,
+        /// What it consumed.
+        spent: Spent,
+        /// Whether an earlier life had recorded its end already; who keeps a fold of the
+        /// session has to read it again then.
+        found_ended: bool,
     },
     /// It goes on in this run's journal.
     Continued(RunId),
@@ -140,6 +148,7 @@ impl RunTask {
             give_up: None,
             cancel: None,
             taken_up: false,
+            lost: None,
             when_taken_up: None,
             linger: Duration::ZERO,
             max_entries: 100_000,
@@ -187,9 +196,12 @@ struct Carrier {
     give_up: Option<AgentError>,
     cancel: Option<String>,
     taken_up: bool,
+    lost: Option<String>,
     when_taken_up: Option<oneshot::Sender<()>>,
     /// What the run consumed before the current leg.
     spent: Spent,
+    /// What it consumed in earlier lives.
+    spent_before: Spent,
     transfers: u32,
 }
 
@@ -224,8 +236,10 @@ impl Carrier {
             .map(|wall_time| start.at.after(wall_time));
         driver.deadline = start.deadline.into_iter().chain(wall_time).min();
         driver.parent = task.parent;
+        let spent_before = task.recorded.spent_in_all();
         driver.replay = std::mem::take(&mut task.recorded.deliveries);
         Ok(Self {
+            spent_before,
             run: task.run,
             start,
             pinned: task.pinned,
@@ -239,6 +253,7 @@ impl Carrier {
             give_up: task.give_up,
             cancel: task.cancel.or(cancelled_above),
             taken_up: task.taken_up,
+            lost: task.lost,
             when_taken_up: task.when_taken_up,
         })
     }
@@ -249,7 +264,13 @@ impl Carrier {
         }
         if self.taken_up {
             let epoch = self.driver.journal.epoch();
+            if let Some(reason) = self.lost.take() {
+                self.driver.journal.append(&Entry::Restarted { reason });
+            }
             self.driver.journal.append(&Entry::Activated { epoch });
+            // A write of the life before may be durable without anybody having heard of it.
+            let scope = operations::run_scope(self.start.root);
+            self.driver.ports.forget_state(scope);
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Running);
@@ -379,10 +400,11 @@ impl Carrier {
             let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
                 call.kind == "delegate" && !call.completed && op.leg == leg.number
             });
-            if begun_by_replay && !cancelling && !unwanted {
+            if begun_by_replay && !cancelling && self.give_up.is_none() && !unwanted {
                 continue;
             }
-            let cancel = (unwanted || cancelling).then(|| "no longer wanted".to_owned());
+            let ending = cancelling || self.give_up.is_some();
+            let cancel = (unwanted || ending).then(|| "no longer wanted".to_owned());
             self.driver.take_up_child(leg, child, cancel, &self.pinned);
         }
         Ok(())
@@ -408,13 +430,13 @@ impl Carrier {
     /// Ends a run that is being cancelled or given up, without running its function.
     async fn end_without_running(&mut self, leg: &Arc<Leg>) -> Option<Rest> {
         if let Some(reason) = self.cancelling().cloned() {
-            return Some(self.close(leg, reason).await);
+            return Some(self.close(leg, reason, false).await);
         }
         let error = self.give_up.take()?;
         if let Err(end) = self.driver.settle_background(leg).await {
             return Some(rest_of(end));
         }
-        let spent = self.recorded.spent_in_all();
+        let spent = self.spent_before;
         Some(self.end(leg, Err(error), spent, Vec::new()).await)
     }
 
@@ -454,7 +476,7 @@ impl Carrier {
                 if record {
                     self.record_cancel(reason.clone());
                 }
-                Err(Box::new(self.close(leg, reason).await))
+                Err(Box::new(self.close(leg, reason, true).await))
             }
             LegEnd::Asleep { wake_at } => {
                 self.driver.journal.flush();

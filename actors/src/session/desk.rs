@@ -43,12 +43,7 @@ impl<T> Desk<T> {
 
     /// Takes a turn.
     pub fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
-        let foreign = match (&fold.owner, &turn.owner) {
-            (Some(owner), Some(speaker)) => owner != speaker,
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        if foreign {
+        if is_foreign(fold, &turn) {
             return Admission::Foreign(reply);
         }
         if let Some(run) = turn.id.as_ref().and_then(|id| fold.turns.get(id)) {
@@ -65,11 +60,31 @@ impl<T> Desk<T> {
         Admission::Queued
     }
 
-    /// The run under way has ended: the next turn.
+    /// The next turn, unless a run is under way. One that needs no run of its own leaves the
+    /// desk free, so it is asked again until it gives nothing.
     pub fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
-        self.busy = false;
+        if self.busy {
+            return None;
+        }
         let (turn, reply) = self.waiting.pop_front()?;
         Some(self.offer(fold, turn, reply))
+    }
+
+    /// Takes out the turns that wait under an id which has its run by now: said twice is said
+    /// once, and nobody waits for an end to learn that.
+    pub fn known(&mut self, fold: &SessionFold) -> Vec<(RunId, T)> {
+        let run_of = |turn: &Turn| {
+            let id = turn.id.as_ref().filter(|_| !is_foreign(fold, turn))?;
+            fold.turns.get(id).copied()
+        };
+        let (known, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|(turn, _)| run_of(turn).is_some());
+        self.waiting = waiting;
+        let known = known.into_iter();
+        known
+            .filter_map(|(turn, reply)| Some((run_of(&turn)?, reply)))
+            .collect()
     }
 
     /// Whether nothing is under way and nobody waits.
@@ -80,6 +95,15 @@ impl<T> Desk<T> {
     /// Sends everybody away.
     pub fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain(..).map(|(_, reply)| reply)
+    }
+}
+
+/// Whether somebody else's session is spoken to.
+fn is_foreign(fold: &SessionFold, turn: &Turn) -> bool {
+    match (&fold.owner, &turn.owner) {
+        (Some(owner), Some(speaker)) => owner != speaker,
+        (Some(_), None) => true,
+        (None, _) => false,
     }
 }
 
@@ -98,9 +122,29 @@ mod tests {
         ));
         assert_eq!(desk.offer(&fold, "b".into(), 2), Admission::Queued);
         assert_eq!(desk.offer(&fold, "c".into(), 3), Admission::Overloaded(3));
+        assert!(desk.next(&fold).is_none(), "one is under way");
+        desk.set_busy(false);
         assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 2))));
+        desk.set_busy(false);
         assert!(desk.next(&fold).is_none());
         assert!(desk.is_idle());
+    }
+
+    #[test]
+    fn turns_that_wait_under_one_id_hold_nobody_up() {
+        let (mut fold, mut desk) = (SessionFold::default(), Desk::new(9));
+        desk.set_busy(true);
+        for (id, reply) in [("b", 1), ("b", 2), ("c", 3)] {
+            desk.offer(&fold, Turn::text("x").id(id), reply);
+        }
+        desk.set_busy(false);
+        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 1))));
+        let run = RunId::from_random(1);
+        let turn = SessionTurn::new("b", run, Message::user("x"));
+        fold.add(Entry::TurnStarted(Box::new(turn)));
+        assert_eq!(desk.known(&fold), [(run, 2)]);
+        desk.set_busy(false);
+        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 3))));
     }
 
     #[test]

@@ -2,11 +2,17 @@
 //!
 //! [`InMemoryStore`] is also the store of a System whose durability is off.
 
+mod crash;
+mod effect_log;
+mod faulty_store;
 mod memory_store;
 mod provider_rules;
 mod scripted_model;
 pub mod store_conformance;
 
+pub use crash::{CrashOptions, CrashReport, Scenario, crash_everywhere};
+pub use effect_log::{EffectLog, LoggedEffect, LoggedTool};
+pub use faulty_store::{Fault, FaultyStore, Harm, Strike};
 pub use memory_store::InMemoryStore;
 pub use provider_rules::check_transcript;
 pub use scripted_model::{

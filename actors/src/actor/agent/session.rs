@@ -1,7 +1,5 @@
 //! An agent that holds a session.
 
-use std::sync::Arc;
-
 use ractor::ActorRef;
 
 use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply};
@@ -15,10 +13,35 @@ use crate::{
     run::{Ports, Recorded, row_of},
     session::{Admission, SessionFold, Turn, encode_checkpoint},
     vocabulary::{
-        Budget, Entry, JournalId, Message, RunId, RunStart, SessionId, SessionTurn, Timestamp,
-        TurnEnd,
+        Budget, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
 };
+
+/// Tells the agent what became of a turn's first entries, also when the journal is lost before
+/// it says so.
+struct TurnNotice {
+    begun: Option<Box<BegunTurn>>,
+    agent: ActorRef<AgentMessage>,
+}
+
+impl TurnNotice {
+    fn give(mut self, result: Result<(), StoreError>) {
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: Result<(), StoreError>) {
+        if let Some(begun) = self.begun.take() {
+            // An agent that is gone has a next life, which reads the session.
+            let _ = self.agent.cast(AgentMessage::TurnRecorded(begun, result));
+        }
+    }
+}
+
+impl Drop for TurnNotice {
+    fn drop(&mut self) {
+        self.tell(Err(StoreError::Closed));
+    }
+}
 
 impl AgentState {
     pub(super) fn turn(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
@@ -27,7 +50,7 @@ impl AgentState {
         };
         let bound = self.shared.limits.queued_turns;
         let Some((fold, _)) = &session.loaded else {
-            if session.early.len() > bound {
+            if session.early.len() >= bound.max(1) {
                 let what = format!("session {}", session.id);
                 let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
                 return;
@@ -109,9 +132,14 @@ impl AgentState {
                 if let Some(run) = open.filter(|_| std::mem::take(&mut self.recovering)) {
                     self.wake(myself, run, false, None);
                 }
+                self.next_turn(myself);
+                self.answer_known();
             }
             Err(error) => {
                 for (_, reply) in early {
+                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                }
+                for reply in session.desk.clear() {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
                 for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
@@ -168,14 +196,17 @@ impl AgentState {
             turn: said,
             reply,
         });
-        let myself = myself.clone();
+        let notice = TurnNotice {
+            begun: Some(begun),
+            agent: myself.clone(),
+        };
         doors.commit(
             batch,
             Box::new(move |result| {
                 if let Ok(committed) = &result {
                     ports.published(root, committed.position + 2);
                 }
-                let _ = myself.cast(AgentMessage::TurnRecorded(begun, result.map(drop)));
+                notice.give(result.map(drop));
             }),
         );
     }
@@ -196,11 +227,11 @@ impl AgentState {
             return;
         };
         if let Err(error) = result {
-            // Somebody else writes to this session, or the store failed: what is known of it
-            // counts no more.
-            session.loaded = None;
-            session.desk.set_busy(false);
             let _ = reply.send(Err(SystemError::Store(error)));
+            // Somebody else writes to this session, or the store failed, perhaps after it wrote:
+            // what is known of the session counts no more, and a turn that was recorded after
+            // all goes on.
+            self.reload_session(myself);
             return;
         }
         let Some((fold, claim)) = &mut session.loaded else {
@@ -232,15 +263,39 @@ impl AgentState {
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));
         self.carry(myself, loaded, None).await;
+        self.answer_known();
+    }
+
+    /// Answers those who said a turn that has begun by now.
+    fn answer_known(&mut self) {
+        if let Some(SessionState {
+            loaded: Some((fold, _)),
+            desk,
+            ..
+        }) = &mut self.session
+        {
+            for (run, reply) in desk.known(fold) {
+                let _ = reply.send(Ok(run));
+            }
+        }
+    }
+
+    /// Reads the session again; its open run goes on.
+    fn reload_session(&mut self, myself: &ActorRef<AgentMessage>) {
+        if let Some(session) = &mut self.session {
+            session.loaded = None;
+            self.recovering = true;
+            self.load_session(myself);
+        }
     }
 
     pub(super) fn turn_ended(
         &mut self,
         myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        agent: String,
-        messages: Vec<Arc<Message>>,
+        end: TurnEnd,
+        found_ended: bool,
     ) {
+        let run = end.run;
         if self.session.is_some() {
             for (_, below) in self.agents.drain() {
                 below.stop(None);
@@ -251,16 +306,17 @@ impl AgentState {
         let Some(session) = &mut self.session else {
             return;
         };
+        session.sleeping = None;
         let Some((fold, claim)) = &mut session.loaded else {
             return;
         };
-        if fold.open.is_some() {
-            fold.add(Entry::TurnEnded(Box::new(TurnEnd::new(
-                run, agent, messages,
-            ))));
-            claim.entries += 1;
+        if found_ended {
+            // The fold was made before that end, or by an earlier life.
+            self.reload_session(myself);
+            return;
         }
-        session.sleeping = None;
+        fold.add(Entry::TurnEnded(Box::new(end)));
+        claim.entries += 1;
         let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
         if let Some(bytes) = encode_checkpoint(fold) {
             self.loads.spawn(async move {
@@ -269,8 +325,21 @@ impl AgentState {
                 }
             });
         }
-        let next = session.desk.next(fold);
-        if let Some(admission) = next {
+        session.desk.set_busy(false);
+        self.next_turn(myself);
+    }
+
+    /// Begins the next of the turns that wait, and answers those before it that need no run.
+    fn next_turn(&mut self, myself: &ActorRef<AgentMessage>) {
+        while let Some(SessionState {
+            loaded: Some((fold, _)),
+            desk,
+            ..
+        }) = &mut self.session
+        {
+            let Some(admission) = desk.next(fold) else {
+                return;
+            };
             self.admit(myself, admission);
         }
     }

@@ -156,6 +156,7 @@ impl SystemBuilder {
             gateways: Arc::new(gateways.collect()),
             executor: Slot::default(),
             memory: Slot::default(),
+            turns: Arc::default(),
             registry,
             clock,
             entropy,

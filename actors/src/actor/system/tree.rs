@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::Shared;
 use crate::{
     actor::{
-        attendant::{Attendant, AttendantArguments, Errand},
+        attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
         journal::Journal,
         memory_store::MemoryStore,
         model_gateway::{GatewayArguments, ModelGateway},
@@ -74,11 +74,11 @@ impl Shared {
                 .map(|(name, model)| self.gateway(name, model)),
         );
         children.push(self.clone().teams());
-        let errands = Arc::new(tokio::sync::Mutex::new(errands));
+        let book = Arc::new(tokio::sync::Mutex::new(ErrandBook::new(errands)));
         let shared = self.clone();
         children.push(Child::of(ChildSpec::worker("attendant"), move || {
-            let (shared, errands) = (shared.clone(), errands.clone());
-            (Attendant, AttendantArguments { shared, errands })
+            let (shared, book) = (shared.clone(), book.clone());
+            (Attendant, AttendantArguments { shared, book })
         }));
         Supervisor::builder(spec).children(children)
     }
@@ -144,9 +144,12 @@ impl Shared {
                 let (supervisor, task) =
                     started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
                 let cell = supervisor.actor();
-                // The agents of an earlier life are gone with it.
+                // The agents of an earlier life are gone with it; what they carried goes on.
                 shared.agents.lock().clear();
                 *current.write() = Some(supervisor);
+                for run in shared.doors.previewer.routes.live_roots() {
+                    shared.wake_later(shared.doors.clock.now(), run);
+                }
                 Ok((cell, task))
             }
         })

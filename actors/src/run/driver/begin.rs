@@ -44,13 +44,14 @@ impl Driver {
                     Under {
                         identity,
                         cancelled,
+                        resource: None,
                     },
                 );
                 // An error encodes the same whatever the result's type is.
                 self.ready.push_back((op, Made::of::<Value>(Err(error))));
                 continue;
             }
-            self.begin(leg, op, identity, operation);
+            self.begin(leg, op, (identity, resource), operation);
         }
     }
 
@@ -58,17 +59,23 @@ impl Driver {
         if self.journal.entries() >= self.max_entries {
             return Some(Resource::Entries);
         }
-        leg.books
-            .lock()
-            .spent
-            .exhausted(&leg.start.budget, resource)
+        let mut spent = leg.books.lock().spent;
+        // Calls that are under way will have been made.
+        let under_way = self.under.values().filter(|u| u.resource == Some(resource));
+        let under_way = under_way.count() as u64;
+        match resource {
+            Resource::ModelCalls => spent.model_calls += under_way,
+            Resource::ToolCalls => spent.tool_calls += under_way,
+            _ => {}
+        }
+        spent.exhausted(&leg.start.budget, resource)
     }
 
     pub(super) fn begin(
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
-        identity: CallIdentity,
+        (identity, resource): (CallIdentity, Option<Resource>),
         operation: ErasedOperation,
     ) {
         let cancelled = self.cancelled.child_token();
@@ -91,6 +98,7 @@ impl Driver {
             Under {
                 identity,
                 cancelled: cancelled.clone(),
+                resource,
             },
         );
         match operation(cx) {
@@ -107,7 +115,7 @@ impl Driver {
                 self.act(op, gated.then_some(gate), cancelled, future);
             }
             ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
-            ErasedBegin::Write(attempt) => self.attempt(op, attempt),
+            ErasedBegin::Write(place, attempt) => self.attempt(op, place, attempt),
             ErasedBegin::Child {
                 start,
                 awaited,
@@ -157,10 +165,17 @@ impl Driver {
         }));
     }
 
-    pub(super) fn attempt(&self, op: OperationId, attempt: ErasedAttempt) {
+    pub(super) fn attempt(
+        &self,
+        op: OperationId,
+        (scope, key): (String, String),
+        attempt: ErasedAttempt,
+    ) {
+        let turn = self.ports.state_turn(scope, key);
         self.acts.push(Box::pin(async move {
+            let turn = turn.await;
             let (made, writes) = attempt().await;
-            (op, ErasedProgress::Write(made, writes, attempt))
+            (op, ErasedProgress::Write(made, writes, attempt, turn))
         }));
     }
 
@@ -222,6 +237,7 @@ impl Driver {
                 finish,
                 idle: false,
                 wake_at: None,
+                cancel: None,
             },
         );
         if started.is_some() {
@@ -261,6 +277,7 @@ impl Driver {
             finish: None,
             idle: false,
             wake_at: None,
+            cancel: cancel.clone(),
         };
         self.children.insert(run, child);
         let start = leg.start.clone();

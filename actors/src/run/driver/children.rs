@@ -95,8 +95,7 @@ impl Driver {
     pub(crate) async fn settle_background(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
         let spawned: Vec<RunId> = self.children.keys().copied().collect();
         for run in spawned {
-            self.ports
-                .cancel_child(run, "the run that began it has ended".to_owned());
+            self.cancel_child(run, "the run that began it has ended");
         }
         // The run is ending already: its deadline has nothing more to say.
         self.deadline = None;
@@ -113,7 +112,9 @@ impl Driver {
                     self.child_news(leg, run, news);
                 }
                 Turn::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
-                Turn::Failed(error) => return Err(LegEnd::Store(error)),
+                Turn::Command(Some(Command::ChildFailed(error))) | Turn::Failed(error) => {
+                    return Err(LegEnd::Store(error));
+                }
                 _ => {}
             }
         }

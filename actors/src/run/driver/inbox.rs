@@ -123,12 +123,7 @@ impl Driver {
         if under.identity.kind == "tool" {
             self.abort_in_background(leg.run, op);
         }
-        if let Some((run, child)) = self.children.iter_mut().find(|(_, child)| child.op == op)
-            && child.finish.take().is_some()
-        {
-            self.ports
-                .cancel_child(*run, "this call was cancelled".to_owned());
-        }
+        self.let_child_go(op, "this call was cancelled");
         let error = OperationError::new(ErrorKind::Cancelled, "this call was cancelled");
         self.complete(leg, op, Made::of::<Value>(Err(error)));
     }

@@ -23,4 +23,5 @@ pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
 
+pub(crate) use state::run_scope;
 pub(crate) use tool::tool_digest;

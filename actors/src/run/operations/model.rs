@@ -49,7 +49,7 @@ impl Operation for CallModel {
             cancelled: cx.cancelled.clone(),
         };
         let answer = cx.ports.model(call);
-        let leg = cx.leg;
+        let (leg, id) = (cx.leg, cx.id);
         Begin::Act(Act {
             record_start: false,
             // The request may be on its way while what precedes it is being committed.
@@ -57,9 +57,10 @@ impl Operation for CallModel {
             future: Box::pin(async move {
                 let mut answer = answer.await;
                 if let Ok(response) = &mut answer {
-                    for (id, message) in leg.steering.lock().drain(..) {
-                        response.steering.push(message);
-                        leg.taken.lock().push(id);
+                    let mut taken = leg.taken.lock();
+                    for (item, message) in leg.steering.lock().drain(..) {
+                        response.steering.push(message.clone());
+                        taken.push((id, item, message));
                     }
                 }
                 Progress::Done(answer)

@@ -6,9 +6,10 @@ use serde_json::{Value, value::to_raw_value};
 use crate::{
     contract::{Expected, StateValue, StateWrite},
     run::{
-        Act, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress, RunContext,
+        Act, Attempt, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress,
+        RunContext, Write,
     },
-    vocabulary::{AgentError, Digest, ErrorKind, OperationError},
+    vocabulary::{AgentError, Digest, ErrorKind, OperationError, RunId},
 };
 
 /// Whose state it is.
@@ -113,7 +114,8 @@ impl Operation for Update {
         let Self {
             scope, key, decide, ..
         } = self;
-        Begin::Write(Arc::new(move || {
+        let place = (scope.clone(), key.clone());
+        let attempt: Attempt<Self::Output> = Arc::new(move || {
             let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
             let read = ports.state(scope.clone(), key.clone());
             Box::pin(async move {
@@ -141,7 +143,8 @@ impl Operation for Update {
                 };
                 (Ok((value, version)), vec![write])
             })
-        }))
+        });
+        Begin::Write(Write { place, attempt })
     }
 }
 
@@ -268,15 +271,20 @@ fn mistyped(error: &serde_json::Error) -> OperationError {
     )
 }
 
+/// The scope of a tree's working memory.
+pub(crate) fn run_scope(root: RunId) -> String {
+    format!("run:{root}")
+}
+
 impl RunContext {
     /// Shared values of a scope.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         let start = self.start();
         let scope = match scope {
-            Scope::Run => format!("run:{}", start.root),
+            Scope::Run => run_scope(start.root),
             Scope::Session => match &start.session {
                 Some(session) => format!("session:{session}"),
-                None => format!("run:{}", start.root),
+                None => run_scope(start.root),
             },
             Scope::User(owner) => format!("user:{}/{owner}", start.team),
             Scope::App => format!("app:{}", start.team),

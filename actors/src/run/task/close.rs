@@ -6,23 +6,25 @@ use super::{Carrier, DEADLINE, Rest, note, rest_of};
 use crate::{
     contract::StoreError,
     run::{
-        Ports, ToolEnd, ToolInvocation,
+        ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
         operations,
     },
     vocabulary::{
-        Begun, CallDigest, Entry, ErrorKind, OperationError, OperationId, Outcome, Spent,
-        StopReason, ToolResult, ToolStatus,
+        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, StopReason,
+        ToolResult, ToolStatus,
     },
 };
 
-/// The leg under which undo steps stand: no function has it.
+/// The leg in whose name undo steps are recorded, beyond all legs that a function has.
 const UNDO_LEG: u32 = u32::MAX;
 
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, reason: String) -> Rest {
+    ///
+    /// `ran` says whether the function was run in this life.
+    pub(super) async fn close(&mut self, leg: &Arc<Leg>, reason: String, ran: bool) -> Rest {
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
         let mut open = self.driver.take_open();
@@ -31,9 +33,9 @@ impl Carrier {
             let unfinished = books
                 .recorded
                 .iter()
-                // An undo step that was begun is dealt with where undo steps are.
-                .filter(|(op, _)| op.leg != UNDO_LEG)
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
+            // Undo steps are dealt with where they are made.
+            let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
         for (op, call) in recorded {
@@ -56,8 +58,9 @@ impl Carrier {
             };
             self.close_call(op, identity, call.kind.into(), &error);
         }
-        for run in self.driver.children.keys() {
-            self.driver.ports.cancel_child(*run, reason.clone());
+        let children: Vec<RunId> = self.driver.children.keys().copied().collect();
+        for run in children {
+            self.driver.cancel_child(run, &reason);
         }
         let tools = open.extract_if(.., |(_, identity)| identity.kind == "tool");
         let aborts: Vec<_> = tools
@@ -75,11 +78,13 @@ impl Carrier {
         if let Err(end) = self.driver.settle_background(leg).await {
             return rest_of(end);
         }
-        self.undo(leg).await;
-        let spent = if leg.books.lock().spent == Spent::default() {
-            self.recorded.spent_in_all()
-        } else {
+        if let Err(error) = self.undo(leg).await {
+            return Rest::Store(error);
+        }
+        let spent = if ran {
             leg.books.lock().spent
+        } else {
+            self.spent_before
         };
         let mut messages = leg.said();
         let stop = if reason == DEADLINE {
@@ -138,7 +143,7 @@ impl Carrier {
     }
 
     /// Calls the tools that undo what was done, the latest first.
-    pub(super) async fn undo(&mut self, leg: &Arc<Leg>) {
+    pub(super) async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
         for (number, (_, call)) in steps.into_iter().rev().enumerate() {
@@ -149,16 +154,29 @@ impl Carrier {
                 number,
             };
             let recorded = leg.books.lock().recorded.get(&op).cloned();
-            let (begun, done) = recorded.map_or((false, false), |call| (true, call.completed));
+            let started = recorded.is_some();
+            let done = recorded.is_some_and(|call| call.completed);
             let Some(definition) = self.pinned.tools.get(&call.name).filter(|_| !done).cloned()
             else {
                 continue;
             };
             let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
-            let kind = "tool";
-            if !begun && self.undo_begins(op, &call.name, digest).await.is_err() {
-                return;
+            let (kind, name) = ("tool", call.name.clone());
+            if !started {
+                let begun = Begun::Effect;
+                let entry = Entry::Started {
+                    op,
+                    kind: kind.into(),
+                    name,
+                    digest,
+                    begun,
+                };
+                self.driver.journal.append(&entry);
             }
+            self.driver.journal.flush();
+            let entries = self.driver.journal.entries();
+            self.driver.journal.durable.reached(entries).await?;
+            let once = definition.effect == Effect::Once;
             let invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
@@ -168,7 +186,26 @@ impl Carrier {
                 definition,
                 deadline: None,
             };
-            let end = call_undo(self.driver.ports.clone(), invocation, begun).await;
+            let ports = &self.driver.ports;
+            let end = if started && once {
+                // It began in an earlier life, and is not repeated unless the tool says that it
+                // did not happen.
+                match ports.reconcile(invocation.clone()).await {
+                    ToolEnd::DidNotHappen => ports.tool(invocation).await,
+                    end => end,
+                }
+            } else {
+                ports.tool(invocation).await
+            };
+            let end = match end {
+                ToolEnd::Result(result) => ToolEnd::Result(result),
+                ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
+                ToolEnd::Later | ToolEnd::DidNotHappen => ToolEnd::Result(ToolResult::new(
+                    &call,
+                    ToolStatus::Unknown,
+                    "no end was heard",
+                )),
+            };
             let identity = CallIdentity {
                 kind,
                 name: call.name,
@@ -176,46 +213,7 @@ impl Carrier {
             };
             self.close_tool(op, identity, Some(end), "undo");
         }
-    }
-
-    /// Makes the start of an undo step durable.
-    async fn undo_begins(
-        &mut self,
-        op: OperationId,
-        tool: &str,
-        digest: CallDigest,
-    ) -> Result<(), StoreError> {
-        self.driver.journal.append(&Entry::Started {
-            op,
-            kind: "tool".into(),
-            name: tool.to_owned(),
-            digest,
-            begun: Begun::Effect,
-        });
-        self.driver.journal.flush();
-        let entries = self.driver.journal.entries();
-        self.driver.journal.durable.reached(entries).await
-    }
-}
-
-/// Calls an undo step's tool. One that an earlier life began is not called again, unless its tool
-/// knows that it did not happen.
-async fn call_undo(ports: Arc<dyn Ports>, invocation: ToolInvocation, begun: bool) -> ToolEnd {
-    let call = invocation.call.clone();
-    let end = if begun {
-        match ports.reconcile(invocation.clone()).await {
-            ToolEnd::DidNotHappen => ports.tool(invocation).await,
-            end => end,
-        }
-    } else {
-        ports.tool(invocation).await
-    };
-    match end {
-        ToolEnd::Later | ToolEnd::DidNotHappen => {
-            let text = "no end was heard";
-            ToolEnd::Result(ToolResult::new(&call, ToolStatus::Unknown, text))
-        }
-        end => end,
+        Ok(())
     }
 }
 

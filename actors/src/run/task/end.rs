@@ -90,6 +90,8 @@ impl Carrier {
             outcome,
             agent,
             messages,
+            spent,
+            found_ended: false,
         }
     }
 
@@ -165,6 +167,8 @@ impl Carrier {
                     outcome,
                     agent,
                     messages: Vec::new(),
+                    spent,
+                    found_ended: true,
                 }
             }
             None => Rest::LetGo,

@@ -1,0 +1,256 @@
+//! The processes of a scenario, one after another, until its work is done.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use super::{CrashOptions, Scenario};
+use crate::{
+    actor::{Run, System, SystemError},
+    contract::{
+        InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoredLine, SystemClock,
+        Ticket,
+    },
+    testing::{EffectLog, Fault, FaultyStore, InMemoryStore, effect_log::LoggedEffect},
+    vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},
+};
+
+/// The session's key; one is enough.
+const KEY: &str = "crash";
+
+/// What is found in the store and in the world.
+pub(super) struct Life {
+    /// The outcomes of the turns, in words.
+    pub(super) outcomes: Vec<String>,
+    /// Commits of the first process.
+    pub(super) commits: u64,
+    /// What was recorded when each process but the last died.
+    pub(super) crashes: Vec<Journals>,
+    /// What is recorded in the end.
+    pub(super) journals: Journals,
+    pub(super) rows: Vec<RunRow>,
+    pub(super) session: Vec<StoredLine>,
+    pub(super) checkpoint: Option<Vec<u8>>,
+    /// The events of each turn's tree.
+    pub(super) events: Vec<Vec<EventRecord>>,
+    pub(super) effects: Vec<LoggedEffect>,
+    /// What went wrong so badly that the work could not go on.
+    pub(super) stuck: Option<String>,
+}
+
+pub(super) type Journals = BTreeMap<RunId, Vec<StoredLine>>;
+
+/// Holds the System of one process: killing it kills everything in it.
+struct Process;
+
+impl Actor for Process {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+}
+
+/// Lives through a scenario; each fault strikes one process after the other.
+pub(super) async fn live_through(
+    scenario: &Scenario,
+    options: CrashOptions,
+    faults: &[Fault],
+) -> Life {
+    let memory = InMemoryStore::new();
+    let clock = SystemClock::starting_at(Timestamp(1_700_000_000_000));
+    let mut log = EffectLog::new();
+    let mut life = Life {
+        outcomes: Vec::new(),
+        commits: 0,
+        crashes: Vec::new(),
+        journals: Journals::new(),
+        rows: Vec::new(),
+        session: Vec::new(),
+        checkpoint: None,
+        events: Vec::new(),
+        effects: Vec::new(),
+        stuck: None,
+    };
+    let mut faults = faults.iter();
+    loop {
+        let inner = memory.another_process();
+        let store = match faults.next() {
+            Some(fault) => FaultyStore::at_commit(inner.clone(), *fault),
+            None => FaultyStore::new(inner.clone()),
+        };
+        let Ok((process, _)) = Actor::spawn(None, Process, ()).await else {
+            life.stuck = Some("the process does not start".to_owned());
+            return life;
+        };
+        let entropy = SeededEntropy::new(options.seed);
+        let builder = System::builder(store.clone())
+            .clock(clock.clone())
+            .entropy(entropy);
+        let builder = (scenario.build)(builder, log.clone());
+        let work = async {
+            let system = builder.start_linked(process.get_cell()).await?;
+            work(scenario, &system).await
+        };
+        let end = tokio::select! {
+            biased;
+            () = store.crashed() => None,
+            done = tokio::time::timeout(options.patience, work) => Some(done),
+        };
+        if life.crashes.is_empty() {
+            life.commits = store.calls();
+        }
+        // A process that dies takes what it was doing along.
+        log = log.next_process();
+        store.kill();
+        process.kill();
+        inner.crash();
+        settle().await;
+        match end {
+            None => life.crashes.push(journals(&memory).await),
+            Some(Ok(Ok((outcomes, events)))) => {
+                (life.outcomes, life.events) = (outcomes, events);
+                break;
+            }
+            Some(Ok(Err(error))) => {
+                life.stuck = Some(format!("the work failed: {error}"));
+                break;
+            }
+            Some(Err(_)) => {
+                life.stuck = Some(format!("the work hung: {}", standing(&memory).await));
+                break;
+            }
+        }
+    }
+    life.journals = journals(&memory).await;
+    life.rows = rows(&memory).await;
+    let session = SessionId {
+        team: scenario.team.clone(),
+        key: KEY.to_owned(),
+    };
+    let journal = JournalId::Session(session.clone());
+    life.session = memory
+        .read(journal, 0, usize::MAX)
+        .await
+        .unwrap_or_default();
+    life.checkpoint = memory.checkpoint(session).await.ok().flatten();
+    life.effects = log.effects();
+    life
+}
+
+type Done = (Vec<String>, Vec<Vec<EventRecord>>);
+
+/// Says each turn, and does what the world outside has to do until it has ended. Doing it again
+/// after a crash changes nothing: turns and messages carry ids.
+async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError> {
+    let session = system.session(&*scenario.team, KEY);
+    let (mut outcomes, mut events) = (Vec::new(), Vec::new());
+    for (number, text) in scenario.turns.iter().enumerate() {
+        let turn = crate::session::Turn::text(text).id(format!("turn-{number}"));
+        let run = session.send(turn).await?;
+        for (place, body) in scenario.messages.iter().enumerate() {
+            let item = InboxItem::new(
+                format!("message-{place}"),
+                Timestamp::default(),
+                body.clone(),
+            );
+            system.store().post(run.id(), item).await?;
+        }
+        outcomes.push(attend(scenario, system, &run).await?);
+        events.push(run.events().recorded().so_far().await?);
+    }
+    // Checkpoints are kept beside the work.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    Ok((outcomes, events))
+}
+
+async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<String, SystemError> {
+    loop {
+        let row = run.settled().await?;
+        if row.status.is_ended() || row.status == RunStatus::Parked {
+            return Ok(match run.outcome().await {
+                Ok(outcome) => format!("{outcome:?}"),
+                // The run's id is the same in every life.
+                Err(error) => format!("failed: {error}"),
+            });
+        }
+        for (asking, operation, question) in run.questions().await? {
+            let answer = (scenario.policy)(&question);
+            match system.run(asking).answer(operation, answer).await {
+                // The question may have expired since.
+                Ok(()) | Err(SystemError::NoQuestion { .. } | SystemError::UnknownRun(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for ticket in open_tickets(system, run.id()).await? {
+            match system.complete(ticket, Ok("it came later".into())).await {
+                Ok(()) | Err(SystemError::UnknownRun(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+async fn open_tickets(system: &System, root: RunId) -> Result<Vec<Ticket>, SystemError> {
+    let mut open: BTreeSet<(RunId, OperationId)> = BTreeSet::new();
+    for line in system.store().read_tree(root, 0, usize::MAX).await? {
+        match line.stored.line.decode() {
+            Ok(Entry::Started {
+                op,
+                begun: Begun::Ticket,
+                ..
+            }) => {
+                open.insert((line.run, op));
+            }
+            Ok(Entry::Completed { op, .. } | Entry::Dropped { op }) => {
+                open.remove(&(line.run, op));
+            }
+            _ => {}
+        }
+    }
+    let tickets = open.into_iter();
+    Ok(tickets
+        .map(|(run, operation)| Ticket { run, operation })
+        .collect())
+}
+
+/// Lets what was killed come to its end.
+async fn settle() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn rows(memory: &InMemoryStore) -> Vec<RunRow> {
+    memory.runs(RunFilter::default()).await.unwrap_or_default()
+}
+
+async fn journals(memory: &InMemoryStore) -> Journals {
+    let mut journals = Journals::new();
+    for row in rows(memory).await {
+        let lines = memory.read(JournalId::Run(row.run), 0, usize::MAX).await;
+        journals.insert(row.run, lines.unwrap_or_default());
+    }
+    journals
+}
+
+/// How the runs stand, and the last entry of each, for who looks for a hang.
+async fn standing(memory: &InMemoryStore) -> String {
+    let mut words = Vec::new();
+    for row in rows(memory).await {
+        let lines = memory.read(JournalId::Run(row.run), 0, usize::MAX).await;
+        let last = lines.unwrap_or_default().pop();
+        let last = last.map_or_else(String::new, |line| line.line.text.to_string());
+        words.push(format!(
+            "{} ({}) is {}: {last}",
+            row.run, row.agent, row.status
+        ));
+    }
+    words.join("; ")
+}

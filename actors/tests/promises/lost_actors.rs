@@ -1,0 +1,168 @@
+//! Whichever actor is killed in the middle of work, the run ends rightly.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::{System, supervisor::Supervisor},
+    ractor::ActorCell,
+    run::{Agent, RunContext},
+    testing::ScriptedModel,
+    vocabulary::{Effect, ModelResponse, Outcome},
+};
+
+use crate::stage::{Stage, ask, call, pause, text};
+
+fn busy(stage: &Stage) -> Agent {
+    let helper = Agent::from_fn("helper", |cx: RunContext| async move {
+        let look = cx.tool(call("h", "look")).await?;
+        cx.memory().set("helped", &true).await?;
+        cx.sleep(Duration::from_millis(60)).await?;
+        Ok(Outcome::answer(look.text))
+    })
+    .tool_named("look");
+    Agent::from_fn("busy", |cx: RunContext| async move {
+        let request = cx.model_request(cx.conversation());
+        let said = cx.model(request).await?.content();
+        let results = cx.tools([call("1", "look"), call("2", "put")]).await?;
+        cx.memory().set("looked", &results.len()).await?;
+        let paid = cx.tool(call("3", "pay")).await?;
+        let helped = cx.delegate("helper", "help").await?;
+        let looked: Option<u32> = cx.memory().get("looked").await?;
+        let was_helped: Option<bool> = cx.memory().get("helped").await?;
+        let texts: Vec<String> = results.into_iter().map(|result| result.text).collect();
+        Ok(Outcome::answer(format!(
+            "{said} {texts:?} {:?} {} {looked:?} {was_helped:?}",
+            paid.status, helped.text
+        )))
+    })
+    .tool(stage.tool("look", Effect::Read, 60))
+    .tool(stage.tool("put", Effect::Idempotent, 60))
+    .tool(stage.tool("pay", Effect::Once, 60))
+    .agent(helper)
+}
+
+fn always() -> ScriptedModel {
+    ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("hello")))
+}
+
+async fn below(system: &System, name: &str) -> Option<ActorCell> {
+    system.supervisor()?.find_child(name).await.ok().flatten()
+}
+
+async fn find(system: &System, victim: &str) -> Option<ActorCell> {
+    let teams = Supervisor::from_actor(below(system, "teams").await?)?;
+    let session = teams.find_child("busy/s").await.ok().flatten();
+    match victim {
+        "session" => session,
+        "run" => session?.get_children().into_iter().next(),
+        "agent below" => session?.get_children().into_iter().next_back(),
+        name => below(system, name).await,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
+    let victims = [
+        "journal",
+        "memory",
+        "tools",
+        "model default",
+        "attendant",
+        "teams",
+        "session",
+        "run",
+        "agent below",
+    ];
+    for victim in victims {
+        let mut killed = 0;
+        for moment in (5..320).step_by(45) {
+            let stage = Stage::new();
+            let model = always().delay(Duration::from_millis(60));
+            let system = stage.start_with(busy(&stage), model).await;
+            let run = ask(&system, "busy", "go").await;
+            pause(moment).await;
+            if let Some(actor) = find(&system, victim).await {
+                actor.kill();
+                killed += 1;
+            }
+            let said = text(&run).await;
+            let place = format!("{victim} at {moment}: {said}");
+            assert!(
+                said.starts_with("hello [\"look {}\", \"put {}\"]"),
+                "{place}"
+            );
+            assert!(said.ends_with("look {} Some(2) Some(true)"), "{place}");
+            // A once call that an actor's death cut off is told as in doubt.
+            let known = stage
+                .log
+                .effects()
+                .iter()
+                .any(|e| e.name == "pay" && e.ended);
+            assert!(
+                said.contains("Success") || said.contains("Unknown"),
+                "{place}"
+            );
+            assert!(known || said.contains("Unknown"), "{place}");
+            assert_eq!(stage.log.count("pay"), 1, "{place}");
+            for row in stage.rows().await {
+                assert!(
+                    row.status.is_ended(),
+                    "{place}: {} is {}",
+                    row.agent,
+                    row.status
+                );
+                assert_eq!(stage.ends(row.run).await, 1, "{place}");
+            }
+            // The session goes on.
+            let next = ask(&system, "busy", "again").await;
+            assert!(text(&next).await.contains("Success"), "{place}, next turn");
+            system.stop().await.unwrap();
+        }
+        assert!(killed >= 4, "{victim} was killed {killed} times");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_said_while_its_actor_dies_is_one_run() {
+    for victim in ["journal", "teams", "session"] {
+        for order in 0..3 {
+            let stage = Stage::new();
+            let system = stage.start_with(busy(&stage), always()).await;
+            if order == 2 {
+                text(&ask(&system, "busy", "before").await).await;
+            }
+            let session = system.session("busy", "s");
+            let saying = session.send("go");
+            let killing = async {
+                for _ in 0..order {
+                    tokio::task::yield_now().await;
+                }
+                if let Some(actor) = find(&system, victim).await {
+                    actor.kill();
+                }
+            };
+            let (run, ()) = futures_util::join!(saying, killing);
+            assert!(text(&run.unwrap()).await.starts_with("hello"), "{victim}");
+            let turns = stage
+                .rows()
+                .await
+                .into_iter()
+                .filter(|r| r.parent.is_none());
+            assert_eq!(turns.count(), 1 + order / 2, "{victim}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleeping_run_is_woken_although_the_attendant_died_in_between() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(600)).await?;
+        Ok(Outcome::answer("awake"))
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "busy", "go").await;
+    pause(100_000).await;
+    find(&system, "attendant").await.unwrap().kill();
+    assert_eq!(text(&run).await, "awake");
+}

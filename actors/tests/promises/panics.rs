@@ -1,0 +1,159 @@
+//! A panic is contained where it happens.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::SystemError,
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    run::{Agent, RunContext},
+    testing::ScriptedModel,
+    vocabulary::{Arguments, Effect, Entry, ErrorKind, ModelResponse, Outcome, ToolDefinition},
+};
+
+use crate::stage::{Stage, ask, call, outcome, text};
+
+struct Panicking(Effect, Arc<AtomicU32>);
+
+impl Tool for Panicking {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("explode", "panics").effect(self.0)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        panic!("boom")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_tool_is_an_error_result_and_in_doubt_where_it_must_not_be_repeated() {
+    let expected = [
+        (Effect::Read, "Error"),
+        (Effect::Idempotent, "Error"),
+        (Effect::Once, "Unknown"),
+    ];
+    for (effect, status) in expected {
+        let (stage, calls) = (Stage::new(), Arc::new(AtomicU32::new(0)));
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let result = cx.tool(call("1", "explode")).await?;
+            Ok(Outcome::answer(format!("{:?}", result.status)))
+        });
+        let system = stage
+            .start(agent.tool(Panicking(effect, calls.clone())))
+            .await;
+        assert_eq!(text(&ask(&system, "a", "go").await).await, status);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+}
+
+fn exploding(stage: &Stage, times: u32, lives: &Arc<AtomicU32>) -> Agent {
+    let lives = lives.clone();
+    Agent::from_fn("a", move |cx: RunContext| {
+        let lives = lives.clone();
+        async move {
+            cx.tool(call("1", "pay")).await?;
+            if lives.fetch_add(1, Ordering::SeqCst) < times {
+                panic!("boom");
+            }
+            Ok(Outcome::answer("survived"))
+        }
+    })
+    .tool(stage.tool("pay", Effect::Once, 5))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_function_is_run_again_from_the_journal_after_a_pause() {
+    let (stage, lives) = (Stage::new(), Arc::new(AtomicU32::new(0)));
+    let system = stage.start(exploding(&stage, 2, &lives)).await;
+    let began = tokio::time::Instant::now();
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "survived");
+    assert_eq!(stage.log.count("pay"), 1);
+    assert!(
+        began.elapsed() >= Duration::from_millis(50),
+        "there was no pause"
+    );
+    let entries = stage.entries(run.id()).await;
+    let restarts = entries
+        .iter()
+        .filter(|e| matches!(e, Entry::Restarted { .. }));
+    assert_eq!(restarts.count(), 2, "each restart is told, with its reason");
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_its_intensity_a_panicking_run_fails_as_panicked() {
+    let (stage, lives) = (Stage::new(), Arc::new(AtomicU32::new(0)));
+    let system = stage.start(exploding(&stage, u32::MAX, &lives)).await;
+    let run = ask(&system, "a", "go").await;
+    let hour = Duration::from_secs(3600);
+    let error = tokio::time::timeout(hour, run.outcome()).await.unwrap();
+    let SystemError::Failed { error, .. } = error.unwrap_err() else {
+        panic!("it did not fail");
+    };
+    assert_eq!(error.kind(), Some(&ErrorKind::Panicked), "{error}");
+    assert_eq!(lives.load(Ordering::SeqCst), 4, "three restarts");
+    assert_eq!(stage.ends(run.id()).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_that_fails_ends_its_children() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let explode = async {
+            let _ = cx.sleep(Duration::from_millis(10)).await;
+            panic!("boom")
+        };
+        let (_, ()) = futures_util::join!(cx.delegate("worker", "go"), explode);
+        Ok(Outcome::answer("never"))
+    });
+    let system = stage.start(agent.agent(worker)).await;
+    let run = ask(&system, "a", "go").await;
+    let hour = Duration::from_secs(3600);
+    let ended = tokio::time::timeout(hour, run.outcome()).await.unwrap();
+    assert!(ended.is_err());
+    for row in stage.rows().await {
+        assert!(row.status.is_ended(), "{} is {}", row.agent, row.status);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_model_is_an_error_to_reason_about() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let request = cx.model_request(cx.conversation());
+        let error = cx.model(request).await.unwrap_err();
+        Ok(Outcome::answer(format!("{:?}", error.kind())))
+    });
+    let model = ScriptedModel::from_fn(|_, _| -> Result<ModelResponse, _> { panic!("boom") });
+    let system = stage.start_with(agent, model).await;
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "Some(Panicked)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_step_is_in_doubt_where_it_must_not_be_repeated() {
+    for (effect, kind) in [(Effect::Read, "Panicked"), (Effect::Once, "InDoubt")] {
+        let stage = Stage::new();
+        let agent = Agent::from_fn("a", move |cx: RunContext| async move {
+            let boom = async {
+                if true {
+                    panic!("boom");
+                }
+                Ok::<(), std::io::Error>(())
+            };
+            let error = cx.step("boom", effect, boom).await.unwrap_err();
+            Ok(Outcome::answer(format!("{:?}", error.kind().unwrap())))
+        });
+        let system = stage.start(agent).await;
+        assert_eq!(outcome(&ask(&system, "a", "go").await).await.text(), kind);
+    }
+}

@@ -1,0 +1,177 @@
+//! Sessions: one run at a time, a turn is one run, and a checkpoint is only a cache.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::SystemError,
+    contract::Store,
+    run::{Agent, RunContext},
+    session::Turn,
+    vocabulary::{Outcome, SessionId, Transfer},
+};
+
+use crate::stage::{Stage, ask, pause, text};
+
+fn echo() -> Agent {
+    Agent::from_fn("echo", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        let said = cx.conversation().messages();
+        let said: Vec<String> = said.iter().map(|message| message.content()).collect();
+        Ok(Outcome::answer(said.join("|")))
+    })
+}
+
+fn session_id() -> SessionId {
+    SessionId {
+        team: "echo".into(),
+        key: "s".into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_carries_one_run_at_a_time_in_the_order_of_its_turns() {
+    let stage = Stage::new();
+    let system = stage.start(echo()).await;
+    let mut turns = Vec::new();
+    for text in ["a", "b", "c"] {
+        let session = system.session("echo", "s");
+        turns.push(tokio::spawn(async move { session.send(text).await }));
+        pause(1).await;
+    }
+    let mut said = Vec::new();
+    for turn in turns {
+        said.push(text(&turn.await.unwrap().unwrap()).await);
+    }
+    assert_eq!(said, ["a", "a|a|b", "a|a|b|a|a|b|c"]);
+    let rows = stage.rows().await;
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    for row in rows.iter().rev() {
+        begun.push(row.started_at);
+        ended.push(row.updated_at);
+    }
+    assert!(
+        begun[1] >= ended[0] && begun[2] >= ended[1],
+        "{begun:?} {ended:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_sent_twice_is_one_run_also_over_a_restart() {
+    let mut stage = Stage::new();
+    let system = stage.start(echo()).await;
+    let turn = || Turn::text("a").id("t1");
+    let session = system.session("echo", "s");
+    let (one, two) = futures_util::join!(session.send(turn()), session.send(turn()));
+    let (one, two) = (one.unwrap().id(), two.unwrap().id());
+    assert_eq!(one, two);
+    let status = system.run(one).status().await.unwrap().status;
+    assert!(
+        !status.is_ended(),
+        "nobody waits for the end to learn the run"
+    );
+    stage.crash(&system).await;
+    let system = stage.start(echo()).await;
+    let again = system.session("echo", "s").send(turn()).await.unwrap();
+    assert_eq!(again.id(), one);
+    assert_eq!(text(&again).await, "a");
+    let later = system.session("echo", "s").send(turn()).await.unwrap();
+    assert_eq!((later.id(), stage.rows().await.len()), (one, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_belongs_to_the_first_owner_that_is_named() {
+    let mut stage = Stage::new();
+    let system = stage.start(echo()).await;
+    let turn = |owner: &str| Turn::text("x").owner(owner);
+    let run = system.session("echo", "s").send(turn("ada")).await.unwrap();
+    text(&run).await;
+    stage.crash(&system).await;
+    let system = stage.start(echo()).await;
+    let session = system.session("echo", "s");
+    for stranger in [turn("bob"), Turn::text("x")] {
+        let refused = session.send(stranger).await.unwrap_err();
+        assert!(matches!(refused, SystemError::Foreign { .. }), "{refused}");
+    }
+    assert_eq!(
+        text(&session.send(turn("ada")).await.unwrap()).await,
+        "x|x|x"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_is_gone_cut_off_or_older_is_rebuilt_from_the_journal() {
+    let mut old = None;
+    for harm in ["none", "deleted", "cut off", "foreign", "older"] {
+        let mut stage = Stage::new();
+        let system = stage.start(echo()).await;
+        text(&ask(&system, "echo", "a").await).await;
+        pause(100).await;
+        let kept = stage.store.checkpoint(session_id()).await.unwrap();
+        let older = old.get_or_insert_with(|| kept.clone().unwrap()).clone();
+        text(&ask(&system, "echo", "b").await).await;
+        pause(100).await;
+        stage.crash(&system).await;
+        let kept = stage.store.checkpoint(session_id()).await.unwrap().unwrap();
+        let bytes = match harm {
+            "deleted" => None,
+            "cut off" => Some(kept[..kept.len() / 2].to_vec()),
+            "foreign" => Some(b"something else".to_vec()),
+            "older" => Some(older),
+            _ => Some(kept),
+        };
+        stage
+            .store
+            .put_checkpoint(session_id(), bytes)
+            .await
+            .unwrap();
+        let system = stage.start(echo()).await;
+        let said = text(&ask(&system, "echo", "c").await).await;
+        assert_eq!(said, "a|a|b|a|a|b|c", "{harm}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agent_that_took_over_answers_the_next_turn_also_over_a_restart() {
+    let mut stage = Stage::new();
+    let team = || {
+        let billing = Agent::from_fn("billing", |cx: RunContext| async move {
+            Ok(Outcome::answer(format!(
+                "billing: {}",
+                cx.input().content()
+            )))
+        });
+        Agent::from_fn("desk", |_cx: RunContext| async move {
+            Ok(Outcome::Transfer(Transfer::to("billing")))
+        })
+        .agent(billing)
+    };
+    let system = stage.start(team()).await;
+    let first = ask(&system, "desk", "a").await;
+    assert_eq!(text(&first).await, "billing: a");
+    stage.crash(&system).await;
+    let system = stage.start(team()).await;
+    let second = ask(&system, "desk", "b").await;
+    assert_eq!(text(&second).await, "billing: b");
+    assert_eq!(second.status().await.unwrap().path, ["billing"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_put_to_sleep_loses_no_turn_that_comes_at_that_moment() {
+    let mut stage = Stage::new();
+    stage.limits.passivate_after = Duration::from_millis(500);
+    let agent = Agent::from_fn("brief", |_cx: RunContext| async move {
+        Ok(Outcome::answer("yes"))
+    });
+    let system = stage.start(agent).await;
+    let session = system.session("brief", "s");
+    for number in 0..60u64 {
+        let run = session.send(number.to_string()).await.unwrap();
+        text(&run).await;
+        // Turns fall before, into and after the moment in which the agent is ended.
+        pause(470 + number).await;
+        for _ in 0..number % 7 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(stage.rows().await.len(), 60);
+}

@@ -1,0 +1,114 @@
+//! A store, a log of effects, and the processes that come and go over them.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::{Limits, Run, System},
+    contract::{RunFilter, RunRow},
+    run::Agent,
+    session::Turn,
+    testing::{EffectLog, InMemoryStore, ScriptedModel},
+    vocabulary::{
+        Effect, Entry, JournalId, ModelResponse, Outcome, RunId, ToolCall, ToolDefinition,
+    },
+};
+use serde_json::json;
+
+pub(crate) struct Stage {
+    pub(crate) store: InMemoryStore,
+    pub(crate) log: EffectLog,
+    pub(crate) limits: Limits,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: InMemoryStore::new(),
+            log: EffectLog::new(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// A System of this team, in the process that the stage stands for now.
+    pub(crate) async fn start(&self, agent: Agent) -> System {
+        self.start_with(agent, silent()).await
+    }
+
+    pub(crate) async fn start_with(&self, agent: Agent, model: ScriptedModel) -> System {
+        System::builder(self.store.clone())
+            .limits(self.limits)
+            .model("default", model)
+            .team(agent.into_team().unwrap())
+            .start()
+            .await
+            .unwrap()
+    }
+
+    /// The process dies; the stage stands for the next one.
+    pub(crate) async fn crash(&mut self, system: &System) {
+        self.store.crash();
+        system.supervisor().unwrap().actor().kill();
+        self.store = self.store.another_process();
+        self.log = self.log.next_process();
+        pause(1).await;
+    }
+
+    /// A logged tool that takes some milliseconds.
+    pub(crate) fn tool(
+        &self,
+        name: &str,
+        effect: Effect,
+        millis: u64,
+    ) -> ghostlight_actors::testing::LoggedTool {
+        let definition = ToolDefinition::new(name, "is logged").effect(effect);
+        self.log.tool(definition, Duration::from_millis(millis))
+    }
+
+    pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
+        use ghostlight_actors::contract::Store;
+        let lines = self.store.read(JournalId::Run(run), 0, 10_000).await;
+        let lines = lines.unwrap().into_iter();
+        lines.map(|stored| stored.line.decode().unwrap()).collect()
+    }
+
+    /// How many last entries a run has; never more than one.
+    pub(crate) async fn ends(&self, run: RunId) -> usize {
+        let entries = self.entries(run).await;
+        let ends = entries.iter().filter(|e| matches!(e, Entry::RunEnded(_)));
+        assert!(matches!(entries.last(), Some(Entry::RunEnded(_))));
+        ends.count()
+    }
+
+    pub(crate) async fn rows(&self) -> Vec<RunRow> {
+        use ghostlight_actors::contract::Store;
+        self.store.runs(RunFilter::default()).await.unwrap()
+    }
+}
+
+pub(crate) fn silent() -> ScriptedModel {
+    ScriptedModel::replies(Vec::<ModelResponse>::new())
+}
+
+pub(crate) async fn ask(system: &System, team: &str, text: &str) -> Run {
+    let session = system.session(team, "s");
+    session.send(Turn::text(text)).await.unwrap()
+}
+
+pub(crate) fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall::new(id, name, json!({}))
+}
+
+pub(crate) async fn pause(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// The outcome within an hour of paused time; a run that hangs fails its test.
+pub(crate) async fn outcome(run: &Run) -> Outcome {
+    let hour = Duration::from_secs(3600);
+    let outcome = tokio::time::timeout(hour, run.outcome()).await;
+    outcome.expect("the run hangs").unwrap()
+}
+
+pub(crate) async fn text(run: &Run) -> String {
+    outcome(run).await.text().to_owned()
+}
