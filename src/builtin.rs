@@ -4,22 +4,33 @@ use ghostlight_actors::{
     contract::{ModelHandle, ToolHandle},
     run::Registry,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{models::OfflineModel, tools::Calculator};
+use crate::{
+    models::OfflineModel,
+    tools::{Calculator, DocsSearch},
+};
 
-/// The registry of what is built in: every behavior; the tool `calculator`; the providers
-/// `offline` and, with the feature `openai`, `openai`.
+/// The registry of what is built in: every behavior; the tool `calculator`; the kind of tool
+/// `docs_search`, with the settings `folder` and `description`; the providers `offline` and, with
+/// the feature `openai`, `openai`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
 pub fn builtin() -> Registry {
     let registry = crate::behaviors::register(Registry::new())
         .tool(ToolHandle::new(Calculator))
+        .tool_kind("docs_search", docs_search)
         .provider("offline", offline);
     #[cfg(feature = "openai")]
     let registry = registry.provider("openai", openai);
     registry
+}
+
+/// Settings of a team file as a type of their own.
+fn settings<T: for<'de> Deserialize<'de>>(given: &Map<String, Value>) -> Result<T, String> {
+    T::deserialize(given).map_err(|error| error.to_string())
 }
 
 fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
@@ -31,9 +42,23 @@ fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 
 #[cfg(feature = "openai")]
 fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
-    use serde::Deserialize as _;
-
-    let settings = crate::models::OpenAiSettings::deserialize(given);
-    let settings = settings.map_err(|error| error.to_string())?;
+    let settings: crate::models::OpenAiSettings = settings(given)?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DocsSettings {
+    folder: String,
+    description: Option<String>,
+}
+
+fn docs_search(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
+    let settings: DocsSettings = settings(given)?;
+    let search = DocsSearch::open(&settings.folder).map_err(|error| error.to_string())?;
+    let search = search.named(name);
+    Ok(ToolHandle::new(match settings.description {
+        Some(description) => search.described(description),
+        None => search,
+    }))
 }

@@ -117,11 +117,13 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
+//! | `cli` | the command as a library: `ghostlight::cli::main` with your own tools and behaviors |
+//! | `yaml` | `ghostlight::config`: team files |
 //! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //!
-//! Without any, the engine, the behaviors and the offline model are there, and no TLS, SQLite or
-//! HTTP is built.
+//! All are on by default, so that `cargo run` works; a library takes what it needs. Without any, the
+//! engine, the behaviors and the offline model are there, and no TLS, SQLite or HTTP is built.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
 #[allow(unused_extern_crates)]
@@ -129,6 +131,10 @@ extern crate self as ghostlight;
 
 pub mod behaviors;
 mod builtin;
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "yaml")]
+pub mod config;
 pub mod models;
 #[cfg(feature = "sqlite")]
 mod open;

@@ -13,7 +13,7 @@ use std::{
 
 use agents::{Oracle, Order};
 use ghostlight_actors::{
-    actor::{Run, System},
+    actor::{Run, System, SystemError},
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     ractor::Actor,
     run::{Agent, RunContext},
@@ -255,4 +255,39 @@ async fn two_systems_live_in_one_process() {
         .await
         .unwrap();
     assert_eq!(again.outcome().await.unwrap().text(), "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_says_nothing_is_refused_and_leaves_no_trace() {
+    let agent = Agent::from_fn("echo", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.input().content()))
+    });
+    let system = system(agent, no_model()).await;
+    for empty in ["", " \n\t"] {
+        let refused = system.session("echo", "s").send(Turn::text(empty)).await;
+        assert!(
+            matches!(refused, Err(SystemError::EmptyTurn)),
+            "{refused:?}"
+        );
+    }
+    assert!(system.runs(Default::default()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_team_whose_answer_schema_is_wrong_does_not_start() {
+    let agent = Agent::from_fn(
+        "echo",
+        |_cx: RunContext| async move { Ok(Outcome::answer("")) },
+    );
+    let agent = agent.define(|spec| spec.output = Some(json!({"type": "objekt"})));
+    let team = agent.into_team().unwrap();
+    let started = System::builder(InMemoryStore::new())
+        .team(team)
+        .start()
+        .await;
+    let error = started.unwrap_err().to_string();
+    assert!(
+        error.contains("agent \"echo\"") && error.contains("schema"),
+        "{error}"
+    );
 }

@@ -11,4 +11,5 @@ mod reflection;
 mod restarts;
 mod rewoo;
 mod stage;
+mod steering;
 mod streaming;

@@ -33,11 +33,12 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 22] = [
+const TOPICS: [(&str, May); 23] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
     ),
+    ("builtin", May::NameAny),
     ("builtin", May::NameAny),
     ("cli", May::NameAny),
     ("config", May::NameAny),

@@ -9,7 +9,7 @@ use ghostlight_actors::{
     run::{Agent, Registry},
     session::Turn,
     testing::{InMemoryStore, check_transcript},
-    vocabulary::{ErrorKind, Event, Message, Outcome, Preview},
+    vocabulary::{Delta, ErrorKind, Event, Message, Outcome, Preview},
 };
 use serde_json::{Value, json};
 
@@ -73,10 +73,11 @@ async fn a_whole_run_calls_tools_and_answers_streaming_and_not() {
         let mut tools = Vec::new();
         while let Some(record) = events.next().await {
             match record.unwrap().event {
-                Event::Preview(Preview::Delta { delta, .. }) => {
-                    if let ghostlight_actors::vocabulary::Delta::Text(text) = delta {
-                        shown.push_str(&text);
-                    }
+                Event::Preview(Preview::Delta {
+                    delta: Delta::Text(text),
+                    ..
+                }) => {
+                    shown.push_str(&text);
                 }
                 Event::ToolCalled { result, .. } => tools.push(result.text),
                 _ => {}

@@ -67,6 +67,9 @@ pub(crate) struct Previewer {
 impl Previewer {
     /// Shows something, which is only made when somebody watches.
     pub(crate) fn preview(&self, run: RunId, make: impl FnOnce() -> Preview) {
+        if !self.observers.any() {
+            return;
+        }
         let Some(route) = self.routes.get(run) else {
             return;
         };

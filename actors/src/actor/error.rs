@@ -40,6 +40,9 @@ pub enum SystemError {
     /// The store has no such run.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
+    /// A turn says nothing.
+    #[error("the turn says nothing: give it a text or a file")]
+    EmptyTurn,
     /// The session belongs to somebody else.
     #[error("session {session} belongs to somebody else")]
     Foreign {

@@ -7,12 +7,14 @@ use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
 use crate::{
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, Ticket},
+    contract::{
+        InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
+    },
     run::{Command, Recorded, answers, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
-        Begun, Entry, JournalId, Message, OperationId, Outcome, Question, RunEnd, RunId, SessionId,
-        Transcript,
+        Begun, Entry, JournalId, Message, OperationId, Outcome, Part, Question, RunEnd, RunId,
+        SessionId, Transcript,
     },
 };
 
@@ -40,7 +42,7 @@ impl Session {
     /// the turns before it have ended. A turn with an id that was sent before gives its run.
     ///
     /// # Errors
-    /// [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
+    /// [`SystemError::EmptyTurn`], [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
     /// session is somebody else's, what the store fails with.
     pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
         let shared = self.system.shared();
@@ -48,8 +50,13 @@ impl Session {
             let (name, known) = (self.id.team.clone(), shared.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        let _admission = shared.admit()?;
         let mut turn: Turn = turn.into();
+        // An empty message would stay in the conversation, and providers refuse it for ever.
+        let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
+        if !turn.message.parts.iter().any(says) {
+            return Err(SystemError::EmptyTurn);
+        }
+        let _admission = shared.admit()?;
         // Under one id it may be said again when the session's agent is lost or a write fails.
         turn.id
             .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
@@ -151,7 +158,7 @@ impl Run {
                 });
                 return Err(SystemError::Parked { run: run.id, error });
             }
-            match run.recorded().await?.end {
+            match run.end().await? {
                 Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
                 Some(end) => {
                     return match end.outcome() {
@@ -224,9 +231,24 @@ impl Run {
     }
 
     async fn recorded(&self) -> Result<Recorded, SystemError> {
+        Ok(Recorded::fold(&self.lines().await?, self.id)?)
+    }
+
+    /// How the run ended. A run's end is its journal's last entry, so the entries before it are
+    /// not decoded, however many they are.
+    async fn end(&self) -> Result<Option<RunEnd>, SystemError> {
+        for stored in self.lines().await?.iter().rev() {
+            let recorded = Recorded::fold(std::slice::from_ref(stored), self.id)?;
+            if recorded.end.is_some() {
+                return Ok(recorded.end);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
         let doors = &self.system.shared().doors;
-        let lines = super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?;
-        Ok(Recorded::fold(&lines, self.id)?)
+        Ok(super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?)
     }
 
     /// The questions that the run and the runs below it wait for, oldest first.

@@ -66,7 +66,7 @@ impl Observers {
 
     /// The journal has more of this tree.
     pub(crate) fn published(&self, root: RunId, position: u64) {
-        if self.0.watched.load(Ordering::Acquire) == 0 {
+        if !self.any() {
             return;
         }
         if let Some(tree) = self.0.trees.lock().get(&root) {
@@ -78,9 +78,14 @@ impl Observers {
         }
     }
 
+    /// Whether anybody watches any tree: one look, without a lock.
+    pub(crate) fn any(&self) -> bool {
+        self.0.watched.load(Ordering::Acquire) > 0
+    }
+
     /// Whether anybody would see a preview.
     pub(crate) fn watched(&self, root: RunId) -> bool {
-        self.0.watched.load(Ordering::Acquire) > 0 && self.0.trees.lock().contains_key(&root)
+        self.any() && self.0.trees.lock().contains_key(&root)
     }
 
     /// Shows something that is not recorded.

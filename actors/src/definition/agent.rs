@@ -123,7 +123,10 @@ pub struct PolicySpec {
 
 /// In a file: `react`, or `{ name: react, max_steps: 8 }`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a name, or a mapping with `name` and the settings beside it"
+)]
 enum NameOrSettings {
     /// Only the name.
     Name(String),

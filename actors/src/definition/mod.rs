@@ -9,4 +9,4 @@ mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use pinned::{DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
-pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec};
+pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};

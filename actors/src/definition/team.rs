@@ -20,6 +20,8 @@ pub struct TeamSpec {
     pub instructions: String,
     /// The models, by the names that agents use.
     pub models: BTreeMap<String, ModelSpec>,
+    /// Tools that are made from settings, by the names that agents and models use.
+    pub tools: BTreeMap<String, ToolSpec>,
     /// The agent that takes the first turn, with all below it.
     pub agent: AgentSpec,
     /// The bounds of one run of the team.
@@ -154,6 +156,34 @@ impl ModelSpec {
     pub fn new(provider: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
+            settings: serde_json::Map::new(),
+        }
+    }
+
+    /// Adds a setting.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.settings.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// A tool of a team that is made from settings: of which kind, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ToolSpec {
+    /// The registered name of the kind, such as `docs_search`.
+    pub kind: String,
+    /// Settings of its own, such as `folder`.
+    #[serde(flatten)]
+    pub settings: serde_json::Map<String, Value>,
+}
+
+impl ToolSpec {
+    /// A tool of this kind without settings.
+    pub fn new(kind: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
             settings: serde_json::Map::new(),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::BehaviorHandle;
 use crate::{
     contract::{ModelHandle, ToolHandle},
-    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, TeamSpec},
+    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, TeamSpec, ToolSpec},
 };
 
 /// Makes a behavior from its settings; the error says what is wrong with them.
@@ -15,14 +15,18 @@ type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send 
 /// Makes a model from its settings; the error says what is wrong with them.
 type MakeModel =
     Arc<dyn Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
+/// Makes a tool of this name from its settings; the error says what is wrong with them.
+type MakeTool =
+    Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
 
-/// The code behind the names that definitions use: models and their providers, tools and
-/// behaviors. Builder and team file fill one; the command takes the user's own.
+/// The code behind the names that definitions use: models and their providers, tools and their
+/// kinds, and behaviors. Builder and team file fill one; the command takes the user's own.
 #[derive(Clone, Default)]
 pub struct Registry {
     models: BTreeMap<String, ModelHandle>,
     providers: BTreeMap<String, MakeModel>,
     tools: BTreeMap<String, ToolHandle>,
+    tool_kinds: BTreeMap<String, MakeTool>,
     behaviors: BTreeMap<String, MakeBehavior>,
 }
 
@@ -60,6 +64,20 @@ impl Registry {
         self
     }
 
+    /// Registers a kind of tool: what makes a tool of a name from the settings of a team file.
+    /// The tool's definition must carry that name.
+    #[must_use]
+    pub fn tool_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.tool_kinds.insert(name.into(), Arc::new(make));
+        self
+    }
+
     /// Registers a behavior that is made from settings.
     #[must_use]
     pub fn behavior<F>(mut self, name: impl Into<String>, make: F) -> Self
@@ -76,6 +94,7 @@ impl Registry {
         self.models.extend(other.models);
         self.providers.extend(other.providers);
         self.tools.extend(other.tools);
+        self.tool_kinds.extend(other.tool_kinds);
         self.behaviors.extend(other.behaviors);
         self
     }
@@ -112,6 +131,11 @@ impl Registry {
         self.providers.keys().map(String::as_str).collect()
     }
 
+    /// The names of all kinds of tools.
+    pub fn tool_kind_names(&self) -> Vec<&str> {
+        self.tool_kinds.keys().map(String::as_str).collect()
+    }
+
     /// The behavior of an agent, made from its settings. `None` when it is not registered.
     pub(crate) fn behavior_of(
         &self,
@@ -125,7 +149,7 @@ impl Registry {
         Some(make(&agent.behavior.settings))
     }
 
-    /// Makes the models that a team defines, and checks that every name of it stands for
+    /// Makes the models and tools that a team defines, and checks that every name of it stands for
     /// something.
     ///
     /// # Errors
@@ -150,13 +174,53 @@ impl Registry {
             })?;
             self.models.insert(name.clone(), model);
         }
+        for (name, spec) in &team.tools {
+            let tool = self.make_tool(name, spec)?;
+            self.tools.insert(name.clone(), tool);
+        }
         for (_, agent) in team.agent.walk() {
             self.check_agent(agent)?;
         }
         Ok(self)
     }
 
+    fn make_tool(&self, name: &str, spec: &ToolSpec) -> Result<ToolHandle, DefinitionError> {
+        let wanted_by = format!("tool {name:?}");
+        let Some(make) = self.tool_kinds.get(&spec.kind) else {
+            return Err(DefinitionError::Unknown {
+                wanted_by,
+                what: "kind of tool",
+                name: spec.kind.clone(),
+                known: list(self.tool_kinds.keys()),
+            });
+        };
+        let made = make(name, &spec.settings).and_then(|tool| {
+            let called = &tool.definition().name;
+            if called == name {
+                Ok(tool)
+            } else {
+                Err(format!("it made a tool that is called {called:?}"))
+            }
+        });
+        made.map_err(|reason| DefinitionError::Settings {
+            wanted_by,
+            what: "kind of tool",
+            name: spec.kind.clone(),
+            reason,
+        })
+    }
+
     fn check_agent(&self, agent: &AgentSpec) -> Result<(), DefinitionError> {
+        if let Some(schema) = &agent.output
+            && let Err(reason) = jsonschema::validator_for(schema)
+        {
+            return Err(DefinitionError::Settings {
+                wanted_by: format!("agent {:?}", agent.name),
+                what: "schema",
+                name: "output".to_owned(),
+                reason: reason.to_string(),
+            });
+        }
         let unknown = |what: &'static str, name: &str, known: String| DefinitionError::Unknown {
             wanted_by: format!("agent {:?}", agent.name),
             what,
@@ -223,6 +287,7 @@ impl fmt::Debug for Registry {
             .field("models", &self.models.keys())
             .field("providers", &self.providers.keys())
             .field("tools", &self.tools.keys())
+            .field("tool_kinds", &self.tool_kinds.keys())
             .field("behaviors", &self.behaviors.keys())
             .finish()
     }

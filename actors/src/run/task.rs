@@ -445,6 +445,7 @@ impl Carrier {
         match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
                 {
+                    // What this leg would have undone holds for the legs after it.
                     let mut books = leg.books.lock();
                     self.spent = books.spent;
                     self.recorded.undo.append(&mut books.undo);

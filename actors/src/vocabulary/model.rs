@@ -82,7 +82,12 @@ impl ModelRequest {
     /// What tells this request from another: the model, the prompt, the rolling digest of the
     /// conversation, the tools and the settings. Whether it streams does not matter.
     pub fn digest(&self) -> Digest {
-        let settings = serde_json::to_vec(&*self.settings).unwrap_or_default();
+        // Most requests set nothing; no settings have no bytes.
+        let settings = if *self.settings == ModelSettings::default() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(&*self.settings).unwrap_or_default()
+        };
         let output = match &self.output {
             Some(output) => serde_json::to_vec(&**output).unwrap_or_default(),
             None => Vec::new(),

@@ -19,6 +19,9 @@ pub struct Transcript {
     len: usize,
 }
 
+/// Room for what is hashed of a message, in bytes: most fit without growing it.
+const HASHED: usize = 512;
+
 #[derive(Clone)]
 struct Line {
     message: Arc<Message>,
@@ -45,13 +48,13 @@ impl Transcript {
     /// Adds a message.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         let message = message.into();
-        let mut digest = self.digest().0.to_vec();
+        let mut bytes = Vec::with_capacity(HASHED);
+        bytes.extend_from_slice(&self.digest().0);
         // Vocabulary types serialise to JSON without failing: no maps with other keys than text.
-        let json = serde_json::to_vec(&*message).unwrap_or_default();
-        digest.extend_from_slice(&json);
+        let _ = serde_json::to_writer(&mut bytes, &*message);
         let line = Line {
             message,
-            digest: Digest::of(&digest),
+            digest: Digest::of(&bytes),
         };
         let mut log = self.log.write();
         if log.len() == self.len {

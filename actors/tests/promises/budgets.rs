@@ -27,7 +27,10 @@ fn eager(stage: &Stage) -> Agent {
         let calls = (0..9).map(|n| cx.tool(call(&n.to_string(), "look")));
         let calls = futures_util::future::join_all(calls).await;
         let looked = calls.iter().filter(|result| result.is_ok()).count();
-        assert!(matches!(error.kind(), Some(ErrorKind::Budget(_))), "{error}");
+        assert!(
+            matches!(error.kind(), Some(ErrorKind::Budget(_))),
+            "{error}"
+        );
         cx.sleep(Duration::from_secs(1)).await?;
         Ok(Outcome::answer(format!("{said} {looked}")))
     })

@@ -57,10 +57,20 @@ async fn three_readers_one_of_them_slow_see_what_is_read_afterwards() {
         .collect();
     let began = tokio::time::Instant::now();
     assert_eq!(text(&run).await, "helped");
-    assert!(began.elapsed() < Duration::from_millis(1500), "a reader delayed it");
+    assert!(
+        began.elapsed() < Duration::from_millis(1500),
+        "a reader delayed it"
+    );
     let afterwards = run.events().so_far().await.unwrap();
-    assert!(matches!(afterwards.last().unwrap().event, Event::RunEnded { .. }));
-    assert!(afterwards.windows(2).all(|two| two[0].position < two[1].position));
+    assert!(matches!(
+        afterwards.last().unwrap().event,
+        Event::RunEnded { .. }
+    ));
+    assert!(
+        afterwards
+            .windows(2)
+            .all(|two| two[0].position < two[1].position)
+    );
     let mut previews = 0;
     for reader in readers {
         let seen = reader.await.unwrap();
@@ -84,7 +94,9 @@ async fn a_reader_over_a_crash_sees_the_same_beginning_and_one_end() {
     text(&run).await;
     let after = run.events().so_far().await.unwrap();
     assert!(before.len() > 3 && after.starts_with(&before));
-    let ends = after.iter().filter(|e| e.run == run.id() && e.event.name() == "run_ended");
+    let ends = after
+        .iter()
+        .filter(|e| e.run == run.id() && e.event.name() == "run_ended");
     assert_eq!(ends.count(), 1);
     let told = after.iter().filter(|e| e.event.name() == "custom");
     assert_eq!(told.count(), 1, "replay tells nothing again");

@@ -63,6 +63,8 @@ async fn a_take_over_fences_the_first_owner_and_takes_the_children_along() {
         assert_eq!(stage.ends(row.run).await, 1);
     }
     let entries = stage.entries(run.id()).await;
-    let taken_up = entries.iter().filter(|e| matches!(e, Entry::Activated { .. }));
+    let taken_up = entries
+        .iter()
+        .filter(|e| matches!(e, Entry::Activated { .. }));
     assert_eq!(taken_up.count(), 1);
 }

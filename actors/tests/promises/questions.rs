@@ -76,7 +76,10 @@ async fn a_ticket_brings_the_result_of_its_call_once_also_after_a_crash() {
     let agent = |stage: &Stage| {
         Agent::from_fn("a", |cx: RunContext| async move {
             let result = cx.tool(call("1", "order")).await?;
-            Ok(Outcome::answer(format!("{:?} {}", result.status, result.text)))
+            Ok(Outcome::answer(format!(
+                "{:?} {}",
+                result.status, result.text
+            )))
         })
         .tool(stage.tool("order", Effect::Once, 5).later())
     };
@@ -86,7 +89,10 @@ async fn a_ticket_brings_the_result_of_its_call_once_also_after_a_crash() {
     stage.crash(&system).await;
     let system = stage.start(agent(&stage)).await;
     let operation = "0.0.0".parse().unwrap();
-    let ticket = Ticket { run: run.id(), operation };
+    let ticket = Ticket {
+        run: run.id(),
+        operation,
+    };
     system.complete(ticket, Ok("it came".into())).await.unwrap();
     let _ = system.complete(ticket, Ok("it came twice".into())).await;
     assert_eq!(text(&system.run(run.id())).await, "Success it came");

@@ -1,0 +1,53 @@
+//! The agent of most figures: function calling with nothing around it, and one tool.
+
+use ghostlight::tool;
+use ghostlight_actors::{
+    contract::ToolError,
+    run::{Agent, RunContext},
+    vocabulary::{AgentError, Message, Outcome, ToolCall},
+};
+use serde_json::json;
+
+/// Adds VAT to a net price.
+#[tool(effect = "read")]
+pub(crate) async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
+    Ok(gross(net, percent))
+}
+
+/// What the tool does, for floors that call it by hand.
+pub(crate) fn gross(net: f64, percent: f64) -> f64 {
+    net * (1.0 + percent / 100.0)
+}
+
+/// What the system prompt of the agent says.
+pub(crate) const INSTRUCTIONS: &str = "You add VAT to prices. Call add_vat for each price.";
+
+/// A call of the tool, as a model asks for it.
+pub(crate) fn call(number: u64) -> ToolCall {
+    let arguments = json!({"net": 80.0, "percent": 19.0});
+    ToolCall::new(format!("call_{number}"), "add_vat", arguments)
+}
+
+/// An agent that goes on until the model asks for no tool, or for so many steps.
+pub(crate) fn agent(name: &str, most: u32) -> Agent {
+    Agent::from_fn(name, move |cx| work(cx, most))
+        .instructions(INSTRUCTIONS)
+        .tool(add_vat)
+}
+
+async fn work(cx: RunContext, most: u32) -> Result<Outcome, AgentError> {
+    let mut conversation = cx.conversation();
+    for _ in 0..most {
+        let answer = cx.model(cx.model_request(conversation.clone())).await?;
+        conversation.push(answer.message.clone());
+        let calls = answer.calls();
+        if calls.is_empty() {
+            return Ok(Outcome::answer(answer.content()));
+        }
+        for call in calls {
+            let result = cx.tool(call).await?;
+            conversation.push(Message::results([result]));
+        }
+    }
+    Ok(Outcome::answer("done"))
+}

@@ -1,0 +1,84 @@
+//! The cost of a step as the conversation grows: it must be the same, but for sending it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+mod shared;
+
+use std::{sync::Arc, time::Instant};
+
+use ghostlight_actors::{
+    actor::System,
+    run::Agent,
+    session::Turn,
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{Message, ModelResponse, Outcome},
+};
+use parking_lot::Mutex;
+use shared::{Quartiles, stepping};
+
+/// How many steps are timed at once, so that the conversation hardly grows meanwhile.
+const STEPS: u32 = 50;
+const LENGTHS: [usize; 3] = [10, 1_000, 10_000];
+const ROUNDS: usize = 21;
+
+/// Microseconds for each step behind a conversation of this length.
+async fn steps_behind(length: usize) -> f64 {
+    let took = Arc::new(Mutex::new(f64::NAN));
+    let clock = took.clone();
+    let agent = Agent::from_fn("stepper", move |cx| {
+        let clock = clock.clone();
+        async move {
+            let mut conversation = cx.conversation();
+            for number in 0..length {
+                conversation.push(Message::user(format!("message {number} of many")));
+            }
+            // The run is not replayed, so it may look at the machine's clock here.
+            let began = Instant::now();
+            for _ in 0..STEPS {
+                let answer = cx.model(cx.model_request(conversation.clone())).await?;
+                conversation.push(answer.message.clone());
+                for call in answer.calls() {
+                    conversation.push(Message::results([cx.tool(call).await?]));
+                }
+            }
+            *clock.lock() = began.elapsed().as_secs_f64() * 1e6 / f64::from(STEPS);
+            Ok(Outcome::answer("done"))
+        }
+    });
+    let agent = agent.tool(stepping::add_vat);
+    let model =
+        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
+    let builder = System::builder(InMemoryStore::new()).model("default", model);
+    let system = builder
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system
+        .session("stepper", "s")
+        .send(Turn::text("go"))
+        .await
+        .unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    system.stop().await.unwrap();
+    let took = *took.lock();
+    took
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut took = [const { Vec::new() }; LENGTHS.len()];
+    for _ in 0..ROUNDS {
+        for (place, length) in LENGTHS.into_iter().enumerate() {
+            took[place].push(runtime.block_on(steps_behind(length)));
+        }
+    }
+    let [shortest, ..] = took.each_ref().map(|of| Quartiles::of(of.iter().copied()));
+    for (length, took) in LENGTHS.into_iter().zip(took) {
+        let took = Quartiles::of(took);
+        let ratio = took.1 / shortest.1;
+        println!("transcript_length, {length} messages: a step {took} µs, ratio {ratio:.2}");
+    }
+}

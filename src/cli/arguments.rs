@@ -1,0 +1,268 @@
+//! What may be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use ghostlight_actors::vocabulary::OperationId;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+    0  answered, or what was asked for is done
+    1  the run failed or is parked
+    2  wrong usage, or a fault in the team file
+    3  the run stopped before its end (a bound was reached, or it was cancelled)
+    4  the run waits for an answer (`ghostlight answer`)
+    5  the store failed
+    6  another process carries the run
+  130  interrupted; the run goes on with `ghostlight resume`
+
+Environment:
+  OPENAI_API_KEY    the default model is OpenAI's (or compatible); without it, the built-in
+                    offline model, which needs no network and is no neural network
+  OPENAI_BASE_URL   where the default model is, such as http://127.0.0.1:11434/v1
+  OPENAI_MODEL      which model it is
+  GHOSTLIGHT_STORE  the store, where --store is left out
+  NO_COLOR          no colours";
+
+/// Teams of LLM agents that survive anything: kill the process at any instant, and every run goes
+/// on from what was last recorded.
+#[derive(Debug, Parser)]
+#[command(name = "ghostlight", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Give a team something to do, and print its answer
+    Run(Run),
+    /// Go on with runs that were interrupted
+    Resume(Resume),
+    /// List runs
+    Runs(Runs),
+    /// Show all that happened in a run
+    Show(Show),
+    /// Answer a question of a run, and go on with it
+    Answer(Answer),
+    /// Cancel a run
+    Cancel(Cancel),
+    /// Print the JSON Schema of team files
+    Schema,
+    /// Check a team file
+    Check(Check),
+}
+
+/// Where runs are kept.
+#[derive(Clone, Debug, Args)]
+pub(super) struct StoreArguments {
+    /// The file that holds the runs [default: ghostlight.db in the user's data directory]
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
+}
+
+/// How what happens is shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ShowArguments {
+    /// Print one JSON object a line on stdout, and nothing else there
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+    /// What the team is to do; read from stdin where it is left out
+    pub(super) text: Option<String>,
+    /// The conversation that this is a turn of [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    pub(super) session: Option<String>,
+    /// Your id of this turn: sent twice in one session, it is one run
+    #[arg(long, value_name = "ID")]
+    pub(super) turn_id: Option<String>,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    /// Keep the run in memory only: nothing is left when the process ends
+    #[arg(long, conflicts_with = "store")]
+    pub(super) memory: bool,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+    /// Approve whatever the run asks approval or confirmation for
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Resume {
+    /// The run, or the beginning of its id; all open ones, one after the other, where it is left
+    /// out
+    pub(super) run: Option<String>,
+    /// Take the run from a process that carries it but hangs
+    #[arg(long, requires = "run")]
+    pub(super) take_over: bool,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+    /// Approve whatever the runs ask approval or confirmation for
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Runs {
+    /// Also runs that have ended
+    #[arg(long)]
+    pub(super) all: bool,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Cancel {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    /// Why
+    #[arg(long, default_value = "cancelled on the command line")]
+    pub(super) reason: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "ghostlight answer [OPTIONS] RUN [OPERATION] \
+    <VALUE | --approve | --deny [REASON] | --happened | --did-not>")]
+pub(super) struct Answer {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    /// The operation that asks, where more than one does, and the answer (JSON, or else text)
+    #[arg(value_name = "OPERATION] [VALUE", num_args = 0..=2)]
+    pub(super) rest: Vec<String>,
+    #[command(flatten)]
+    pub(super) decision: Decision,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+/// An answer that has a name.
+#[derive(Clone, Debug, Default, Args)]
+#[group(multiple = false)]
+pub(super) struct Decision {
+    /// Yes
+    #[arg(long)]
+    pub(super) approve: bool,
+    /// No, and why
+    #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "")]
+    pub(super) deny: Option<String>,
+    /// The call in doubt did happen
+    #[arg(long)]
+    pub(super) happened: bool,
+    /// The call in doubt did not happen
+    #[arg(long)]
+    pub(super) did_not: bool,
+}
+
+impl Decision {
+    /// Whether an answer was given by its name.
+    pub(super) fn given(&self) -> bool {
+        self.approve || self.deny.is_some() || self.happened || self.did_not
+    }
+}
+
+impl Answer {
+    /// The operation and the value among the words after the run: a word of the form `0.0.3` is
+    /// an operation, unless it is all that could be the answer.
+    pub(super) fn parts(&self) -> Result<(Option<OperationId>, Option<&str>), String> {
+        let words: Vec<&str> = self.rest.iter().map(String::as_str).collect();
+        let operation = |word: &str| {
+            word.parse::<OperationId>()
+                .map_err(|error| error.to_string())
+        };
+        match (words.as_slice(), self.decision.given()) {
+            ([], true) => Ok((None, None)),
+            ([word], true) => Ok((Some(operation(word)?), None)),
+            ([value], false) => Ok((None, Some(value))),
+            ([word, value], false) => Ok((Some(operation(word)?), Some(value))),
+            ([], false) => Err(String::from(
+                "give the answer: a value, --approve, --deny, --happened or --did-not",
+            )),
+            (_, true) => Err(String::from(
+                "give one answer: a value or an option, not both",
+            )),
+            _ => Err(String::from(
+                "give one answer; quote a text of several words",
+            )),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        Arguments::command().debug_assert();
+    }
+
+    fn answer(words: &str) -> Result<(Option<String>, Option<String>), String> {
+        let words = ["ghostlight", "answer"].into_iter().chain(words.split(' '));
+        let parsed = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Command::Answer(answer) = parsed.command else {
+            return Err(String::from("another command"));
+        };
+        let (operation, value) = answer.parts()?;
+        Ok((operation.map(|id| id.to_string()), value.map(str::to_owned)))
+    }
+
+    #[test]
+    fn an_answer_may_name_its_operation() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(answer("ab 42").unwrap(), (None, some("42")));
+        assert_eq!(
+            answer("ab 0.0.3 red").unwrap(),
+            (some("0.0.3"), some("red"))
+        );
+        assert_eq!(answer("ab 0.0.3").unwrap(), (None, some("0.0.3")));
+        assert_eq!(answer("ab --approve").unwrap(), (None, None));
+        assert_eq!(answer("ab 0.0.3 --approve").unwrap(), (some("0.0.3"), None));
+        assert_eq!(answer("ab --deny no").unwrap(), (None, None));
+        assert_eq!(answer("ab 0.0.3 --deny").unwrap(), (some("0.0.3"), None));
+        for wrong in [
+            "ab",
+            "ab x y",
+            "ab 0.0.1 x y",
+            "ab x --approve",
+            "ab --approve --deny",
+        ] {
+            assert!(answer(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `ghostlight answer`.
+
+use ghostlight_actors::{
+    actor::Run,
+    run::Registry,
+    vocabulary::{OperationId, RunId},
+};
+
+use crate::cli::{
+    arguments::Answer,
+    exit::{Exit, Failure},
+    interrupt::Interrupt,
+    keeping::Keeping,
+    questions::{self, Open},
+    timeline::describe_question,
+};
+
+/// Answers a question, and goes on with the run where no other process carries it.
+pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit, Failure> {
+    let (operation, value) = arguments.parts().map_err(Failure::Usage)?;
+    let keeping = Keeping::open(&arguments.store)?;
+    let row = keeping.find(&arguments.run).await?;
+    if row.status.is_ended() {
+        let text = format!(
+            "run {} has ended ({}): it asks nothing",
+            row.run.short(),
+            row.status
+        );
+        return Err(Failure::Usage(text));
+    }
+    let (system, follow) = super::start_for(&keeping, &row, registry).await?;
+    let mut interrupt = Interrupt::new()?;
+    let root = system.run(row.root);
+    let result = async {
+        let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
+        let value = match value {
+            Some(text) => questions::answer_of(&question, text),
+            None => questions::decided(&question, &arguments.decision),
+        };
+        system
+            .run(asking)
+            .answer(operation, value.map_err(Failure::Usage)?)
+            .await?;
+        if !super::take_up_or_leave(&system, row.root, asking).await? {
+            super::note("answered; the run goes on in the process that carries it");
+            return Ok(Exit::Done);
+        }
+        let mut follow = follow.json(arguments.show.json);
+        follow.run(&system, &root, &mut interrupt).await
+    }
+    .await;
+    super::stop(&system, &mut interrupt, result).await
+}
+
+/// The question that is meant: the only one, or that of the operation.
+async fn choose(
+    root: &Run,
+    named: RunId,
+    operation: Option<OperationId>,
+    keeping: &Keeping,
+) -> Result<Open, Failure> {
+    let below_root = named != root.id();
+    let meant = |open: &Open| {
+        (!below_root || open.0 == named) && operation.is_none_or(|operation| open.1 == operation)
+    };
+    let all = root.questions().await?;
+    let mut open: Vec<Open> = all.iter().filter(|open| meant(open)).cloned().collect();
+    match open.len() {
+        1 => Ok(open.remove(0)),
+        0 if all.is_empty() => Err(Failure::Usage(format!(
+            "run {} asks nothing",
+            root.id().short()
+        ))),
+        0 => Err(Failure::Usage(format!(
+            "that is not asked; what is asked:{}",
+            list(&all)
+        ))),
+        _ => {
+            let mut text = String::from("it asks several things; name one:");
+            for open in &open {
+                let command = questions::how_to_answer(root.id(), open, true, &keeping.option);
+                text += &format!("\n  {}\n    {command}", describe_question(&open.2));
+            }
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+fn list(open: &[Open]) -> String {
+    let line = |(run, operation, question): &Open| {
+        format!(
+            "\n  {} {operation}: {}",
+            run.short(),
+            describe_question(question)
+        )
+    };
+    open.iter().map(line).collect()
+}

@@ -1,0 +1,136 @@
+//! The commands, one file each.
+
+mod answer;
+mod cancel;
+mod resume;
+mod run;
+mod runs;
+mod show;
+mod team_file;
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::{System, SystemError, pinned_team},
+    contract::{RunRow, StoreError},
+    definition::TeamSpec,
+    run::{Registry, Team},
+    vocabulary::RunId,
+};
+
+use super::{
+    arguments::Command,
+    exit::{Exit, Failure},
+    follow::Follow,
+    interrupt::Interrupt,
+    keeping::Keeping,
+    plain_text, say,
+};
+
+/// How long another process has to take what is in the inbox of a run that it carries; it looks
+/// ten times a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Does what was asked.
+pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(arguments, registry).await,
+        Command::Resume(arguments) => resume::resume(arguments, registry).await,
+        Command::Runs(arguments) => runs::runs(arguments).await,
+        Command::Show(arguments) => show::show(arguments).await,
+        Command::Answer(arguments) => answer::answer(arguments, registry).await,
+        Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
+        Command::Schema => team_file::schema(&registry),
+        Command::Check(arguments) => team_file::check(&arguments, registry),
+    }
+}
+
+/// Starts a System of one team that carries only what it is told to.
+async fn start(
+    keeping: &Keeping,
+    team: TeamSpec,
+    registry: Registry,
+) -> Result<System, SystemError> {
+    let team = Team {
+        spec: team,
+        registry,
+    };
+    let system = System::builder(keeping.store.clone()).take_up(false);
+    system.team(team).start().await
+}
+
+/// Starts a System for a run that was begun, and what will follow it. The team comes from the
+/// definition to which the run is pinned: its file is not needed.
+async fn start_for(
+    keeping: &Keeping,
+    row: &RunRow,
+    registry: Registry,
+) -> Result<(System, Follow), Failure> {
+    let team = pinned_team(&keeping.store, row.root).await?;
+    let follow = Follow::new(column_of(&team), keeping);
+    let history = keeping.last_position(row.root).await?;
+    let system = start(keeping, team, registry).await?;
+    Ok((system, follow.after(history)))
+}
+
+/// Takes a run up, unless another process carries it and takes what was put into the inbox of
+/// `receiver`, a run of its tree. `false` when it does.
+async fn take_up_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
+    let mut patience = PATIENCE;
+    loop {
+        let refused = match system.resume(root, false).await {
+            Ok(_) => return Ok(true),
+            Err(SystemError::Store(refused @ StoreError::Owned { .. })) => refused,
+            Err(error) => return Err(error.into()),
+        };
+        if system.store().inbox(receiver).await?.is_empty() {
+            return Ok(false);
+        }
+        // The process may be about to let go of the run, or hang.
+        patience = patience.checked_sub(PAUSE).ok_or(refused)?;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Stops a System, and with it the process upon a second interrupt. What went wrong before
+/// matters more than what goes wrong now.
+async fn stop(
+    system: &System,
+    interrupt: &mut Interrupt,
+    result: Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let stopped = tokio::select! {
+        biased;
+        stopped = system.stop() => stopped,
+        () = interrupt.fired() => std::process::exit(Exit::Interrupted as i32),
+    };
+    match (result, stopped) {
+        (Ok(_), Err(error)) => Err(error.into()),
+        (result, _) => result,
+    }
+}
+
+/// The width of a column for the names of these agents, indented by their depth.
+fn column_of(team: &TeamSpec) -> usize {
+    let width = |(above, agent): &(Vec<&str>, &ghostlight_actors::definition::AgentSpec)| {
+        2 * above.len() + agent.name.chars().count()
+    };
+    team.agent.walk().iter().map(width).max().unwrap_or(0)
+}
+
+/// Prints a line on stdout.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", plain_text::plain(text))?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Says something on stderr.
+fn note(text: &str) {
+    say(text);
+}

@@ -1,0 +1,92 @@
+//! `ghostlight run`.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+
+use ghostlight_actors::{
+    actor::SystemError,
+    contract::{Entropy as _, SystemEntropy},
+    run::Registry,
+    session::Turn,
+};
+
+use crate::{
+    cli::{
+        arguments, default_model,
+        exit::{Exit, Failure},
+        follow::Follow,
+        interrupt::Interrupt,
+        keeping::Keeping,
+    },
+    config,
+};
+
+pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = config::load(&arguments.team_file)?;
+    default_model::define(file.spec_mut(), &registry);
+    let text = match arguments.text {
+        Some(text) => text,
+        None => read_task()?,
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::Usage(String::from(
+            "there is nothing to do: the text is empty",
+        )));
+    }
+    let keeping = if arguments.memory {
+        Keeping::memory()
+    } else {
+        Keeping::open(&arguments.store)?
+    };
+    let team = file.spec().clone();
+    let (name, width) = (team.name.clone(), super::column_of(&team));
+    let model = default_model::describe(&team, &registry);
+    let system = super::start(&keeping, team, registry)
+        .await
+        .map_err(|error| match error {
+            SystemError::Definition(error) => Failure::Config(file.locate(&error)),
+            error => error.into(),
+        })?;
+    let mut interrupt = Interrupt::new()?;
+    let mut follow = Follow::new(width, &keeping)
+        .json(arguments.show.json)
+        .yes(arguments.yes);
+    // A conversation of its own, unless one is named; the turn's id names it as well.
+    let fresh = || format!("{:032x}", SystemEntropy.bits());
+    let key = arguments
+        .session
+        .or_else(|| arguments.turn_id.clone())
+        .unwrap_or_else(fresh);
+    let mut turn = Turn::text(text);
+    if let Some(id) = arguments.turn_id {
+        turn = turn.id(id);
+    }
+    let sent = system.session(name.clone(), key).send(turn).await;
+    let result = match sent {
+        Ok(run) => {
+            let store = if keeping.lasting {
+                ""
+            } else {
+                ", in memory only"
+            };
+            follow.note(&format!(
+                "team {name}, model {model}, run {}{store}",
+                run.id().short()
+            ));
+            follow.run(&system, &run, &mut interrupt).await
+        }
+        Err(error) => Err(error.into()),
+    };
+    super::stop(&system, &mut interrupt, result).await
+}
+
+/// Reads what is to be done from stdin: a line from a person, everything from a pipe.
+fn read_task() -> Result<String, Failure> {
+    let mut text = String::new();
+    if io::stdin().is_terminal() {
+        let _ = write!(io::stderr(), "What is to be done? ");
+        io::stdin().read_line(&mut text)?;
+    } else {
+        io::stdin().read_to_string(&mut text)?;
+    }
+    Ok(text.trim_end().to_owned())
+}

@@ -1,0 +1,82 @@
+//! `ghostlight show`.
+
+use ghostlight_actors::{
+    contract::{Clock as _, RunRow, SystemClock},
+    run::Observer,
+    vocabulary::EventRecord,
+};
+
+use crate::cli::{
+    arguments::Show,
+    exit::{Exit, Failure},
+    follow::print_json,
+    keeping::{self, Keeping},
+    timeline::{Detail, Timeline},
+    when,
+};
+
+/// How many entries are read at once.
+const PAGE: usize = 1000;
+
+pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
+    let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
+        let path = keeping::path_of(&arguments.store)?;
+        return Err(Failure::Usage(format!(
+            "there is no store {}",
+            path.display()
+        )));
+    };
+    let row = keeping.find(&arguments.run).await?;
+    let mut observer = Observer::new();
+    let mut timeline = Timeline::new(Detail::Everything);
+    if !arguments.show.json {
+        super::print(&heading(&row))?;
+    }
+    let mut after = 0;
+    loop {
+        let lines = keeping.store.read_tree(row.root, after, PAGE).await?;
+        let Some(last) = lines.last() else {
+            return Ok(Exit::Done);
+        };
+        after = last.stored.position;
+        for line in &lines {
+            if !observer.knows(line.run)
+                && let Some(known) = keeping.store.run(line.run).await?
+            {
+                observer.learn(&known);
+            }
+            let Some(record) = observer.observe(line)? else {
+                continue;
+            };
+            if arguments.show.json {
+                print_json(&record)?;
+            } else {
+                print_lines(&mut timeline, &record, &row)?;
+            }
+        }
+    }
+}
+
+fn print_lines(timeline: &mut Timeline, record: &EventRecord, row: &RunRow) -> Result<(), Failure> {
+    let time = when::since(row.started_at, record.at);
+    for line in timeline.lines(record) {
+        let (name, text) = line.padded(0);
+        super::print(&format!("{time:>10}  {name}  {text}"))?;
+    }
+    Ok(())
+}
+
+fn heading(row: &RunRow) -> String {
+    let session = row.session.as_ref().map_or_else(String::new, |session| {
+        format!(
+            "\nsession {}",
+            crate::cli::plain_text::line(&session.key, 64)
+        )
+    });
+    let begun = when::date(row.started_at);
+    let ago = when::ago(row.started_at, SystemClock::new().now());
+    format!(
+        "run     {}\nteam    {}{session}\nstatus  {}\nbegun   {begun} ({ago})",
+        row.root, row.team, row.status
+    )
+}

@@ -1,0 +1,50 @@
+//! `ghostlight check` and `ghostlight schema`.
+
+use ghostlight_actors::run::Registry;
+
+use crate::{
+    cli::{
+        arguments::Check,
+        default_model,
+        exit::{Exit, Failure},
+    },
+    config,
+};
+
+/// Says what a team file holds, or what is wrong with it.
+pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = config::load(&arguments.team_file)?;
+    default_model::define(file.spec_mut(), &registry);
+    let model = default_model::describe(file.spec(), &registry);
+    file.resolve(registry)?;
+    let team = file.spec();
+    let agents = team.agent.walk();
+    super::print(&format!(
+        "{}: team {}, {} agent{}, model {model}",
+        arguments.team_file.display(),
+        team.name,
+        agents.len(),
+        if agents.len() == 1 { "" } else { "s" },
+    ))?;
+    for (above, agent) in agents {
+        let about = if agent.description.is_empty() {
+            ""
+        } else {
+            ": "
+        };
+        let indent = "  ".repeat(above.len() + 1);
+        super::print(&format!(
+            "{indent}{}{about}{}",
+            agent.name, agent.description
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the JSON Schema of team files.
+pub(super) fn schema(registry: &Registry) -> Result<Exit, Failure> {
+    let schema = config::schema_for(registry);
+    let text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::other)?;
+    super::print(&text)?;
+    Ok(Exit::Done)
+}

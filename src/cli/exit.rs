@@ -1,0 +1,88 @@
+//! How the command ends.
+
+use std::{io, process::ExitCode};
+
+use ghostlight_actors::{actor::SystemError, contract::StoreError, definition::DefinitionError};
+
+use crate::config::ConfigError;
+
+/// The exit codes of the command. `docs/command.md` and `--help` say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// Answered, or what was asked for is done.
+    Done = 0,
+    /// The run failed or is parked.
+    Failed = 1,
+    /// Wrong usage, or a fault in the team file.
+    Usage = 2,
+    /// The run stopped before its end.
+    Stopped = 3,
+    /// The run waits for an answer.
+    Waits = 4,
+    /// The store failed.
+    Store = 5,
+    /// Another process carries the run.
+    Owned = 6,
+    /// A person or the system stopped the process.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why the command cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// What was typed makes no sense here.
+    #[error("{0}")]
+    Usage(String),
+    /// The team file is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The System refuses or fails.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// Reading stdin or writing stdout failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::System(error.into())
+    }
+}
+
+impl From<DefinitionError> for Failure {
+    fn from(error: DefinitionError) -> Self {
+        Self::System(error.into())
+    }
+}
+
+impl Failure {
+    /// How the command ends upon it.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) | Self::Config(_) => Exit::Usage,
+            Self::Io(_) => Exit::Failed,
+            Self::System(error) => match error {
+                SystemError::Store(StoreError::Owned { .. }) => Exit::Owned,
+                SystemError::Store(_) | SystemError::Pinned { .. } => Exit::Store,
+                SystemError::Definition(_)
+                | SystemError::UnknownTeam { .. }
+                | SystemError::UnknownRun(_)
+                | SystemError::NoQuestion { .. }
+                | SystemError::Foreign { .. } => Exit::Usage,
+                _ => Exit::Failed,
+            },
+        }
+    }
+
+    /// Whether there is nobody left to tell: the reader of the pipe has gone.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,437 @@
+//! Staying with a run until it rests: its events are shown, its questions put to the person at
+//! the terminal, and Ctrl-C lets go of it.
+
+use std::{
+    collections::HashSet,
+    future::Future,
+    io::{self, IsTerminal as _, Write as _},
+    pin::Pin,
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::{EventStream, Run, System, SystemError},
+    contract::{Clock as _, InboxBody, RunRow, RunStatus, SystemClock},
+    vocabulary::{Event, EventRecord, OperationId, Outcome, RunId},
+};
+
+use super::{
+    exit::{Exit, Failure},
+    interrupt::Interrupt,
+    keeping::Keeping,
+    plain_text,
+    questions::{self, Open, Person},
+    screen::Screen,
+    timeline::{Detail, Timeline},
+};
+
+/// How often what is under way is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// How a run is followed.
+#[derive(Debug)]
+pub(super) struct Follow {
+    view: View,
+    /// Whether approvals are given without asking.
+    yes: bool,
+    person: Option<Person>,
+    /// What was answered here or by others.
+    answered: HashSet<(RunId, OperationId)>,
+    /// The runs of the tree that were parked and not taken up since.
+    parked: HashSet<RunId>,
+    /// The place in the order of commits up to which the run's events are of earlier lives.
+    history: u64,
+    /// ` --store FILE`, for commands that are recommended.
+    store: String,
+    lasting: bool,
+}
+
+/// What is shown of the events.
+#[derive(Debug)]
+enum View {
+    /// Each as JSON on stdout.
+    Json,
+    /// Lines on stderr, and the answer on stdout.
+    Screen(Box<Screen>, Timeline),
+}
+
+type Settling = Pin<Box<dyn Future<Output = Result<RunRow, SystemError>> + Send>>;
+
+impl Follow {
+    /// Follows on stderr, with the agents' names in a column of this width.
+    pub(super) fn new(width: usize, keeping: &Keeping) -> Self {
+        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let screen = Box::new(Screen::new(width));
+        Self {
+            view: View::Screen(screen, Timeline::new(Detail::Progress)),
+            yes: false,
+            person: terminal.then(Person::default),
+            answered: HashSet::new(),
+            parked: HashSet::new(),
+            history: 0,
+            store: keeping.option.clone(),
+            lasting: keeping.lasting,
+        }
+    }
+
+    /// Shows each event as JSON on stdout instead, and asks nobody.
+    pub(super) fn json(mut self, json: bool) -> Self {
+        if json {
+            (self.view, self.person) = (View::Json, None);
+        }
+        self
+    }
+
+    /// Gives approvals without asking.
+    pub(super) fn yes(mut self, yes: bool) -> Self {
+        self.yes = yes;
+        self
+    }
+
+    /// What was recorded up to this place says nothing about how the run stands now.
+    pub(super) fn after(mut self, position: u64) -> Self {
+        self.history = position;
+        self
+    }
+
+    /// Says something of the command's own on stderr, unless only JSON is wanted.
+    pub(super) fn note(&mut self, text: &str) {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.note(text);
+        }
+    }
+
+    /// Follows a run until it rests, and says how it stands then.
+    pub(super) async fn run(
+        &mut self,
+        system: &System,
+        run: &Run,
+        interrupt: &mut Interrupt,
+    ) -> Result<Exit, Failure> {
+        let mut events = run.events();
+        let mut settling: Option<Settling> = Some(settle(run));
+        let mut frame = tokio::time::interval(FRAME);
+        frame.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            let live = self.is_live();
+            let event = tokio::select! {
+                biased;
+                () = interrupt.fired() => return Ok(self.interrupted(run)),
+                event = events.next() => event,
+                row = async { match &mut settling {
+                    Some(settling) => settling.await,
+                    None => std::future::pending().await,
+                }} => {
+                    settling = None;
+                    match self.settled(system, run, &row?).await? {
+                        Some(exit) => return self.rest(run, events, exit).await,
+                        None => continue,
+                    }
+                }
+                typed = type_line(&mut self.person) => {
+                    self.typed(system, typed).await?;
+                    if self.person.as_ref().is_some_and(Person::is_gone) {
+                        self.person = None;
+                        settling = Some(settle(run));
+                    }
+                    continue;
+                }
+                _ = frame.tick(), if live => {
+                    self.draw();
+                    continue;
+                }
+            };
+            let Some(record) = event.transpose()? else {
+                return self.ended(run).await;
+            };
+            self.show(&record)?;
+            self.consider(system, &record).await?;
+            if record.sequence.is_some() && settling.is_none() {
+                settling = Some(settle(run));
+            }
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(&self.view, View::Screen(screen, _) if screen.is_live())
+    }
+
+    fn draw(&mut self) {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.draw();
+        }
+    }
+
+    fn show(&mut self, record: &EventRecord) -> Result<(), Failure> {
+        match &mut self.view {
+            View::Json => print_json(record)?,
+            View::Screen(screen, timeline) => {
+                screen.follow(record);
+                for line in timeline.lines(record) {
+                    screen.line(&line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers, asks or forgets a question that an event is about.
+    async fn consider(&mut self, system: &System, record: &EventRecord) -> Result<(), Failure> {
+        let run = record.run;
+        match &record.event {
+            Event::QuestionAsked {
+                operation,
+                question,
+            } => {
+                if self.yes
+                    && let Some(value) = questions::yes(question)
+                {
+                    self.answer(system, run, *operation, value).await?;
+                } else if let Some(person) = &mut self.person {
+                    let first = person.current().is_none();
+                    person.ask(record.agent(), (run, *operation, question.clone()));
+                    if first {
+                        self.put();
+                    }
+                }
+            }
+            Event::QuestionAnswered { operation, .. }
+            | Event::OperationFailed { operation, .. }
+            | Event::OperationDropped { operation }
+            | Event::ToolCalled { operation, .. } => {
+                let operation = *operation;
+                self.answered.insert((run, operation));
+                let withdrawn = self
+                    .person
+                    .as_mut()
+                    .is_some_and(|p| p.take_back(run, operation));
+                if withdrawn {
+                    self.put_next();
+                }
+            }
+            Event::Parked { .. } if record.position > Some(self.history) => {
+                self.parked.insert(run);
+            }
+            Event::Resumed { .. } | Event::RunEnded { .. } => {
+                self.parked.remove(&run);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts the current question to the person.
+    fn put(&mut self) {
+        let current = self.person.as_ref().and_then(Person::current);
+        if let (View::Screen(screen, _), Some((agent, open))) = (&mut self.view, current) {
+            screen.ask(&questions::prompt(agent, &open.2));
+        }
+    }
+
+    fn put_next(&mut self) {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.asked();
+        }
+        self.put();
+    }
+
+    /// What the person typed is the answer to the current question, or asked for again.
+    async fn typed(&mut self, system: &System, line: Option<String>) -> Result<(), Failure> {
+        let current = self.person.as_ref().and_then(Person::current).cloned();
+        let (Some(line), Some((_, (run, operation, question)))) = (line, current) else {
+            return Ok(());
+        };
+        match questions::answer_of(&question, &line) {
+            Ok(value) => {
+                if let Some(person) = &mut self.person {
+                    person.take_back(run, operation);
+                }
+                self.answer(system, run, operation, value).await?;
+                self.put_next();
+            }
+            Err(help) => {
+                self.note(&help);
+                self.put();
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &mut self,
+        system: &System,
+        run: RunId,
+        operation: OperationId,
+        value: serde_json::Value,
+    ) -> Result<(), Failure> {
+        self.answered.insert((run, operation));
+        match system.run(run).answer(operation, value).await {
+            // Somebody else was faster; their answer counts.
+            Ok(()) | Err(SystemError::NoQuestion { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the run, which rests, is left here.
+    async fn settled(
+        &mut self,
+        system: &System,
+        run: &Run,
+        row: &RunRow,
+    ) -> Result<Option<Exit>, Failure> {
+        let parked = !self.parked.is_empty();
+        match row.status {
+            // The row of a run that is just being taken up may still be that of its last life.
+            RunStatus::Parked => Ok(parked.then_some(Exit::Failed)),
+            RunStatus::Waiting => {
+                let open = self.unanswered(system, run).await?;
+                if !open.is_empty() {
+                    return Ok(self.person.is_none().then_some(Exit::Waits));
+                }
+                // A run that waits for a timer, a message or a ticket is waited for; one that
+                // waits for a parked run below it is not.
+                Ok(parked.then_some(Exit::Failed))
+            }
+            // The stream of events says that it has ended.
+            _ => Ok(None),
+        }
+    }
+
+    /// The questions to which no answer is on its way.
+    async fn unanswered(&self, system: &System, run: &Run) -> Result<Vec<Open>, Failure> {
+        let now = SystemClock::new().now();
+        let mut candidates = Vec::new();
+        for (asking, operation, question) in run.questions().await? {
+            let expired = question.expires.is_some_and(|expires| expires <= now);
+            if expired || self.answered.contains(&(asking, operation)) {
+                continue;
+            }
+            let inbox = system.store().inbox(asking).await?;
+            let answers = |body: &InboxBody| matches!(body, InboxBody::Answer { operation: to, .. } if *to == operation);
+            if !inbox.iter().any(|item| answers(&item.body)) {
+                candidates.push((asking, operation));
+            }
+        }
+        if candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        // An answer may have gone from the inbox into the journal between the two looks.
+        let mut open = run.questions().await?;
+        open.retain(|open| candidates.contains(&(open.0, open.1)));
+        Ok(open)
+    }
+
+    /// Shows what is left to show of a run that rests, and says what it waits for.
+    async fn rest(&mut self, run: &Run, events: EventStream, exit: Exit) -> Result<Exit, Failure> {
+        for record in events.so_far().await? {
+            self.show(&record)?;
+        }
+        let id = run.id().short();
+        let store = self.store.clone();
+        if exit == Exit::Waits {
+            let open = run.questions().await?;
+            let several = open.len() > 1;
+            let commands = open.iter().map(|open| {
+                format!(
+                    "\n  {}",
+                    questions::how_to_answer(run.id(), open, several, &store)
+                )
+            });
+            let commands: String = commands.collect();
+            self.tell(&format!("run {id} waits for an answer:{commands}"));
+        } else {
+            self.tell(&format!(
+                "run {id} is parked; try it again with\n  ghostlight resume {id}{store}\nor cancel \
+                 it with\n  ghostlight cancel {id}{store}"
+            ));
+        }
+        Ok(exit)
+    }
+
+    fn interrupted(&mut self, run: &Run) -> Exit {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.begin_line();
+        }
+        let id = run.id().short();
+        let text = if self.lasting {
+            format!(
+                "run {id} is suspended; go on with\n  ghostlight resume {id}{}",
+                self.store
+            )
+        } else {
+            format!("run {id} was kept in memory only, and is gone")
+        };
+        self.tell(&text);
+        Exit::Interrupted
+    }
+
+    /// Says something that a person must know, also where JSON goes to stdout.
+    fn tell(&mut self, text: &str) {
+        match &mut self.view {
+            View::Screen(screen, _) => screen.note(text),
+            View::Json => {
+                let _ = writeln!(io::stderr(), "{}", plain_text::plain(text));
+            }
+        }
+    }
+
+    /// Prints the answer of a run that has ended.
+    async fn ended(&mut self, run: &Run) -> Result<Exit, Failure> {
+        let json = matches!(self.view, View::Json);
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.clear();
+        }
+        match run.outcome().await {
+            Ok(outcome) => {
+                if !json {
+                    self.print(&outcome)?;
+                }
+                Ok(match outcome {
+                    Outcome::Stopped { .. } => Exit::Stopped,
+                    _ => Exit::Done,
+                })
+            }
+            // The last event has told it.
+            Err(SystemError::Failed { .. }) => Ok(Exit::Failed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        if let Some(flagged) = outcome
+            .as_answer()
+            .and_then(|answer| answer.flagged.as_deref())
+        {
+            self.note(&format!("the answer is flagged: {flagged}"));
+        }
+        let text = outcome.text();
+        if matches!(outcome, Outcome::Stopped { .. }) && text.is_empty() {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", plain_text::plain(text))?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+fn settle(run: &Run) -> Settling {
+    let run = run.clone();
+    Box::pin(async move { run.settled().await })
+}
+
+async fn type_line(person: &mut Option<Person>) -> Option<String> {
+    match person {
+        Some(person) => person.line().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Prints something as one line of JSON on stdout.
+pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(io::Error::other)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", plain_text::json(text))?;
+    out.flush()?;
+    Ok(())
+}

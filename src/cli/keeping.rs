@@ -1,0 +1,192 @@
+//! Where the command keeps its runs.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use ghostlight_actors::{
+    contract::{RunFilter, RunRow, StoreError, StoreHandle},
+    testing::InMemoryStore,
+    vocabulary::RunId,
+};
+
+use super::{arguments::StoreArguments, exit::Failure};
+
+/// A store that was opened, and how to name it on the command line again.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    pub(super) store: StoreHandle,
+    /// ` --store FILE`, where it was given so.
+    pub(super) option: String,
+    /// Whether runs outlive the process.
+    pub(super) lasting: bool,
+}
+
+impl Keeping {
+    /// A store that lives as long as the process.
+    pub(super) fn memory() -> Self {
+        Self {
+            store: StoreHandle::new(InMemoryStore::new()),
+            option: String::new(),
+            lasting: false,
+        }
+    }
+
+    /// Opens the store for writing, and makes it if there is none.
+    pub(super) fn open(arguments: &StoreArguments) -> Result<Self, Failure> {
+        let path = path_of(arguments)?;
+        if arguments.store.is_none()
+            && let Some(folder) = path.parent()
+        {
+            make_private(folder).map_err(|error| unusable(folder, &error))?;
+        }
+        Ok(Self {
+            store: open_file(&path)?,
+            option: option_of(arguments),
+            lasting: true,
+        })
+    }
+
+    /// Opens the store for reading; `None` when it was never made.
+    pub(super) fn open_to_read(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
+        let path = path_of(arguments)?;
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unusable(&path, &error).into()),
+            Ok(_) => {}
+        }
+        Ok(Some(Self {
+            store: open_file_to_read(&path)?,
+            option: option_of(arguments),
+            lasting: true,
+        }))
+    }
+
+    /// The place in the order of commits of a tree's last entry.
+    pub(super) async fn last_position(&self, root: RunId) -> Result<u64, Failure> {
+        let mut last = 0;
+        loop {
+            let lines = self.store.read_tree(root, last, 4096).await?;
+            match lines.last() {
+                Some(line) => last = line.stored.position,
+                None => return Ok(last),
+            }
+        }
+    }
+
+    /// The run whose id this is or begins with.
+    pub(super) async fn find(&self, prefix: &str) -> Result<RunRow, Failure> {
+        if let Ok(run) = prefix.parse::<RunId>() {
+            let row = self.store.run(run).await?;
+            return row.ok_or_else(|| Failure::Usage(format!("there is no run {run}")));
+        }
+        let digits = prefix.replace('-', "").to_lowercase();
+        let none = || {
+            let store = self.store.description();
+            Failure::Usage(format!(
+                "no run begins with {prefix:?} in {store}; `ghostlight runs --all` lists them"
+            ))
+        };
+        if digits.is_empty() || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+            return Err(none());
+        }
+        let mut filter = RunFilter::default();
+        (filter.prefix, filter.limit) = (Some(digits), 10);
+        let mut found = self.store.runs(filter).await?;
+        match found.len() {
+            0 => Err(none()),
+            1 => Ok(found.remove(0)),
+            _ => {
+                let ids = found
+                    .iter()
+                    .map(|row| format!("\n  {} {}", row.run, row.agent));
+                let ids: String = ids.collect();
+                Err(Failure::Usage(format!(
+                    "several runs begin with {prefix:?}; write more of the id:{ids}"
+                )))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
+    crate::stores::SqliteStore::open(path).map(StoreHandle::new)
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
+    crate::stores::SqliteStore::open_read_only(path).map(StoreHandle::new)
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
+    let reason = "this program was built without the feature `sqlite`; use --memory";
+    Err(unusable(path, &io::Error::other(reason)))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
+    open_file(path)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io {
+        place: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+fn option_of(arguments: &StoreArguments) -> String {
+    match &arguments.store {
+        Some(path) => format!(" --store {}", path.display()),
+        None => String::new(),
+    }
+}
+
+/// The store's file: the option, the environment's, or the one in the user's data directory.
+pub(super) fn path_of(arguments: &StoreArguments) -> Result<PathBuf, Failure> {
+    let given = arguments
+        .store
+        .clone()
+        .or_else(|| variable("GHOSTLIGHT_STORE"));
+    given
+        .or_else(|| Some(data_directory()?.join("ghostlight.db")))
+        .ok_or_else(|| {
+            let message = "there is no data directory (HOME is not set): name a file with --store";
+            Failure::Usage(message.to_owned())
+        })
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
+/// Where the system wants a user's data to be.
+fn data_directory() -> Option<PathBuf> {
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA").or_else(|| variable("APPDATA"))
+    } else if cfg!(target_os = "macos") {
+        variable("HOME").map(|home| home.join("Library/Application Support"))
+    } else {
+        // XDG Base Directory Specification: a relative path is to be ignored.
+        let xdg = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
+        xdg.or_else(|| variable("HOME").map(|home| home.join(".local/share")))
+    };
+    base.map(|base| base.join("ghostlight"))
+}
+
+/// Runs hold what people said: only their user reads the folder.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}

@@ -1,0 +1,78 @@
+#![doc = include_str!("README.md")]
+
+mod arguments;
+mod commands;
+mod default_model;
+mod exit;
+mod follow;
+mod interrupt;
+mod keeping;
+mod plain_text;
+mod questions;
+mod screen;
+mod timeline;
+mod when;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::Parser as _;
+use ghostlight_actors::run::Registry;
+
+use self::{
+    arguments::Arguments,
+    exit::{Exit, Failure},
+};
+
+/// The whole command: it reads the process's arguments, does what they ask with the tools,
+/// behaviors and models of this registry, and gives the exit code.
+///
+/// It starts a runtime of its own, so it is called outside of any, and it takes over Ctrl-C and
+/// the panic hook of the process.
+pub fn main(registry: Registry) -> ExitCode {
+    main_from(std::env::args_os(), registry)
+}
+
+/// Like [`main`], with arguments of one's own; the first is the program's name.
+pub fn main_from<I>(arguments: I, registry: Registry) -> ExitCode
+where
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(told) => {
+            // Help and version are no errors, and go to stdout.
+            let _ = told.print();
+            return if told.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            }
+            .into();
+        }
+    };
+    std::panic::set_hook(Box::new(|panic| say(&format!("panic: {panic}"))));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let performed = match runtime {
+        Ok(runtime) => runtime.block_on(commands::perform(arguments.command, registry)),
+        Err(error) => Err(Failure::Io(error)),
+    };
+    let exit = performed.unwrap_or_else(|failure| {
+        if !failure.is_silent() {
+            say(&format!("error: {failure}"));
+        }
+        failure.exit()
+    });
+    exit.into()
+}
+
+/// Writes to stderr. Where that is closed there is nobody to tell.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", plain_text::plain(text));
+}

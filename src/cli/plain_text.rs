@@ -1,0 +1,138 @@
+//! Text that is safe to print.
+//!
+//! What models, tools and files say may hold escape sequences that move the cursor, rename the
+//! window, fake output or write to the clipboard, and marks that turn the order of the letters
+//! around. None of it reaches a terminal.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+/// Whether a character does something else than being seen.
+fn acts(c: char) -> bool {
+    c.is_control()
+        // Marks that change the direction in which text is read, and so what it seems to say.
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        // Separators that some terminals take for a line's end.
+        || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// The text with its lines and tabs, and with everything else that acts made visible.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| acts(c) && c != '\n' && c != '\t') {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' | '\t' => result.push(c),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            c if acts(c) => result.extend(c.escape_default()),
+            c => result.push(c),
+        }
+    }
+    Cow::Owned(result)
+}
+
+/// The text on one line of at most so many characters. Breaks and blanks become one blank.
+pub(super) fn line(text: &str, limit: usize) -> String {
+    let mut result = String::new();
+    let mut count = 0;
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            gap = count > 0;
+            continue;
+        }
+        if std::mem::take(&mut gap) {
+            result.push(' ');
+            count += 1;
+        }
+        if count >= limit {
+            result.truncate(result.trim_end().len());
+            result.push('…');
+            return result;
+        }
+        if acts(c) {
+            result.extend(c.escape_default());
+        } else {
+            result.push(c);
+        }
+        count += 1;
+    }
+    result
+}
+
+/// The last characters of the text on one line, at most so many.
+pub(super) fn tail(text: &str, limit: usize) -> String {
+    // A character has at most four bytes, so this many bytes hold what is wanted.
+    let mut start = text.len().saturating_sub(8 * limit);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    let whole = line(&text[start..], usize::MAX);
+    let count = whole.chars().count();
+    if start == 0 && count <= limit {
+        return whole;
+    }
+    let skipped = count.saturating_sub(limit);
+    format!("…{}", whole.chars().skip(skipped).collect::<String>())
+}
+
+/// JSON whose strings hold no character that acts: `serde_json` leaves those past ASCII as they
+/// are. Outside of strings JSON has none, so each can be written as an escape.
+pub(super) fn json(text: String) -> String {
+    if !text.chars().any(acts) {
+        return text;
+    }
+    let mut result = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) {
+            // All that act are in the basic plane.
+            let _ = write!(result, "\\u{:04x}", u32::from(c));
+        } else {
+            result.push(c);
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_acts_is_made_visible() {
+        assert_eq!(plain("a\tb\r\nc"), "a\tb\nc");
+        assert_eq!(plain("\x1b[2J\x07\u{9b}31m"), "\\u{1b}[2J\\u{7}\\u{9b}31m");
+        assert_eq!(plain("over\rwritten"), "over\\rwritten");
+        assert_eq!(plain("a\u{202e}b\u{2066}"), "a\\u{202e}b\\u{2066}");
+        assert_eq!(plain("schön 日本 🕯"), "schön 日本 🕯");
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_not_longer() {
+        assert_eq!(line("  a \n\n b\tc ", 80), "a b c");
+        assert_eq!(line("abcdef", 3), "abc…");
+        assert_eq!(line("abc", 3), "abc");
+        assert_eq!(line("ab cdef", 3), "ab…");
+        assert_eq!(line("\x1b[1mx", 80), "\\u{1b}[1mx");
+        assert_eq!(tail("one two three", 5), "…three");
+        assert_eq!(tail("one", 5), "one");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_printed_acts(text in any::<String>(), limit in 0_usize..50) {
+            let keeps_lines = |c: char| c == '\n' || c == '\t';
+            prop_assert!(!plain(&text).chars().any(|c| acts(c) && !keeps_lines(c)));
+            prop_assert!(!line(&text, limit).chars().any(acts));
+            prop_assert!(!tail(&text, limit).chars().any(acts));
+            let json_text = json(serde_json::to_string(&text).unwrap());
+            prop_assert!(!json_text.chars().any(acts));
+            prop_assert_eq!(serde_json::from_str::<String>(&json_text).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Questions of a run, and what a person types as their answers.
+
+use std::{collections::VecDeque, io, thread};
+
+use ghostlight_actors::vocabulary::{OperationId, Question, QuestionKind, RunId};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{arguments::Decision, timeline::describe_question};
+
+/// A question that a run waits for.
+pub(super) type Open = (RunId, OperationId, Question);
+
+/// The answer that a text stands for.
+///
+/// # Errors
+/// What may be answered.
+pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    let word = text.to_lowercase();
+    let yes = ["y", "yes", "true", "ok", "approve"].contains(&word.as_str());
+    let no = ["n", "no", "false", "deny"].contains(&word.as_str());
+    match question.kind {
+        QuestionKind::Approval => match (yes, no) {
+            (true, _) => Ok(Value::Bool(true)),
+            (_, true) => Ok(Value::Bool(false)),
+            _ => approval(text),
+        },
+        QuestionKind::Confirmation => match (yes, no) {
+            (true, _) => Ok(Value::Bool(true)),
+            (_, true) => Ok(Value::Bool(false)),
+            _ => Err(String::from("answer yes or no")),
+        },
+        QuestionKind::InDoubt => match word.as_str() {
+            "happened" | "it happened" => Ok(Value::Bool(true)),
+            "did not" | "did-not" | "it did not" => Ok(Value::Bool(false)),
+            _ if yes => Ok(Value::Bool(true)),
+            _ if no => Ok(Value::Bool(false)),
+            _ => Err(String::from("did it happen? Answer yes or no")),
+        },
+        QuestionKind::Choice => choice(question, text, &word),
+        _ => Ok(free(text)),
+    }
+}
+
+/// `no, because …`, or a decision as JSON.
+fn approval(text: &str) -> Result<Value, String> {
+    if let Ok(decision @ Value::Object(_)) = serde_json::from_str(text) {
+        return Ok(decision);
+    }
+    let lower = text.to_lowercase();
+    for word in ["no", "deny"] {
+        let rest = lower
+            .strip_prefix(word)
+            .filter(|rest| rest.starts_with([' ', ',', ':']));
+        // The prefix is ASCII, so it is as long in the text itself.
+        if rest.is_some()
+            && let Some(reason) = text.get(word.len()..)
+        {
+            let reason = reason.trim_start_matches([' ', ',', ':']);
+            return Ok(denied(reason));
+        }
+    }
+    Err(String::from("answer yes, or no with or without a reason"))
+}
+
+fn denied(reason: &str) -> Value {
+    match reason.trim() {
+        "" => Value::Bool(false),
+        reason => json!({ "approved": false, "reason": reason }),
+    }
+}
+
+fn choice(question: &Question, text: &str, word: &str) -> Result<Value, String> {
+    let options = &question.options;
+    let exact = options.iter().find(|option| *option == text);
+    let same = || options.iter().find(|option| option.to_lowercase() == word);
+    let numbered = || options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
+    let chosen = exact.or_else(same).or_else(numbered);
+    chosen
+        .map(|option| Value::String(option.clone()))
+        .ok_or_else(|| format!("answer one of: {}", options.join(", ")))
+}
+
+/// A text, unless it is written as a JSON object, list or string.
+fn free(text: &str) -> Value {
+    let looks_like_json = text.starts_with(['{', '[', '"']);
+    let value = looks_like_json
+        .then(|| serde_json::from_str(text).ok())
+        .flatten();
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// The answer that an option of the command stands for.
+///
+/// # Errors
+/// That the question wants another.
+pub(super) fn decided(question: &Question, decision: &Decision) -> Result<Value, String> {
+    use QuestionKind::{Approval, Confirmation, InDoubt};
+    let wants = |kinds: &[QuestionKind]| {
+        if kinds.contains(&question.kind) {
+            Ok(())
+        } else {
+            Err(format!(
+                "it asks something else: {}",
+                describe_question(question)
+            ))
+        }
+    };
+    if let Some(reason) = &decision.deny {
+        wants(&[Approval, Confirmation])?;
+        let approval = question.kind == Approval;
+        return Ok(if approval {
+            denied(reason)
+        } else {
+            Value::Bool(false)
+        });
+    }
+    wants(if decision.approve {
+        &[Approval, Confirmation]
+    } else {
+        &[InDoubt]
+    })?;
+    Ok(Value::Bool(decision.approve || decision.happened))
+}
+
+/// The answer of `--yes`, which goes no further than approving.
+pub(super) fn yes(question: &Question) -> Option<Value> {
+    let approves = matches!(
+        question.kind,
+        QuestionKind::Approval | QuestionKind::Confirmation
+    );
+    approves.then_some(Value::Bool(true))
+}
+
+/// The question as it is put to a person.
+pub(super) fn prompt(agent: &str, question: &Question) -> String {
+    let asked = describe_question(question);
+    let how = match question.kind {
+        QuestionKind::Approval => "[yes / no, because …]",
+        QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
+        _ => ">",
+    };
+    format!("{agent} asks: {asked} {how}")
+}
+
+/// How to answer a question from another process.
+pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str) -> String {
+    let (asking, operation, question) = open;
+    // Two runs of one tree may ask in operations of the same name.
+    let run = if several { *asking } else { run };
+    let operation = if several {
+        format!(" {operation}")
+    } else {
+        String::new()
+    };
+    let run = run.short();
+    let answer = match question.kind {
+        QuestionKind::Approval | QuestionKind::Confirmation => "--approve   (or --deny [REASON])",
+        QuestionKind::InDoubt => "--happened   (or --did-not)",
+        QuestionKind::Choice => "OPTION",
+        _ => "TEXT",
+    };
+    format!("ghostlight answer {run}{operation} {answer}{store}")
+}
+
+/// Asks a person at the terminal, one question after the other.
+#[derive(Debug, Default)]
+pub(super) struct Person {
+    /// The questions, each with the agent that asks.
+    queue: VecDeque<(String, Open)>,
+    lines: Option<mpsc::UnboundedReceiver<String>>,
+    gone: bool,
+}
+
+impl Person {
+    /// The question that is being put, and the agent that asks it.
+    pub(super) fn current(&self) -> Option<&(String, Open)> {
+        self.queue.front()
+    }
+
+    /// Whether nobody answers any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Asks this as well, for this agent.
+    pub(super) fn ask(&mut self, agent: &str, question: Open) {
+        self.queue.push_back((agent.to_owned(), question));
+        if self.lines.is_none() {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            self.lines = Some(receiver);
+            // Reading a terminal cannot be interrupted, so it has a thread that the end of the
+            // process ends.
+            let reader = move || {
+                for line in io::stdin().lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            };
+            if thread::Builder::new().spawn(reader).is_err() {
+                self.gone = true;
+            }
+        }
+    }
+
+    /// Takes a question back. `true` when it was the one that is being put.
+    pub(super) fn take_back(&mut self, run: RunId, operation: OperationId) -> bool {
+        let is_this = |asked: &(String, Open)| (asked.1.0, asked.1.1) == (run, operation);
+        let current = self.queue.front().is_some_and(is_this);
+        self.queue.retain(|asked| !is_this(asked));
+        current
+    }
+
+    /// The next line that the person types; waits for ever where nothing is asked.
+    pub(super) async fn line(&mut self) -> Option<String> {
+        match &mut self.lines {
+            Some(lines) if !self.queue.is_empty() && !self.gone => {
+                let line = lines.recv().await;
+                self.gone = line.is_none();
+                line
+            }
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::{run::answers, vocabulary::ToolCall};
+
+    use super::*;
+
+    fn of(kind: QuestionKind) -> Question {
+        let mut question = Question::choice("?", ["Red", "blue", "2"]);
+        question.kind = kind;
+        question
+    }
+
+    #[test]
+    fn what_a_person_types_becomes_an_answer_that_the_run_takes() {
+        use QuestionKind::{Approval, Choice, Confirmation, InDoubt, Text};
+        let cases = [
+            (Approval, "yes", json!(true)),
+            (Approval, " Y ", json!(true)),
+            (Approval, "no", json!(false)),
+            (
+                Approval,
+                "No, too dear",
+                json!({ "approved": false, "reason": "too dear" }),
+            ),
+            (
+                Approval,
+                "deny: später",
+                json!({ "approved": false, "reason": "später" }),
+            ),
+            (
+                Approval,
+                r#"{"approved":true,"arguments":{"a":1}}"#,
+                json!({ "approved": true, "arguments": { "a": 1 } }),
+            ),
+            (Confirmation, "ok", json!(true)),
+            (Confirmation, "n", json!(false)),
+            (InDoubt, "happened", json!(true)),
+            (InDoubt, "did not", json!(false)),
+            (InDoubt, "yes", json!(true)),
+            (Choice, "Red", json!("Red")),
+            (Choice, "BLUE", json!("blue")),
+            (Choice, "1", json!("Red")),
+            (Choice, "2", json!("2")),
+            (Text, " 42 ", json!("42")),
+            (Text, "[1, 2]", json!([1, 2])),
+            (Text, "[sic]", json!("[sic]")),
+        ];
+        for (kind, text, expected) in cases {
+            let question = of(kind);
+            let answer = answer_of(&question, text).unwrap();
+            assert_eq!(answer, expected, "{kind:?} {text:?}");
+            assert!(answers(&question, &answer), "{kind:?} {text:?}");
+        }
+        for (kind, text) in [
+            (Approval, "perhaps"),
+            (Approval, "none"),
+            (Confirmation, ""),
+            (InDoubt, "x"),
+            (Choice, "green"),
+            (Choice, "0"),
+        ] {
+            assert!(answer_of(&of(kind), text).is_err(), "{kind:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn options_answer_only_what_they_are_for() {
+        let approve = Decision {
+            approve: true,
+            ..Decision::default()
+        };
+        let deny = Decision {
+            deny: Some("no".into()),
+            ..Decision::default()
+        };
+        let did_not = Decision {
+            did_not: true,
+            ..Decision::default()
+        };
+        let happened = Decision {
+            happened: true,
+            ..Decision::default()
+        };
+        let approval = Question::approval("?", ToolCall::new("1", "wipe", "{}"));
+        assert_eq!(decided(&approval, &approve), Ok(json!(true)));
+        assert_eq!(
+            decided(&approval, &deny),
+            Ok(json!({ "approved": false, "reason": "no" }))
+        );
+        assert_eq!(
+            decided(&of(QuestionKind::Confirmation), &deny),
+            Ok(json!(false))
+        );
+        assert_eq!(
+            decided(&of(QuestionKind::InDoubt), &happened),
+            Ok(json!(true))
+        );
+        assert_eq!(
+            decided(&of(QuestionKind::InDoubt), &did_not),
+            Ok(json!(false))
+        );
+        assert!(decided(&of(QuestionKind::InDoubt), &approve).is_err());
+        assert!(decided(&of(QuestionKind::Choice), &approve).is_err());
+        assert!(decided(&approval, &happened).is_err());
+    }
+
+    #[test]
+    fn yes_approves_and_decides_nothing_else() {
+        let text = Question::new("Your name?");
+        assert_eq!(yes(&text), None);
+        assert_eq!(yes(&of(QuestionKind::InDoubt)), None);
+        assert_eq!(yes(&of(QuestionKind::Choice)), None);
+        assert_eq!(yes(&of(QuestionKind::Approval)), Some(json!(true)));
+    }
+}

@@ -1,0 +1,293 @@
+//! What a person sees while a team works: lines on stderr, and below them, on a terminal, what is
+//! under way.
+
+use std::{
+    io::{self, IsTerminal as _, Stderr, Write as _},
+    time::{Duration, Instant},
+};
+
+use ghostlight_actors::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId};
+
+use super::{
+    plain_text,
+    timeline::{TimelineLine, Tone},
+};
+
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long nothing happens before this is shown.
+const STILL: Duration = Duration::from_millis(500);
+/// How much of a text that is being made is shown.
+const TAIL: usize = 60;
+
+/// Colours and effects, as SGR codes.
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const RESET: &str = "\x1b[0m";
+
+/// Standard error, with what is under way on its last line where it is a terminal.
+#[derive(Debug)]
+pub(super) struct Screen {
+    out: Stderr,
+    terminal: bool,
+    colours: bool,
+    /// The width of the agents' column.
+    width: usize,
+    frame: usize,
+    /// Whether the last line shows what is under way.
+    drawn: bool,
+    /// Whether a person is being asked, whose typing must not be drawn over.
+    asking: bool,
+    acts: Vec<Act>,
+    /// When something was last said.
+    stirred: Instant,
+}
+
+/// Something that is under way.
+#[derive(Debug)]
+struct Act {
+    run: RunId,
+    operation: OperationId,
+    agent: String,
+    what: String,
+    text: String,
+    since: Instant,
+}
+
+impl Act {
+    /// What is under way, beside so many others.
+    fn in_words(&self, others: usize) -> String {
+        let others = match others {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let seconds = self.since.elapsed().as_secs();
+        let time = match seconds {
+            0 => String::new(),
+            seconds => format!(" {seconds} s"),
+        };
+        let tail = plain_text::tail(&self.text, TAIL);
+        let colon = if tail.is_empty() { "" } else { ": " };
+        format!("{} {}{time}{others}{colon}{tail}", self.agent, self.what)
+    }
+
+    /// Adds to its text, of which only the end is ever shown.
+    fn say(&mut self, text: &str) {
+        self.text.push_str(text);
+        if self.text.len() > 64 * TAIL {
+            let cut = self.text.len() - 16 * TAIL;
+            let cut = (cut..).find(|at| self.text.is_char_boundary(*at));
+            self.text.drain(..cut.unwrap_or(0));
+        }
+    }
+}
+
+impl Screen {
+    pub(super) fn new(width: usize) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            out: io::stderr(),
+            terminal: terminal && !dumb,
+            colours: terminal && !dumb && !set("NO_COLOR"),
+            width,
+            frame: 0,
+            drawn: false,
+            asking: false,
+            acts: Vec::new(),
+            stirred: Instant::now(),
+        }
+    }
+
+    /// Whether what is under way is shown, and wants to be drawn again and again.
+    pub(super) fn is_live(&self) -> bool {
+        self.terminal
+    }
+
+    /// Writes a line about an event.
+    pub(super) fn line(&mut self, line: &TimelineLine) {
+        let (name, text) = line.padded(self.width);
+        let colour = match line.tone {
+            Tone::Plain => "",
+            Tone::Quiet => DIM,
+            Tone::Question => YELLOW,
+            Tone::Alarm => RED,
+            Tone::Good => GREEN,
+        };
+        let text = match (self.colours, colour) {
+            (true, "") => format!("{BOLD}{name}{RESET} {text}"),
+            (true, colour) => format!("{BOLD}{name}{RESET} {colour}{text}{RESET}"),
+            (false, _) => format!("{name} {text}"),
+        };
+        self.write(&text);
+    }
+
+    /// Writes a line of the command's own.
+    pub(super) fn note(&mut self, text: &str) {
+        let text = plain_text::plain(text);
+        let text = if self.colours {
+            format!("{DIM}{text}{RESET}")
+        } else {
+            text.into_owned()
+        };
+        self.write(&text);
+    }
+
+    /// Asks a person; the cursor stays behind the text.
+    pub(super) fn ask(&mut self, text: &str) {
+        self.clear();
+        self.asking = true;
+        let text = plain_text::plain(text);
+        let text = if self.colours {
+            format!("{YELLOW}{text}{RESET} ")
+        } else {
+            format!("{text} ")
+        };
+        self.put(&text);
+    }
+
+    /// The person answered, or need not any more.
+    pub(super) fn asked(&mut self) {
+        self.asking = false;
+    }
+
+    // Nobody can be told that standard error is closed; the run matters more than its picture.
+    fn put(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes());
+        let _ = self.out.flush();
+    }
+
+    fn write(&mut self, text: &str) {
+        self.stirred = Instant::now();
+        self.clear();
+        self.put(&format!("{text}\n"));
+    }
+
+    /// Takes away what is under way, before something else is written.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            self.put("\r\x1b[K");
+        }
+    }
+
+    /// Begins a line of its own, also behind the `^C` that a terminal shows.
+    pub(super) fn begin_line(&mut self) {
+        self.drawn |= self.terminal;
+        self.clear();
+    }
+
+    /// Draws what is under way.
+    pub(super) fn draw(&mut self) {
+        if !self.terminal || self.asking {
+            return;
+        }
+        let text = match self.acts.last() {
+            Some(act) => act.in_words(self.acts.len() - 1),
+            // A step of a function, a timer, another process: something takes its time.
+            None if self.stirred.elapsed() >= STILL => {
+                format!("waits {} s", self.stirred.elapsed().as_secs())
+            }
+            None => return self.clear(),
+        };
+        let text = format!("{} {text}", FRAMES[self.frame]);
+        self.frame = (self.frame + 1) % FRAMES.len();
+        self.drawn = true;
+        // Without wrapping, so that one line is one line however wide its characters are.
+        let (dim, reset) = if self.colours { (DIM, RESET) } else { ("", "") };
+        self.put(&format!("\r\x1b[K\x1b[?7l{dim}{text}{reset}\x1b[?7h"));
+    }
+
+    /// Learns from an event what is under way.
+    pub(super) fn follow(&mut self, record: &EventRecord) {
+        let run = record.run;
+        match &record.event {
+            Event::Preview(preview) => self.preview(record, preview),
+            Event::ModelCalled { operation, .. }
+            | Event::OperationFailed { operation, .. }
+            | Event::ToolCalled { operation, .. }
+            | Event::OperationDropped { operation } => {
+                let operation = *operation;
+                self.acts
+                    .retain(|act| (act.run, act.operation) != (run, operation));
+            }
+            Event::RunEnded { .. } | Event::Parked { .. } | Event::Restarted { .. } => {
+                self.acts.retain(|act| act.run != run);
+            }
+            _ => {}
+        }
+    }
+
+    fn preview(&mut self, record: &EventRecord, preview: &Preview) {
+        match preview {
+            Preview::ModelStarted {
+                operation, model, ..
+            } => {
+                let what = format!("waits for model {}", plain_text::line(model, 40));
+                self.begin(record, *operation, what);
+            }
+            Preview::ToolStarted { operation, call } => {
+                let what = format!("waits for {}", plain_text::line(&call.name, 40));
+                self.begin(record, *operation, what);
+            }
+            Preview::Delta {
+                operation, delta, ..
+            } => {
+                if let (Some(act), Delta::Text(text) | Delta::Reasoning(text)) =
+                    (self.act(record.run, *operation), delta)
+                {
+                    act.say(text);
+                }
+            }
+            Preview::ModelRetry {
+                operation, error, ..
+            } => {
+                let what = format!("tries again, because {}", plain_text::line(error, 80));
+                self.begin(record, *operation, what);
+            }
+            Preview::ToolProgress {
+                operation,
+                fraction,
+                message,
+            } => {
+                if let Some(act) = self.act(record.run, *operation) {
+                    let percent = fraction.map(|share| format!("{:.0}% ", share * 100.0));
+                    act.text = format!("{}{message}", percent.unwrap_or_default());
+                }
+            }
+            Preview::ToolOutput { operation, text } => {
+                if let Some(act) = self.act(record.run, *operation) {
+                    act.say(text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, run: RunId, operation: OperationId) -> Option<&mut Act> {
+        let mut acts = self.acts.iter_mut();
+        acts.find(|act| (act.run, act.operation) == (run, operation))
+    }
+
+    fn begin(&mut self, record: &EventRecord, operation: OperationId, what: String) {
+        let run = record.run;
+        self.acts
+            .retain(|act| (act.run, act.operation) != (run, operation));
+        self.acts.push(Act {
+            run,
+            operation,
+            agent: plain_text::line(record.agent(), 64),
+            what,
+            text: String::new(),
+            since: Instant::now(),
+        });
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

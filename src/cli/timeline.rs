@@ -1,0 +1,383 @@
+//! Events in words.
+//!
+//! Architecture invariant: this is a pure function of the events that it was given, so what is
+//! shown live and what is shown of the journal later cannot differ.
+
+use std::collections::HashSet;
+
+use ghostlight_actors::{
+    definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    vocabulary::{
+        Arguments, Event, EventRecord, Question, RunId, RunResult, Spent, ToolCall, ToolResult,
+        ToolStatus,
+    },
+};
+use serde_json::Value;
+
+use super::plain_text;
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What a person wants to see go by.
+    Progress,
+    /// Every event.
+    Everything,
+}
+
+impl Detail {
+    /// How many characters of a text are shown.
+    fn limit(self) -> usize {
+        match self {
+            Self::Progress => 160,
+            Self::Everything => 600,
+        }
+    }
+}
+
+/// What sort of line it is, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Somebody is given something to do, or says something.
+    Plain,
+    /// Tools and the engine at work.
+    Quiet,
+    /// A person is wanted.
+    Question,
+    /// Something went wrong.
+    Alarm,
+    /// It is done.
+    Good,
+}
+
+/// One line about one event. Its text holds nothing that acts on a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TimelineLine {
+    /// How deep the agent stands in the tree, from 0.
+    pub(super) depth: usize,
+    /// The agent.
+    pub(super) agent: String,
+    /// What sort of line it is.
+    pub(super) tone: Tone,
+    /// What happened, to be read after the agent's name.
+    pub(super) text: String,
+}
+
+impl TimelineLine {
+    /// The line with the agents' names in a column of this width.
+    pub(super) fn padded(&self, width: usize) -> (String, &str) {
+        let name = format!("{}{}", "  ".repeat(self.depth), self.agent);
+        (format!("{name:width$}"), &self.text)
+    }
+}
+
+/// Turns events into lines. It remembers which runs have begun their first leg.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    detail: Detail,
+    begun: HashSet<RunId>,
+}
+
+impl Timeline {
+    pub(super) fn new(detail: Detail) -> Self {
+        Self {
+            detail,
+            begun: HashSet::new(),
+        }
+    }
+
+    /// The lines of an event; none for one that is not told.
+    pub(super) fn lines(&mut self, record: &EventRecord) -> Vec<TimelineLine> {
+        let told = self.tell(record);
+        let line = |(tone, text): (Tone, String)| TimelineLine {
+            depth: record.path.len().saturating_sub(1),
+            agent: plain_text::line(record.agent(), 64),
+            tone,
+            text,
+        };
+        told.into_iter().map(line).collect()
+    }
+
+    fn short(&self, text: &str) -> String {
+        plain_text::line(text, self.detail.limit())
+    }
+
+    fn everything(&self, text: impl FnOnce() -> String) -> Vec<(Tone, String)> {
+        match self.detail {
+            Detail::Everything => vec![(Tone::Quiet, text())],
+            Detail::Progress => Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, record: &EventRecord) -> Vec<(Tone, String)> {
+        let one = |tone: Tone, text: String| vec![(tone, text)];
+        match &record.event {
+            Event::RunStarted { input, parent, .. } => {
+                let by = match (parent, record.path.iter().rev().nth(1)) {
+                    (Some(_), Some(above)) => format!(" by {}", plain_text::line(above, 64)),
+                    _ => String::new(),
+                };
+                one(Tone::Plain, format!("is asked{by}: {}", self.short(input)))
+            }
+            Event::LegStarted { request, .. } => self.leg(record.run, request.as_deref()),
+            Event::ModelCalled { .. } => self.model_called(&record.event),
+            Event::OperationFailed {
+                operation,
+                kind,
+                name,
+                error,
+            } => {
+                let what = self.short(&format!("{kind} {name}"));
+                let error = self.short(&error.to_string());
+                one(Tone::Alarm, format!("{what} failed ({operation}): {error}"))
+            }
+            Event::ToolStarted { operation, tool } => {
+                self.everything(|| format!("begins {} ({operation})", self.short(tool)))
+            }
+            Event::ToolCalled { result, .. } => self.tool_called(result),
+            Event::Delegated {
+                operation,
+                agent,
+                run,
+            } => self.everything(|| {
+                let agent = self.short(agent);
+                format!("gives a task to {agent} ({operation}, run {})", run.short())
+            }),
+            Event::DelegationEnded { agent, text, .. } => {
+                self.everything(|| format!("got from {}: {}", self.short(agent), self.short(text)))
+            }
+            Event::QuestionAsked {
+                operation,
+                question,
+            } => {
+                let asked = describe_question(question);
+                one(
+                    Tone::Question,
+                    format!("asks ({operation}): {}", self.short(&asked)),
+                )
+            }
+            Event::QuestionAnswered { answer, .. } => one(
+                Tone::Plain,
+                format!("was answered: {}", self.short(&in_words(answer))),
+            ),
+            other => self.tell_of_the_run(other),
+        }
+    }
+
+    fn tell_of_the_run(&self, event: &Event) -> Vec<(Tone, String)> {
+        let one = |tone: Tone, text: String| vec![(tone, text)];
+        match event {
+            Event::OperationCompleted {
+                operation,
+                kind,
+                name,
+            } => self.everything(|| {
+                let what = self.short(&format!("{kind} {name}"));
+                format!("{} is done ({operation})", what.trim_end())
+            }),
+            Event::OperationDropped { operation } => {
+                self.everything(|| format!("dropped {operation}"))
+            }
+            Event::Custom { name, data } => {
+                let (name, data) = (self.short(name), self.short(&in_words(data)));
+                one(Tone::Quiet, format!("tells {name}: {data}"))
+            }
+            Event::Drifted { operation } => one(
+                Tone::Quiet,
+                format!("the model request of {operation} differs from the recorded one"),
+            ),
+            Event::Resumed { epoch } => {
+                one(Tone::Quiet, format!("goes on where it was (epoch {epoch})"))
+            }
+            Event::Restarted { reason } => {
+                one(Tone::Alarm, format!("is restarted: {}", self.short(reason)))
+            }
+            Event::Parked { reason } => one(
+                Tone::Alarm,
+                format!("is parked: {}", self.short(&reason.to_string())),
+            ),
+            Event::Cancelling { reason } => one(
+                Tone::Alarm,
+                format!("is being cancelled: {}", self.short(reason)),
+            ),
+            Event::BudgetWarning { resource, percent } => one(
+                Tone::Alarm,
+                format!("has used {percent}% of its {resource}"),
+            ),
+            Event::RunEnded { end, spent } => self.ended(end, spent),
+            Event::Unknown(unknown) => self.everything(|| {
+                let (name, data) = (self.short(&unknown.name), in_words(&unknown.data));
+                format!("{name}: {}", self.short(&data))
+            }),
+            // Previews are shown while they last, not told.
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first leg of a run is its beginning, and told as such.
+    fn leg(&mut self, run: RunId, request: Option<&str>) -> Vec<(Tone, String)> {
+        let first = self.begun.insert(run);
+        match request {
+            Some(request) => {
+                vec![(Tone::Plain, format!("takes over: {}", self.short(request)))]
+            }
+            None if first => self.everything(|| String::from("begins")),
+            None => vec![(Tone::Plain, String::from("takes over"))],
+        }
+    }
+
+    fn model_called(&self, event: &Event) -> Vec<(Tone, String)> {
+        let Event::ModelCalled {
+            operation,
+            model,
+            text,
+            reasoning,
+            tool_calls,
+            usage,
+            attempts,
+            latency_ms,
+            ..
+        } = event
+        else {
+            return Vec::new();
+        };
+        let mut told = Vec::new();
+        told.extend(self.everything(|| {
+            let attempts = match attempts {
+                1 => String::new(),
+                more => format!(", {more} attempts"),
+            };
+            format!(
+                "model {} answered in {latency_ms} ms{attempts}, {} + {} tokens ({operation})",
+                self.short(model),
+                usage.input_tokens,
+                usage.output_tokens
+            )
+        }));
+        if !reasoning.trim().is_empty() {
+            told.extend(self.everything(|| format!("thinks: {}", self.short(reasoning))));
+        }
+        if !text.trim().is_empty() {
+            told.push((Tone::Plain, format!("says: {}", self.short(text))));
+        }
+        // Who takes a task or the conversation says so itself.
+        let of_agents = |call: &&ToolCall| {
+            call.name.starts_with(TRANSFER_PREFIX) || call.name.starts_with(DELEGATE_PREFIX)
+        };
+        let everything = self.detail == Detail::Everything;
+        let calls = tool_calls
+            .iter()
+            .filter(|call| everything || !of_agents(call));
+        told.extend(calls.map(|call| {
+            (
+                Tone::Quiet,
+                format!("calls {}", self.short(&say_call(call))),
+            )
+        }));
+        told
+    }
+
+    fn tool_called(&self, result: &ToolResult) -> Vec<(Tone, String)> {
+        let (tone, verb) = match result.status {
+            ToolStatus::Success => (Tone::Quiet, "gave"),
+            ToolStatus::Error => (Tone::Alarm, "failed"),
+            ToolStatus::Denied => (Tone::Alarm, "was refused"),
+            ToolStatus::Blocked => (Tone::Alarm, "was held back"),
+            ToolStatus::Interrupted => (Tone::Alarm, "was interrupted"),
+            _ => (Tone::Alarm, "may or may not have happened"),
+        };
+        let cut = match result.truncated {
+            0 => String::new(),
+            cut => format!(" ({cut} characters cut off)"),
+        };
+        let (name, text) = (self.short(&result.name), self.short(&result.text));
+        vec![(tone, format!("{name} {verb}: {text}{cut}"))]
+    }
+
+    fn ended(&self, end: &RunResult, spent: &Spent) -> Vec<(Tone, String)> {
+        let spent = say_spent(spent);
+        let (tone, text) = match end {
+            RunResult::Answered(_) => (Tone::Good, format!("answered ({spent})")),
+            RunResult::Stopped(reason) => {
+                let reason = self.short(&reason.to_string());
+                (Tone::Alarm, format!("stopped: {reason} ({spent})"))
+            }
+            RunResult::Failed(error) => {
+                let error = self.short(&error.to_string());
+                (Tone::Alarm, format!("failed: {error} ({spent})"))
+            }
+            RunResult::Continued(next) => (
+                Tone::Quiet,
+                format!("goes on in run {} ({spent})", next.short()),
+            ),
+            _ => (Tone::Plain, format!("ended ({spent})")),
+        };
+        vec![(tone, text)]
+    }
+}
+
+/// A call as it would be written in code: `add(a: 1, b: "two")`.
+pub(super) fn say_call(call: &ToolCall) -> String {
+    format!("{}({})", call.name, say_arguments(&call.arguments))
+}
+
+fn say_arguments(arguments: &Arguments) -> String {
+    match arguments.value() {
+        Ok(Value::Object(fields)) => {
+            let fields = fields
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"));
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        _ => arguments.text().to_owned(),
+    }
+}
+
+/// The question, with the call and the options that it is about.
+pub(super) fn describe_question(question: &Question) -> String {
+    let mut text = question.prompt.clone();
+    if let Some(call) = &question.call {
+        let call = say_call(call);
+        text = if text.is_empty() {
+            call
+        } else {
+            format!("{text} — {call}")
+        };
+    }
+    if !question.options.is_empty() {
+        text = format!("{text} ({})", question.options.join(" / "));
+    }
+    text
+}
+
+/// A value for people: a text without its quotation marks.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => String::from("yes"),
+        Value::Bool(false) => String::from("no"),
+        other => other.to_string(),
+    }
+}
+
+/// What was consumed, in words.
+pub(super) fn say_spent(spent: &Spent) -> String {
+    let count = |number: u64, one: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    };
+    let mut parts = vec![count(spent.model_calls, "model call")];
+    if spent.tool_calls > 0 {
+        parts.push(count(spent.tool_calls, "tool call"));
+    }
+    parts.push(count(spent.usage.total_tokens(), "token"));
+    if spent.usage.cost_micros > 0 {
+        // The currency is that of the prices in the team file, so none is named.
+        parts.push(format!("cost {:.4}", spent.usage.cost_micros as f64 / 1e6));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -1,0 +1,258 @@
+//! A YAML document with the place of each of its values.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+
+/// How deep lists and mappings may nest: eighteen levels of agents. Reading is recursive, so
+/// this also bounds the stack.
+const MAX_DEPTH: usize = 40;
+
+/// Where something stands in a file: line and column, in characters, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: u64,
+    /// The column in characters, from 1.
+    pub column: u64,
+    /// How many characters it is long; 0 when that is not known.
+    pub length: u64,
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Self {
+        Self {
+            line: location.line().max(1),
+            column: location.column().max(1),
+            length: location.span().len(),
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) content: Content,
+}
+
+/// A value of a document.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Null,
+    Bool(Scalar<bool>),
+    Whole(Scalar<i128>),
+    Float(Scalar<f64>),
+    Text(Text),
+    List(Vec<Node>),
+    Mapping(Vec<(Key, Node)>),
+}
+
+/// A typed scalar and how it is written, which counts where a text is wanted (`model: 4.1`).
+#[derive(Clone, Debug)]
+pub(super) struct Scalar<T> {
+    pub(super) value: T,
+    pub(super) written: String,
+}
+
+/// A string, and whether it came out of a variable: then it may stand for a number, because
+/// there is no other way to write one.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) value: String,
+    pub(super) substituted: bool,
+}
+
+/// A key and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+impl Node {
+    /// The value under this key.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|(_, value)| value)
+    }
+
+    /// The key of this name and its value.
+    pub(super) fn entry(&self, key: &str) -> Option<(&Key, &Node)> {
+        let Content::Mapping(entries) = &self.content else {
+            return None;
+        };
+        let found = entries.iter().find(|(candidate, _)| candidate.name == key);
+        found.map(|(key, value)| (key, value))
+    }
+
+    /// The items of a list; none for anything else.
+    pub(super) fn items(&self) -> &[Node] {
+        match &self.content {
+            Content::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text of a scalar as it reads in a field of text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Bool(scalar) => Some(&scalar.written),
+            Content::Whole(scalar) => Some(&scalar.written),
+            Content::Float(scalar) => Some(&scalar.written),
+            Content::Text(text) => Some(&text.value),
+            Content::Null | Content::List(_) | Content::Mapping(_) => None,
+        }
+    }
+}
+
+/// Reads a document. Anchors and merges are resolved, a key that stands twice is an error, and
+/// size, depth and the growth of aliases are bounded.
+pub(super) fn read(text: &str) -> Result<Node, (Option<Place>, String)> {
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+    };
+    let raw: Spanned<Raw> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+            let place = error.location().map(Place::from);
+            (place, say(error.without_snippet(), place))
+        })?;
+    Ok(place_all(raw, text))
+}
+
+/// The message alone: the place is shown by itself.
+fn say(error: &serde_saphyr::Error, place: Option<Place>) -> String {
+    let message = error.to_string();
+    let first = message.lines().next().unwrap_or_default();
+    let Some(place) = place else {
+        return first.to_owned();
+    };
+    let suffix = format!(" at line {}, column {}", place.line, place.column);
+    first.strip_suffix(&suffix).unwrap_or(first).to_owned()
+}
+
+/// A value whose scalars have their type but not yet the text as which they were written.
+enum Raw {
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Mapping(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+fn place_all(raw: Spanned<Raw>, source: &str) -> Node {
+    let place = Place::from(raw.referenced);
+    let written = || written(source, raw.defined);
+    let content = match raw.value {
+        Raw::Null => Content::Null,
+        Raw::Bool(value) => Content::Bool(Scalar {
+            value,
+            written: written().unwrap_or_else(|| value.to_string()),
+        }),
+        Raw::Whole(value) => Content::Whole(Scalar {
+            value,
+            written: written().unwrap_or_else(|| value.to_string()),
+        }),
+        Raw::Float(value) => Content::Float(Scalar {
+            value,
+            written: written().unwrap_or_else(|| value.to_string()),
+        }),
+        Raw::Text(value) => Content::Text(Text {
+            value,
+            substituted: false,
+        }),
+        Raw::List(items) => {
+            let items = items.into_iter().map(|item| place_all(item, source));
+            Content::List(items.collect())
+        }
+        Raw::Mapping(entries) => {
+            let entries = entries.into_iter().map(|(key, value)| {
+                let place = Place::from(key.referenced);
+                let name = key.value;
+                (Key { name, place }, place_all(value, source))
+            });
+            Content::Mapping(entries.collect())
+        }
+    };
+    Node { place, content }
+}
+
+fn written(source: &str, location: Location) -> Option<String> {
+    let span = location.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    let end = start.checked_add(usize::try_from(span.byte_len()?).ok()?)?;
+    let text = source.get(start..end)?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Whole(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Whole(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
+        Ok(Raw::Whole(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Raw::Mapping(entries))
+    }
+}

@@ -1,0 +1,192 @@
+//! What is wrong with a team file, and where.
+
+use std::{fmt, io, path::PathBuf};
+
+use super::document::Place;
+
+/// How many characters of a line are shown.
+const MAX_EXCERPT: u64 = 160;
+
+/// Why a team file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}; name a team file that exists and is UTF-8 text", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        source: io::Error,
+    },
+    /// The file says something that it must not say.
+    #[error(transparent)]
+    Invalid(Box<Invalid>),
+}
+
+impl ConfigError {
+    /// Where the fault is, if the file could be read.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Invalid(invalid) => Some(invalid.place),
+            Self::Read { .. } => None,
+        }
+    }
+
+    /// What kind of fault it is, if the file could be read.
+    pub fn kind(&self) -> Option<FaultKind> {
+        match self {
+            Self::Invalid(invalid) => Some(invalid.kind),
+            Self::Read { .. } => None,
+        }
+    }
+}
+
+/// What kind of fault a team file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// It is not YAML, or goes past a bound on size or depth.
+    Syntax,
+    /// A key that does not exist.
+    UnknownKey,
+    /// A value of a wrong type, or outside of what is allowed.
+    WrongValue,
+    /// A variable that is not set, or a reference that cannot be read.
+    Variable,
+    /// A secret that stands in the file itself.
+    Secret,
+    /// A name of a model, tool, behavior or provider that stands for nothing.
+    UnknownName,
+    /// Agents that do not make a team.
+    Team,
+}
+
+/// A fault of a team file with its place. Its `Display` shows the line and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Invalid {
+    /// What people call the file.
+    pub origin: String,
+    /// What kind of fault it is.
+    pub kind: FaultKind,
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, where that is known.
+    pub help: Option<String>,
+    /// The line of the file; none where it holds a secret.
+    pub excerpt: Option<String>,
+}
+
+impl std::error::Error for Invalid {}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { line, column, .. } = self.place;
+        write!(f, "{}:{line}:{column}: {}", self.origin, self.message)?;
+        if let Some(excerpt) = &self.excerpt {
+            let number = line.to_string();
+            let margin = " ".repeat(number.len());
+            write!(f, "\n{margin} |\n{number} | {excerpt}\n{margin} | ")?;
+            f.write_str(&self.marker(excerpt))?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\nhelp: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Invalid {
+    /// Blanks up to the fault, with the line's tabs, and carets below it.
+    fn marker(&self, excerpt: &str) -> String {
+        let before = usize::try_from(self.place.column.saturating_sub(1)).unwrap_or(0);
+        let characters = excerpt.chars().count();
+        let before = before.min(characters);
+        let blanks = excerpt.chars().take(before);
+        let blanks: String = blanks.map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let length = usize::try_from(self.place.length).unwrap_or(usize::MAX);
+        let length = length.clamp(1, (characters - before).max(1));
+        blanks + &"^".repeat(length)
+    }
+}
+
+/// A fault before it is known in which file it is.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) kind: FaultKind,
+    pub(super) place: Option<Place>,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(
+        kind: FaultKind,
+        place: impl Into<Option<Place>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            place: place.into(),
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same fault; here, unless it is known to be further inside.
+    pub(super) fn at(mut self, place: Place) -> Self {
+        self.place = self.place.or(Some(place));
+        self
+    }
+
+    /// The fault in this file.
+    pub(super) fn of(self, origin: &str, text: &str) -> ConfigError {
+        let place = self.place.unwrap_or(Place {
+            line: 1,
+            column: 1,
+            length: 0,
+        });
+        let number = usize::try_from(place.line).unwrap_or(usize::MAX);
+        let line = text.lines().nth(number.saturating_sub(1));
+        let excerpt = line
+            .filter(|line| self.kind != FaultKind::Secret && !line.trim().is_empty())
+            // Where a line goes on and on, its beginning shows nothing.
+            .filter(|_| place.column <= MAX_EXCERPT)
+            .map(|line| line.trim_end().chars().take(MAX_EXCERPT as usize).collect());
+        ConfigError::Invalid(Box::new(Invalid {
+            origin: origin.to_owned(),
+            kind: self.kind,
+            place,
+            message: self.message,
+            help: self.help,
+            excerpt,
+        }))
+    }
+}
+
+/// What to write instead of this name: the nearest of those that exist, and all of them.
+pub(super) fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    if known.is_empty() {
+        return String::from("there are none");
+    }
+    let distance = |candidate: &str| {
+        strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase())
+    };
+    let nearest = known.iter().min_by_key(|candidate| distance(candidate));
+    // A third of the letters wrong is still a slip of the hand; more is another word.
+    let near = nearest.filter(|candidate| distance(candidate) <= (name.chars().count() / 3).max(1));
+    let all = known.join(", ");
+    match near {
+        Some(near) => format!("did you mean `{near}`? There are: {all}"),
+        None => format!("there are: {all}"),
+    }
+}

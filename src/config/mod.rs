@@ -1,0 +1,139 @@
+#![doc = include_str!("README.md")]
+
+mod document;
+mod fault;
+mod names;
+mod paths;
+mod reading;
+mod schema;
+mod variables;
+
+use std::{fs, io, path::Path};
+
+use ghostlight_actors::{
+    definition::{DefinitionError, TeamSpec},
+    run::Registry,
+};
+
+use self::document::{Content, Node};
+pub use self::{
+    document::Place,
+    fault::{ConfigError, FaultKind, Invalid},
+    schema::{schema, schema_for},
+};
+
+/// The largest team file that is read, in bytes.
+pub const MAX_BYTES: u64 = 4 << 20;
+
+/// A team file that was read: the team, and what is needed to say where in the file a fault is.
+#[derive(Clone, Debug)]
+pub struct TeamFile {
+    spec: TeamSpec,
+    origin: String,
+    text: String,
+    document: Node,
+}
+
+/// Reads a team file. Relative paths in it are taken from its folder.
+///
+/// # Errors
+/// When the file cannot be read, and the first fault in it with its place.
+pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
+    let path = path.as_ref();
+    let failed = |source: io::Error| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let length = fs::metadata(path).map_err(failed)?.len();
+    if length > MAX_BYTES {
+        let message = format!("a team file has at most {MAX_BYTES} bytes, this one has {length}");
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+    }
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let mut file = parse(text, path.display().to_string())?;
+    let file_path = std::path::absolute(path).map_err(failed)?;
+    if let Some(folder) = file_path.parent() {
+        paths::resolve(&mut file.spec, folder);
+    }
+    Ok(file)
+}
+
+/// Reads the text of a team file, with the variables of the environment. `origin` is what people
+/// call it; relative paths stay as they are.
+///
+/// # Errors
+/// The first fault with its place.
+pub fn parse(text: impl Into<String>, origin: impl Into<String>) -> Result<TeamFile, ConfigError> {
+    parse_with(text, origin, |name| std::env::var(name).ok())
+}
+
+/// Like [`parse`], with variables of one's own.
+///
+/// # Errors
+/// The first fault with its place.
+pub fn parse_with(
+    text: impl Into<String>,
+    origin: impl Into<String>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<TeamFile, ConfigError> {
+    let (text, origin) = (text.into(), origin.into());
+    match read(&text, &variable) {
+        Ok((spec, document)) => Ok(TeamFile {
+            spec,
+            origin,
+            text,
+            document,
+        }),
+        Err(fault) => Err(fault.of(&origin, &text)),
+    }
+}
+
+fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<(TeamSpec, Node), fault::Fault> {
+    let mut document = document::read(text)
+        .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
+    if matches!(document.content, Content::Null) {
+        let fault = fault::Fault::new(FaultKind::Team, document.place, "the file holds no team");
+        return Err(fault.help("begin with `agent:` and the agent's `name` and `instructions`"));
+    }
+    variables::substitute(&mut document, lookup)?;
+    let mut spec: TeamSpec = reading::read(&document)?;
+    if spec.name.is_empty() {
+        spec.name.clone_from(&spec.agent.name);
+    }
+    spec.check()
+        .map_err(|error| names::locate(&error, &document))?;
+    Ok((spec, document))
+}
+
+impl TeamFile {
+    /// The team.
+    pub fn spec(&self) -> &TeamSpec {
+        &self.spec
+    }
+
+    /// The team, to add what the file leaves out.
+    pub fn spec_mut(&mut self) -> &mut TeamSpec {
+        &mut self.spec
+    }
+
+    /// The team, to keep.
+    pub fn into_spec(self) -> TeamSpec {
+        self.spec
+    }
+
+    /// Makes the models and tools that the team defines, and checks that every name of it stands
+    /// for something in the registry.
+    ///
+    /// # Errors
+    /// The first fault with its place, the names that exist and the nearest of them.
+    pub fn resolve(&self, registry: Registry) -> Result<Registry, ConfigError> {
+        let resolved = registry.resolve(&self.spec);
+        resolved.map_err(|error| self.locate(&error))
+    }
+
+    /// A fault of the team's definition, such as a System finds when it starts, with its place
+    /// in the file.
+    pub fn locate(&self, error: &DefinitionError) -> ConfigError {
+        names::locate(error, &self.document).of(&self.origin, &self.text)
+    }
+}

@@ -1,0 +1,158 @@
+//! Where in a file a fault of its team stands.
+
+use ghostlight_actors::definition::DefinitionError;
+
+use super::{
+    document::{Node, Place},
+    fault::{Fault, FaultKind, instead},
+};
+
+/// The fault of a team with its place in the file.
+pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
+    let place = place_of(error, team);
+    match error {
+        DefinitionError::Unknown {
+            wanted_by,
+            what,
+            name,
+            known,
+        } => {
+            let message = format!("{wanted_by} names the {what} `{name}`, which does not exist");
+            let known = known.split(", ").filter(|known| *known != "none");
+            Fault::new(FaultKind::UnknownName, place, message).help(instead(name, known))
+        }
+        // A team without a name of its own is called like its first agent.
+        DefinitionError::Name { name, .. } if team.get("name").is_none() => {
+            let name = name.clone();
+            let error = DefinitionError::Name {
+                what: "agent",
+                name,
+            };
+            Fault::new(FaultKind::Team, place, error.to_string())
+        }
+        DefinitionError::Settings { .. } => {
+            Fault::new(FaultKind::WrongValue, place, error.to_string())
+        }
+        _ => Fault::new(FaultKind::Team, place, error.to_string()),
+    }
+}
+
+fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
+    match error {
+        DefinitionError::Name { what: "team", .. } if team.get("name").is_some() => {
+            team.get("name").map(|node| node.place)
+        }
+        DefinitionError::Name { name, .. } => {
+            let agents = agents(team);
+            let named = agents.iter().filter_map(|agent| agent.get("name"));
+            named
+                .into_iter()
+                .find(|node| node.text() == Some(name.as_str()))
+                .map(|node| node.place)
+                // An agent without a name: the place of the agent itself.
+                .or_else(|| {
+                    agents
+                        .iter()
+                        .find(|agent| agent.get("name").is_none())
+                        .map(|agent| agent.place)
+                })
+                .or_else(|| team.entry("agent").map(|(key, _)| key.place))
+        }
+        DefinitionError::Twice { name } => {
+            let mut named = names(team).filter(|node| node.text() == Some(name.as_str()));
+            named.nth(1).map(|node| node.place)
+        }
+        DefinitionError::ToolTwice { agent, tool } => {
+            let tools = agent_named(team, agent)?.get("tools")?;
+            let mut found = tools
+                .items()
+                .iter()
+                .filter(|node| node.text() == Some(tool.as_str()));
+            found.nth(1).map(|node| node.place)
+        }
+        DefinitionError::TooDeep { name } => {
+            let mut named = names(team).filter(|node| node.text() == Some(name.as_str()));
+            named.next().map(|node| node.place)
+        }
+        DefinitionError::HiddenRoot { name } => {
+            Some(agent_named(team, name)?.entry("reach")?.0.place)
+        }
+        DefinitionError::Unknown {
+            wanted_by,
+            what,
+            name,
+            ..
+        } => named_by(team, wanted_by, what, Some(name)),
+        DefinitionError::Settings {
+            wanted_by, what, ..
+        } => named_by(team, wanted_by, what, None),
+        _ => None,
+    }
+}
+
+/// Where `agent "desk"`, `model "fast"` or `tool "docs"` names something: the name itself, or
+/// the whole part with its settings where no name is given.
+fn named_by(team: &Node, wanted_by: &str, what: &str, name: Option<&str>) -> Option<Place> {
+    for section in ["models", "tools"] {
+        let kind = section.trim_end_matches('s');
+        let field = if section == "models" {
+            "provider"
+        } else {
+            "kind"
+        };
+        let Some(super::document::Content::Mapping(entries)) =
+            team.get(section).map(|node| &node.content)
+        else {
+            continue;
+        };
+        let found = entries
+            .iter()
+            .find(|(key, _)| wanted_by == format!("{kind} {:?}", key.name));
+        if let Some((key, value)) = found {
+            let inside = name.and_then(|_| value.get(field)).map(|node| node.place);
+            return Some(inside.unwrap_or(key.place));
+        }
+    }
+    let agents = agents(team);
+    let agent = agents.iter().find(|agent| {
+        let called = agent.get("name").and_then(Node::text).unwrap_or_default();
+        wanted_by == format!("agent {called:?}")
+    })?;
+    let key = match what {
+        "tool" => "tools",
+        "policy" => "policies",
+        other => other,
+    };
+    let (key, value) = agent.entry(key).or_else(|| agent.entry("name"))?;
+    let is_name = |node: &&Node| {
+        let called = node
+            .text()
+            .or_else(|| node.get("name").and_then(Node::text));
+        name.is_some() && called == name
+    };
+    let exact = value.items().iter().chain([value]).find(is_name);
+    Some(exact.map_or(key.place, |node| node.get("name").unwrap_or(node).place))
+}
+
+/// All agents of a team, from the root down.
+fn agents(team: &Node) -> Vec<&Node> {
+    let mut found = Vec::new();
+    let mut open: Vec<&Node> = team.get("agent").into_iter().collect();
+    while let Some(agent) = open.pop() {
+        let below = agent.get("agents").map_or(&[][..], Node::items);
+        open.extend(below.iter().rev());
+        found.push(agent);
+    }
+    found
+}
+
+fn names(team: &Node) -> impl Iterator<Item = &Node> {
+    agents(team)
+        .into_iter()
+        .filter_map(|agent| agent.get("name"))
+}
+
+fn agent_named<'a>(team: &'a Node, name: &str) -> Option<&'a Node> {
+    let mut agents = agents(team).into_iter();
+    agents.find(|agent| agent.get("name").and_then(Node::text) == Some(name))
+}

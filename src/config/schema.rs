@@ -1,0 +1,67 @@
+//! The JSON Schema of a team file, for editors and for whoever writes files by program.
+
+use ghostlight_actors::{definition::TeamSpec, run::Registry};
+use serde_json::{Value, json};
+
+/// The JSON Schema of a team file (draft 2020-12).
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(TeamSpec).to_value();
+    schema["title"] = json!("Ghostlight team");
+    schema
+}
+
+/// The JSON Schema of a team file, with the names that this registry knows.
+///
+/// Behaviors, providers and kinds of tools must be registered. Models and tools may also be
+/// defined in the file, so their names are offered but others are allowed.
+pub fn schema_for(registry: &Registry) -> Value {
+    let mut schema = schema();
+    let behaviors = registry.behavior_names();
+    let models: Vec<&str> = registry.models().map(|(name, _)| name).collect();
+    let tools: Vec<&str> = registry.tools().map(|(name, _)| name).collect();
+    let settings = [
+        (
+            "/$defs/ModelSpec/properties/provider",
+            closed(&registry.provider_names()),
+        ),
+        (
+            "/$defs/ToolSpec/properties/kind",
+            closed(&registry.tool_kind_names()),
+        ),
+        (
+            "/$defs/AgentSpec/properties/model",
+            offered(&models, &["string", "null"]),
+        ),
+        (
+            "/$defs/AgentSpec/properties/tools/items",
+            offered(&tools, &["string"]),
+        ),
+        ("/$defs/AgentSpec/properties/behavior", behavior(&behaviors)),
+    ];
+    for (place, names) in settings {
+        if let (Some(Value::Object(field)), Value::Object(names)) =
+            (schema.pointer_mut(place), names)
+        {
+            field.remove("$ref");
+            field.remove("type");
+            field.extend(names);
+        }
+    }
+    schema
+}
+
+fn closed(names: &[&str]) -> Value {
+    json!({ "type": "string", "enum": names })
+}
+
+/// Any text, with these names for an editor to complete.
+fn offered(names: &[&str], types: &[&str]) -> Value {
+    json!({ "anyOf": [{ "type": "string", "enum": names }, { "type": types }] })
+}
+
+fn behavior(names: &[&str]) -> Value {
+    json!({ "anyOf": [
+        closed(names),
+        { "type": "object", "required": ["name"], "properties": { "name": closed(names) } },
+    ] })
+}

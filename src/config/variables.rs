@@ -1,0 +1,207 @@
+//! Environment variables in the text of a team file.
+//!
+//! They are put in after the file was parsed, into one text at a time: whatever a variable holds,
+//! it cannot add a key or change the shape of the file.
+
+use super::{
+    document::{Content, Key, Node, Place},
+    fault::{Fault, FaultKind},
+};
+
+/// What looks a variable up.
+pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar.
+///
+/// What is secret by its key stays a reference, for who needs it to look it up late: so no key
+/// is ever printed, hashed or stored. Only settings of models and tools hold secrets; elsewhere,
+/// as in the schema of an answer, `password` is a word like any other.
+pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
+    let Content::Mapping(sections) = &mut team.content else {
+        return below(team, false, lookup);
+    };
+    for (key, section) in sections {
+        let settings = matches!(key.name.as_str(), "models" | "tools");
+        below(section, settings, lookup)?;
+    }
+    Ok(())
+}
+
+fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Fault> {
+    match &mut node.content {
+        Content::Text(text) if text.value.contains('$') => {
+            let (value, substituted) = replace(&text.value, node.place, lookup)?;
+            text.value = value;
+            text.substituted = substituted;
+        }
+        Content::List(items) => {
+            for item in items {
+                below(item, settings, lookup)?;
+            }
+        }
+        Content::Mapping(entries) => {
+            for (key, value) in entries {
+                let secrecy = if settings {
+                    secrecy(&key.name)
+                } else {
+                    Secrecy::None
+                };
+                match secrecy {
+                    Secrecy::None => below(value, settings, lookup)?,
+                    Secrecy::Kept => {}
+                    Secrecy::Reference => check_reference(key, value)?,
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+enum Secrecy {
+    /// The value is plain text.
+    None,
+    /// The value may hold references, which stay.
+    Kept,
+    /// The value must be a reference.
+    Reference,
+}
+
+fn secrecy(key: &str) -> Secrecy {
+    const SECRETS: [&str; 4] = ["api_key", "password", "secret", "token"];
+    const ENDINGS: [&str; 4] = ["_api_key", "_password", "_secret", "_token"];
+    if SECRETS.contains(&key) || ENDINGS.iter().any(|ending| key.ends_with(ending)) {
+        Secrecy::Reference
+    } else if key == "headers" {
+        Secrecy::Kept
+    } else {
+        Secrecy::None
+    }
+}
+
+fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
+    let name = match &value.content {
+        // A setting that is left empty is no secret.
+        Content::Null => return Ok(()),
+        Content::Text(text) => text
+            .value
+            .trim()
+            .strip_prefix("${")
+            .and_then(|rest| rest.strip_suffix('}')),
+        _ => None,
+    };
+    if name.is_some_and(is_name) {
+        return Ok(());
+    }
+    let message = format!("`{}` holds a secret itself", key.name);
+    let help = "set an environment variable to the secret, and write its name here, such as \
+                ${OPENAI_API_KEY}";
+    Err(Fault::new(FaultKind::Secret, key.place, message).help(help))
+}
+
+fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes
+        .next()
+        .is_some_and(|byte| byte == b'_' || byte.is_ascii_alphabetic())
+        && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+}
+
+/// The text with its variables' values, and whether there was any.
+fn replace(text: &str, place: Place, lookup: Lookup<'_>) -> Result<(String, bool), Fault> {
+    let mut result = String::with_capacity(text.len());
+    let mut substituted = false;
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        result.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            result.push('$');
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('{') {
+            let Some((inside, after)) = after.split_once('}') else {
+                let message = "`${` without its `}`";
+                let help = "write ${NAME} for a variable, or $$ for a dollar";
+                return Err(Fault::new(FaultKind::Variable, place, message).help(help));
+            };
+            result.push_str(&value_of(inside, place, lookup)?);
+            substituted = true;
+            rest = after;
+        } else {
+            result.push('$');
+        }
+    }
+    result.push_str(rest);
+    Ok((result, substituted))
+}
+
+fn value_of(inside: &str, place: Place, lookup: Lookup<'_>) -> Result<String, Fault> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    if !is_name(name) {
+        let message = format!("${{{inside}}} names no environment variable");
+        let help = "a name has letters, digits and `_`; write $$ for a dollar";
+        return Err(Fault::new(FaultKind::Variable, place, message).help(help));
+    }
+    // As in a shell, `:-` also stands in for a variable that is empty.
+    let value = lookup(name).filter(|value| default.is_none() || !value.is_empty());
+    value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
+        let message = format!("the environment variable {name} is not set");
+        let help = format!("set it, or give it a value here: ${{{name}:-value}}");
+        Fault::new(FaultKind::Variable, place, message).help(help)
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place {
+        line: 3,
+        column: 5,
+        length: 0,
+    };
+
+    fn replaced(text: &str) -> Result<String, String> {
+        let lookup = |name: &str| match name {
+            "CITY" => Some(String::from("Ulm")),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some(String::from("${CITY}")),
+            _ => None,
+        };
+        replace(text, PLACE, &lookup)
+            .map(|(text, _)| text)
+            .map_err(|fault| fault.message)
+    }
+
+    #[test]
+    fn variables_defaults_and_dollars() {
+        for (text, expected) in [
+            ("in ${CITY}!", "in Ulm!"),
+            ("${NONE:-Bonn}", "Bonn"),
+            ("${EMPTY:-Bonn}", "Bonn"),
+            ("${EMPTY}", ""),
+            ("${NONE:-}", ""),
+            ("$$5 and $${CITY} and $5", "$5 and ${CITY} and $5"),
+            ("${NESTED}", "${CITY}"),
+        ] {
+            assert_eq!(replaced(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_said() {
+        for (text, part) in [
+            ("${NONE}", "NONE is not set"),
+            ("${CITY", "without its `}`"),
+            ("${not a name}", "names no environment variable"),
+            ("${}", "names no environment variable"),
+        ] {
+            let message = replaced(text).unwrap_err();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

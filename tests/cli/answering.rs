@@ -1,0 +1,107 @@
+use serde_json::json;
+
+use crate::own_command::Desk;
+
+#[test]
+fn a_question_ends_the_process_and_its_answer_goes_on() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let waits = desk.run(&["run", "team.yaml", "send it"]).exits(4);
+    let run = desk.only_run();
+    assert_eq!(waits.out, "");
+    assert!(
+        waits.err.contains("Shall I send it? — send(to: \"Ann\")"),
+        "{}",
+        waits.err
+    );
+    assert!(
+        waits
+            .err
+            .contains(&format!("ghostlight answer {run} --approve")),
+        "{}",
+        waits.err
+    );
+    assert_eq!(desk.status(), "waiting");
+    // It goes on waiting, however often it is taken up.
+    desk.run(&["resume"]).exits(4);
+    let done = desk.run(&["answer", &run, "--deny", "too late"]).exits(0);
+    assert_eq!(
+        done.out,
+        "answered {\"approved\":false,\"reason\":\"too late\"}\n"
+    );
+    assert_eq!(desk.status(), "answered");
+    desk.run(&["answer", &run, "--approve"]).exits(2);
+}
+
+#[test]
+fn yes_approves_and_decides_nothing_else() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let done = desk.run(&["run", "team.yaml", "send it", "--yes"]).exits(0);
+    assert_eq!(done.out, "answered true\n");
+    let desk = Desk::new("asks", json!({ "kind": "choice" }));
+    desk.run(&["run", "team.yaml", "paint it", "--yes"])
+        .exits(4);
+}
+
+#[test]
+fn an_answer_must_fit_its_question() {
+    let desk = Desk::new("asks", json!({ "kind": "choice" }));
+    desk.run(&["run", "team.yaml", "paint it"]).exits(4);
+    let run = desk.only_run();
+    let wrong = desk.run(&["answer", &run, "green"]).exits(2);
+    assert!(wrong.err.contains("red, blue"), "{}", wrong.err);
+    let wrong = desk.run(&["answer", &run, "--approve"]).exits(2);
+    assert!(wrong.err.contains("Which colour?"), "{}", wrong.err);
+    let done = desk.run(&["answer", &run, "BLUE"]).exits(0);
+    assert_eq!(done.out, "answered \"blue\"\n");
+}
+
+#[test]
+fn one_of_several_questions_is_named_by_its_operation() {
+    let desk = Desk::new("asks", json!({ "kind": "two" }));
+    let waits = desk.run(&["run", "team.yaml", "hello"]).exits(4);
+    let run = desk.only_run();
+    let commands: Vec<&str> = waits
+        .err
+        .lines()
+        .filter(|line| line.contains("ghostlight answer"))
+        .collect();
+    assert_eq!(commands.len(), 2, "{}", waits.err);
+    let unclear = desk.run(&["answer", &run, "Ann"]).exits(2);
+    assert!(
+        unclear.err.contains("Name?") && unclear.err.contains("Age?"),
+        "{}",
+        unclear.err
+    );
+    // The commands that it recommended work.
+    let operation = |line: &str| line.split_whitespace().nth(3).unwrap().to_owned();
+    desk.run(&["answer", &run, &operation(commands[0]), "Ann"])
+        .exits(4);
+    let done = desk
+        .run(&["answer", &run, &operation(commands[1]), "41"])
+        .exits(0);
+    assert_eq!(done.out, "\"Ann\" and \"41\"\n");
+}
+
+#[test]
+fn a_living_run_is_answered_from_another_process() {
+    let desk = Desk::new("asks_at_work", json!({ "kind": "approval" }));
+    let living = desk.start(&["run", "team.yaml", "send it"]);
+    desk.until("the question", |desk| {
+        let rows = desk.rows();
+        rows.len() == 1 && {
+            let run = rows[0]["run"].as_str().unwrap();
+            desk.shipped(&["show", run]).out.contains("asks (")
+        }
+    });
+    let run = desk.only_run();
+    let answered = desk.run(&["answer", &run, "--approve"]).exits(0);
+    assert!(
+        answered.err.contains("the process that carries it"),
+        "{}",
+        answered.err
+    );
+    desk.open_gate();
+    let done = living.ends().exits(0);
+    assert_eq!(done.out, "answered true\n");
+    assert!(done.err.contains("was answered: yes"), "{}", done.err);
+}

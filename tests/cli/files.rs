@@ -1,0 +1,108 @@
+use serde_json::{Value, json};
+
+use crate::own_command::Desk;
+
+#[test]
+fn check_tells_what_a_team_file_holds() {
+    let desk = Desk::new("says", json!({}));
+    desk.write("good.yaml", "name: shop\nagent:\n  name: desk\n  agents: [{ name: clerk, description: counts, tools: [calculator] }]\n");
+    let done = desk.shipped(&["check", "good.yaml"]).exits(0);
+    let offline = "offline (set OPENAI_API_KEY for a real one)";
+    assert_eq!(
+        done.out,
+        format!("good.yaml: team shop, 2 agents, model {offline}\n  desk\n    clerk: counts\n")
+    );
+    let set = [
+        ("OPENAI_API_KEY", "sk-hunter2"),
+        ("OPENAI_MODEL", "gpt-5-nano"),
+    ];
+    let done = desk
+        .shipped_with(&["check", "good.yaml"], "", &set)
+        .exits(0);
+    assert!(
+        done.out.contains("model openai gpt-5-nano") && !done.out.contains("hunter2"),
+        "{}",
+        done.out
+    );
+}
+
+#[test]
+fn faults_of_a_team_file_are_shown_where_they_are() {
+    let desk = Desk::new("says", json!({}));
+    for (text, place, parts) in [
+        (
+            "agent:\n  name: desk\n  instrutions: x\n",
+            "3:3",
+            &[
+                "unknown key `instrutions`",
+                "did you mean `instructions`?",
+                "^^^",
+            ][..],
+        ),
+        (
+            "agent:\n  name: desk\n  max_steps: many\n",
+            "3:14",
+            &["a whole number"],
+        ),
+        (
+            "agent:\n  name: desk\n  tools: [calculater]\n",
+            "3:11",
+            &["did you mean `calculator`?"],
+        ),
+        (
+            "agent:\n  name: desk\n  behavior: functioncalling\n",
+            "3:13",
+            &["did you mean `function_calling`?"],
+        ),
+        (
+            "agent:\n  name: desk\n  model: fast\n",
+            "3:10",
+            &["there are: default"],
+        ),
+        (
+            "tools:\n  d: { kind: docs_search, folder: ./none }\nagent:\n  name: desk\n",
+            "2:3",
+            &["none"],
+        ),
+        (
+            "agent:\n  name: desk\n  description: ${GHOSTLIGHT_NO_SUCH_VARIABLE}\n",
+            "3:16",
+            &["GHOSTLIGHT_NO_SUCH_VARIABLE is not set"],
+        ),
+        ("agent: [\n", "1:8", &[]),
+    ] {
+        desk.write("bad.yaml", text);
+        for words in [&["check", "bad.yaml"][..], &["run", "bad.yaml", "hello"]] {
+            let done = desk.shipped(words).exits(2);
+            let heading = format!("error: bad.yaml:{place}: ");
+            assert!(done.err.starts_with(&heading), "{heading}\n{}", done.err);
+            for part in parts {
+                assert!(
+                    done.err.contains(part),
+                    "{part:?} is missing in\n{}",
+                    done.err
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_schema_fits_the_files_that_work() {
+    let desk = Desk::new("says", json!({}));
+    let schema: Value = serde_json::from_str(&desk.shipped(&["schema"]).exits(0).out).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(
+        validator.is_valid(&json!({ "agent": { "name": "a", "behavior": "function_calling" } }))
+    );
+    assert!(
+        !validator.is_valid(&json!({ "agent": { "name": "a", "behavior": "functioncalling" } }))
+    );
+    // A command with behaviors of its own has a schema of its own.
+    let own: Value = serde_json::from_str(&desk.run(&["schema"]).exits(0).out).unwrap();
+    let own = jsonschema::validator_for(&own).unwrap();
+    let file: Value =
+        serde_json::from_slice(&std::fs::read(desk.path("team.yaml")).unwrap()).unwrap();
+    assert!(own.is_valid(&file));
+    assert!(!validator.is_valid(&file));
+}

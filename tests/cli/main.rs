@@ -1,0 +1,8 @@
+//! The command as a person uses it: every test runs it in a process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod answering;
+mod crashes;
+mod files;
+mod own_command;
+mod running;

@@ -1,0 +1,371 @@
+//! A command with behaviors of its own, as a user of the library would make it. It is this very
+//! test binary: one of its tests is the command, in a process that is started for it.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ghostlight_actors::{
+    run::{BehaviorHandle, Registry, RunContext},
+    vocabulary::{AgentError, Effect, Outcome, Question, StopReason, ToolCall},
+};
+use serde_json::{Value, json};
+
+const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Is the command where a test started it as such, and nothing otherwise.
+#[test]
+fn as_the_command() {
+    let Ok(arguments) = env::var(ARGUMENTS) else {
+        return;
+    };
+    let arguments: Vec<String> = serde_json::from_str(&arguments).unwrap();
+    let code = ghostlight::cli::main_from(arguments, registry());
+    // An exit code does not say its number.
+    let number = (0..=u8::MAX).find(|number| ExitCode::from(*number) == code);
+    std::process::exit(number.unwrap().into());
+}
+
+fn registry() -> Registry {
+    let of = |function: fn(Value, RunContext) -> Answering| {
+        move |settings: &Value| {
+            let settings = settings.clone();
+            Ok(BehaviorHandle::from_fn(move |cx| {
+                function(settings.clone(), cx)
+            }))
+        }
+    };
+    ghostlight::builtin()
+        .behavior("gated", of(|settings, cx| Box::pin(gated(settings, cx))))
+        .behavior("asks", of(|settings, cx| Box::pin(asks(settings, cx))))
+        .behavior(
+            "asks_at_work",
+            of(|settings, cx| Box::pin(asks_at_work(settings, cx))),
+        )
+        .behavior("says", of(|settings, cx| Box::pin(says(settings, cx))))
+        .behavior(
+            "sleeps",
+            of(|_, cx| {
+                Box::pin(async move {
+                    cx.sleep(Duration::from_millis(150)).await?;
+                    Ok(Outcome::answer("rested"))
+                })
+            }),
+        )
+        .behavior(
+            "fails",
+            of(|_, _| Box::pin(async { Err(AgentError::failed("no luck")) })),
+        )
+        .behavior(
+            "stops",
+            of(|_, _| Box::pin(async { Ok(Outcome::stopped(StopReason::MaxSteps(2))) })),
+        )
+}
+
+type Answering = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, AgentError>> + Send>>;
+
+/// Notes in `first` that it began, waits for the file `gate`, and answers.
+async fn gated(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
+    let (first, gate, changed) = (text("first"), text("gate"), text("changed"));
+    // A file that is there makes this another program than the one that recorded.
+    let name = if Path::new(&changed).exists() {
+        "other"
+    } else {
+        "first"
+    };
+    cx.step(name, Effect::Idempotent, async move {
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(first)?;
+        file.write_all(b"x")
+    })
+    .await?;
+    wait_for_gate(&cx, gate).await?;
+    Ok(Outcome::answer("through the gate"))
+}
+
+async fn wait_for_gate(cx: &RunContext, gate: String) -> Result<(), AgentError> {
+    let opened = async move {
+        while !Path::new(&gate).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    cx.step("gate", Effect::Read, opened).await?;
+    Ok(())
+}
+
+fn question(settings: &Value) -> Question {
+    match settings["kind"].as_str() {
+        Some("approval") => {
+            let call = ToolCall::new("c1", "send", json!({ "to": "Ann" }));
+            Question::approval("Shall I send it?", call)
+        }
+        Some("choice") => Question::choice("Which colour?", ["red", "blue"]),
+        _ => Question::new("What is your name?"),
+    }
+}
+
+async fn asks(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    if settings["kind"] == "two" {
+        let (one, other) = tokio::join!(cx.ask("Name?"), cx.ask("Age?"));
+        return Ok(Outcome::answer(format!("{} and {}", one?, other?)));
+    }
+    let answer = cx.ask(question(&settings)).await?;
+    Ok(Outcome::answer(format!("answered {answer}")))
+}
+
+async fn asks_at_work(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    let gate = settings["gate"].as_str().unwrap_or_default().to_owned();
+    let (answer, worked) = tokio::join!(cx.ask(question(&settings)), wait_for_gate(&cx, gate));
+    worked?;
+    Ok(Outcome::answer(format!("answered {}", answer?)))
+}
+
+async fn says(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    cx.emit("note", &settings["text"]);
+    Ok(Outcome::answer(
+        settings["text"].as_str().unwrap_or_default(),
+    ))
+}
+
+/// A folder with a store and a team, and the commands that use them.
+pub(crate) struct Desk {
+    folder: PathBuf,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        let out = String::from_utf8(output.stdout).unwrap();
+        Self {
+            code: output.status.code(),
+            // What the test harness says before its test is the command.
+            out: out
+                .strip_prefix("\nrunning 1 test\n")
+                .unwrap_or(&out)
+                .to_owned(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Done {
+    /// Checks the exit code, showing everything where it is another.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.out,
+            self.err
+        );
+        self
+    }
+
+    /// The lines of JSON on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let read = |line| serde_json::from_str(line).expect("a line of JSON");
+        self.out.lines().map(read).collect()
+    }
+}
+
+impl Desk {
+    /// A desk whose one agent has this behavior, with these settings and the paths of the gate.
+    pub(crate) fn new(behavior: &str, settings: Value) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ghostlight-cli-{}-{number}", std::process::id());
+        let folder = env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let desk = Self { folder };
+        let mut behavior = json!({ "name": behavior, "gate": desk.path("gate"),
+            "first": desk.path("first"), "changed": desk.path("changed") });
+        behavior
+            .as_object_mut()
+            .unwrap()
+            .extend(settings.as_object().unwrap().clone());
+        let team = json!({ "agent": { "name": "desk", "behavior": behavior } }).to_string();
+        // JSON is YAML, but for characters that YAML wants to be written as escapes.
+        let escape = |c: char| match c {
+            ' '..='~' => c.to_string(),
+            other => format!("\\u{:04x}", u32::from(other)),
+        };
+        desk.write("team.yaml", &team.chars().map(escape).collect::<String>());
+        desk
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Lets the run through.
+    pub(crate) fn open_gate(&self) {
+        self.write("gate", "");
+    }
+
+    /// How often the first step was done.
+    pub(crate) fn firsts(&self) -> usize {
+        fs::read(self.path("first")).map_or(0, |bytes| bytes.len())
+    }
+
+    fn quiet(&self, mut command: Command) -> Command {
+        for name in [
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "OPENAI_MODEL",
+            "RUST_BACKTRACE",
+        ] {
+            command.env_remove(name);
+        }
+        command
+            .env("GHOSTLIGHT_STORE", self.path("runs.db"))
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn own(&self, words: &[&str]) -> Command {
+        let words: Vec<&str> = ["ghostlight"].iter().chain(words).copied().collect();
+        let mut command = self.quiet(Command::new(env::current_exe().unwrap()));
+        command
+            .args([
+                "own_command::as_the_command",
+                "--exact",
+                "--quiet",
+                "--nocapture",
+            ])
+            .env(ARGUMENTS, serde_json::to_string(&words).unwrap());
+        command
+    }
+
+    /// Runs the command with the behaviors above.
+    pub(crate) fn run(&self, words: &[&str]) -> Done {
+        self.own(words).output().unwrap().into()
+    }
+
+    /// Starts the command with the behaviors above.
+    pub(crate) fn start(&self, words: &[&str]) -> Started {
+        Started(self.own(words).spawn().unwrap())
+    }
+
+    /// Runs the command as it is shipped.
+    pub(crate) fn shipped(&self, words: &[&str]) -> Done {
+        self.shipped_with(words, "", &[])
+    }
+
+    /// Runs the command as it is shipped, with this on stdin and in the environment.
+    pub(crate) fn shipped_with(&self, words: &[&str], input: &str, set: &[(&str, &str)]) -> Done {
+        let mut command = self.quiet(Command::new(env!("CARGO_BIN_EXE_ghostlight")));
+        command
+            .args(words)
+            .stdin(Stdio::piped())
+            .envs(set.iter().copied());
+        let mut child = command.spawn().unwrap();
+        // It may have ended without reading.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// The rows of all runs.
+    pub(crate) fn rows(&self) -> Vec<Value> {
+        self.shipped(&["runs", "--all", "--json"]).exits(0).json()
+    }
+
+    /// The id of the only root run.
+    #[track_caller]
+    pub(crate) fn only_run(&self) -> String {
+        let rows = self.rows();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        rows[0]["run"].as_str().unwrap()[..8].to_owned()
+    }
+
+    /// The status of the only root run.
+    #[track_caller]
+    pub(crate) fn status(&self) -> String {
+        self.rows()[0]["status"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut so: impl FnMut(&Self) -> bool) {
+        let begun = Instant::now();
+        while !so(self) {
+            assert!(begun.elapsed() < PATIENCE, "{what} did not come");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A command that is under way; it is killed where the test ends before it.
+pub(crate) struct Started(Child);
+
+impl Started {
+    /// Sends a signal by its name, such as `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let (name, id) = (format!("-{name}"), self.0.id().to_string());
+        let status = Command::new("kill").args([name, id]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ends(mut self) -> Done {
+        let begun = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the command does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let read = |stream: Option<&mut dyn std::io::Read>| {
+            let mut bytes = Vec::new();
+            stream.unwrap().read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        let stdout = read(self.0.stdout.as_mut().map(|out| out as _));
+        let stderr = read(self.0.stderr.as_mut().map(|err| err as _));
+        let status = self.0.wait().unwrap();
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+        .into()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,520 @@
+//! What team files promise: they are read whole or refused at the exact place.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![cfg(feature = "yaml")]
+
+use ghostlight::config::{self, ConfigError, FaultKind, TeamFile};
+use ghostlight_actors::{
+    definition::{Reach, TeamSpec},
+    run::{Behavior, BehaviorHandle, Registry, RunContext},
+    vocabulary::{AgentError, Outcome, ToolDefinition},
+};
+use serde_json::json;
+
+fn variables(name: &str) -> Option<String> {
+    match name {
+        "CITY" => Some("Ulm".into()),
+        "STEPS" => Some("7".into()),
+        "EVIL" => Some("x\nbudget: { tokens: 1 }\nname: [".into()),
+        "OPENAI_API_KEY" => Some("sk-hunter2".into()),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Result<TeamFile, ConfigError> {
+    config::parse_with(text, "team.yaml", variables)
+}
+
+fn spec(text: &str) -> TeamSpec {
+    parse(text)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .into_spec()
+}
+
+/// The kind of the fault, its line and column, and the whole message.
+fn fault(text: &str) -> (FaultKind, u64, u64, String) {
+    let error = parse(text).expect_err("the file is refused");
+    let place = error.place().unwrap();
+    (
+        error.kind().unwrap(),
+        place.line,
+        place.column,
+        error.to_string(),
+    )
+}
+
+#[test]
+fn a_team_file_is_the_teams_definition() {
+    let team = spec(
+        "
+# A comment.
+models:
+  default: { provider: offline, seed: 4 }
+tools:
+  docs:
+    kind: docs_search
+    folder: ./docs
+instructions: Be brief.
+budget: { tokens: 10_000 }
+agent:
+  name: desk
+  description: yes, the front desk
+  settings: { temperature: 0, stop: [END] }
+  tools: [calculator, docs]
+  behavior: { name: react, max_repairs: 2 }
+  agents:
+    - &worker
+      name: clerk
+      reach: delegate
+      behavior: simple
+    - { <<: *worker, name: writer, max_steps: 3 }
+",
+    );
+    assert_eq!(team.name, "desk", "the team is called like its root agent");
+    assert_eq!(team.models["default"].settings["seed"], 4);
+    assert_eq!(team.tools["docs"].kind, "docs_search");
+    assert_eq!(team.agent.description, "yes, the front desk");
+    assert_eq!(team.agent.settings.temperature, Some(0.0));
+    assert_eq!(team.agent.behavior.settings, json!({ "max_repairs": 2 }));
+    assert_eq!(team.agent.agents[0].behavior.name, "simple");
+    assert_eq!(team.agent.agents[1].reach, Reach::Delegate);
+    assert_eq!(team.agent.agents[1].max_steps, Some(3));
+}
+
+#[test]
+fn what_the_builder_makes_goes_through_a_file_unchanged() {
+    let team = spec("agent: { name: desk, agents: [{ name: a, output: { type: object } }] }");
+    // JSON is YAML.
+    let file = serde_json::to_string_pretty(&team).unwrap();
+    assert_eq!(spec(&file), team);
+}
+
+#[test]
+fn scalars_take_the_type_that_is_wanted() {
+    let team = spec("models: { m: { provider: 4.10 } }\nagent: { name: 007, instructions: true }");
+    assert_eq!(team.models["m"].provider, "4.10");
+    assert_eq!(team.agent.name, "007");
+    assert_eq!(team.agent.instructions, "true");
+}
+
+#[test]
+fn variables_are_put_in_after_parsing() {
+    let team = spec(
+        "agent:
+  name: desk
+  description: ${EVIL}
+  instructions: In ${CITY}, not in ${TOWN:-Bonn}; $$5.
+  max_steps: ${STEPS}
+",
+    );
+    assert_eq!(team.agent.description, variables("EVIL").unwrap());
+    assert_eq!(team.agent.instructions, "In Ulm, not in Bonn; $5.");
+    assert_eq!(
+        team.agent.max_steps,
+        Some(7),
+        "a variable can hold a number"
+    );
+    assert_eq!(team.budget.tokens, None, "a value cannot add a key");
+}
+
+#[test]
+fn an_unset_variable_is_named_with_its_place() {
+    let (kind, line, column, message) =
+        fault("agent:\n  name: desk\n  instructions: Go to ${TOWN}\n");
+    assert_eq!((kind, line, column), (FaultKind::Variable, 3, 17));
+    assert!(
+        message.contains("TOWN is not set") && message.contains("team.yaml:3:17"),
+        "{message}"
+    );
+}
+
+#[test]
+fn secrets_stay_references() {
+    let file = parse(
+        "models:
+  default: { provider: openai, api_key: '${OPENAI_API_KEY}', headers: { x: '${OPENAI_API_KEY}' } }
+agent: { name: desk }
+",
+    )
+    .unwrap();
+    assert!(!format!("{file:?}").contains("hunter2"));
+    let json = serde_json::to_string(file.spec()).unwrap();
+    assert_eq!(json.matches("${OPENAI_API_KEY}").count(), 2, "{json}");
+}
+
+#[test]
+fn a_secret_in_the_file_is_refused_without_repeating_it() {
+    for secret in ["sk-live-1", "${KEY:-sk-live-1}", "x${KEY}", "[sk-live-1]"] {
+        let text = format!(
+            "models:\n  m: {{ provider: p,\n    api_key: '{secret}' }}\nagent: {{ name: a }}"
+        );
+        let (kind, line, column, message) = fault(&text);
+        assert_eq!((kind, line, column), (FaultKind::Secret, 3, 5), "{message}");
+        assert!(!message.contains("sk-live"), "{message}");
+    }
+}
+
+#[test]
+fn faults_are_shown_where_they_are() {
+    use FaultKind::{Syntax, Team, UnknownKey, WrongValue};
+    let cases: &[(&str, FaultKind, u64, u64, &[&str])] = &[
+        (
+            "agent:\n  name: desk\n  instrutions: Hi\n",
+            UnknownKey,
+            3,
+            3,
+            &[
+                "unknown key `instrutions`",
+                "did you mean `instructions`?",
+                "3 |   instrutions: Hi",
+                "^^^^^^^^^^^",
+            ],
+        ),
+        (
+            "agent: { name: a }\nmodel: x\n",
+            UnknownKey,
+            2,
+            1,
+            &["did you mean `models`?"],
+        ),
+        (
+            "agent:\n  name: a\n  agents:\n    - name: b\n      budget:\n        token: 5\n",
+            UnknownKey,
+            6,
+            9,
+            &["`tokens`"],
+        ),
+        (
+            "agent:\n  name: a\n  settings: { temprature: 1 }\n",
+            UnknownKey,
+            3,
+            15,
+            &["`temperature`"],
+        ),
+        (
+            "agent:\n  name: a\n  transfers: { up: true }\n",
+            UnknownKey,
+            3,
+            16,
+            &["parent, peers"],
+        ),
+        (
+            "agent:\n  name: a\n  max_steps: ten\n",
+            WrongValue,
+            3,
+            14,
+            &["a whole number", "\"ten\""],
+        ),
+        (
+            "agent:\n  name: a\n  max_steps: -1\n",
+            WrongValue,
+            3,
+            14,
+            &["a whole number", "-1"],
+        ),
+        (
+            "agent:\n  name: a\n  tools: search\n",
+            WrongValue,
+            3,
+            10,
+            &["expected a list", "\"search\""],
+        ),
+        (
+            "agent:\n  name: a\n  stream: 3\n",
+            WrongValue,
+            3,
+            11,
+            &["true or false", "found 3"],
+        ),
+        (
+            "agent:\n  name: a\n  instructions: [x]\n",
+            WrongValue,
+            3,
+            17,
+            &["expected a text, found a list"],
+        ),
+        (
+            "agent:\n  name: a\n  instructions:\n",
+            WrongValue,
+            3,
+            15,
+            &["expected a text, found nothing"],
+        ),
+        (
+            "agent:\n  name: a\n  reach: delegat\n",
+            WrongValue,
+            3,
+            10,
+            &["did you mean `delegate`?"],
+        ),
+        (
+            "agent:\n  name: a\n  behavior: [x]\n",
+            WrongValue,
+            3,
+            13,
+            &["a name, or a mapping"],
+        ),
+        (
+            "agent: { name: a }\nmodels: { m: { model: x } }\n",
+            WrongValue,
+            2,
+            14,
+            &["`provider` is missing"],
+        ),
+        (
+            "- agent\n",
+            WrongValue,
+            1,
+            1,
+            &["expected a mapping, found a list"],
+        ),
+        ("agent:\n  name: a\n name: b\n", Syntax, 3, 2, &[]),
+        ("agent: { name: a\n", Syntax, 1, 8, &[]),
+        (
+            "agent: { name: a }\nagent: { name: b }\n",
+            Syntax,
+            2,
+            1,
+            &["agent"],
+        ),
+        ("", Team, 1, 1, &["holds no team", "agent:"]),
+        ("name: x\n", Team, 1, 1, &["agent name"]),
+        (
+            "agent: { name: not good }\n",
+            Team,
+            1,
+            16,
+            &["letters, digits"],
+        ),
+        (
+            "agent:\n  name: a\n  agents:\n  - name: b\n  - name: a\n",
+            Team,
+            5,
+            11,
+            &["rename one"],
+        ),
+        (
+            "agent:\n  name: a\n  tools: [x, y, x]\n",
+            Team,
+            3,
+            17,
+            &["twice"],
+        ),
+        (
+            "agent:\n  name: a\n  reach: hidden\n",
+            Team,
+            3,
+            3,
+            &["hidden"],
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (text, kind, line, column, parts) in cases {
+        let (found_kind, found_line, found_column, message) = fault(text);
+        let heading = format!("team.yaml:{line}:{column}: ");
+        let all = parts.iter().all(|part| message.contains(part)) && message.starts_with(&heading);
+        if (found_kind, found_line, found_column) != (*kind, *line, *column) || !all {
+            wrong.push(format!(
+                "{text}is {found_kind:?}, wanted {kind:?} {parts:?}:\n{message}\n"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_deep_team_fits() {
+    let mut text = String::from("agent:\n  name: a0\n");
+    for level in 1..18 {
+        let indent = " ".repeat(4 * level);
+        text += &format!("{}agents:\n{indent}- name: a{level}\n", &indent[2..]);
+    }
+    assert_eq!(spec(&text).agent.walk().len(), 18);
+}
+
+#[test]
+fn no_file_exhausts_the_reader() {
+    let deep = format!("agent: {}", "{agents: [".repeat(20_000));
+    assert!(parse(&deep).is_err());
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    assert!(parse(&bomb).is_err());
+}
+
+struct Nothing;
+
+impl Behavior for Nothing {
+    async fn run(&self, _: RunContext) -> Result<Outcome, AgentError> {
+        Ok(Outcome::answer(""))
+    }
+}
+
+fn registry() -> Registry {
+    Registry::new()
+        .behavior("function_calling", |settings| {
+            let unknown = settings
+                .as_object()
+                .and_then(|settings| settings.keys().next());
+            match unknown {
+                Some(key) => Err(format!("no setting {key:?}")),
+                None => Ok(BehaviorHandle::new(Nothing)),
+            }
+        })
+        .tool(ghostlight::tools::tool_fn(
+            ToolDefinition::new("calculator", "Counts."),
+            |(): ()| async { Ok(0.0) },
+        ))
+        .provider("offline", |_| Err("no model is needed here".into()))
+        .tool_kind("fixed", |name, _| {
+            Ok(ghostlight::tools::tool_fn(
+                ToolDefinition::new(name, "Says hello."),
+                |(): ()| async { Ok("hello") },
+            ))
+        })
+        .tool_kind("broken", |_, settings| {
+            Err(format!("{} settings are too few", settings.len()))
+        })
+}
+
+#[test]
+fn unknown_names_are_shown_with_those_that_exist() {
+    let cases: &[(&str, u64, u64, &[&str])] = &[
+        (
+            "agent:\n  name: desk\n  tools: [calculater]\n",
+            3,
+            11,
+            &["agent \"desk\"", "did you mean `calculator`?"],
+        ),
+        (
+            "agent:\n  name: desk\n  agents:\n    - name: b\n      behavior: raect\n",
+            5,
+            17,
+            &["agent \"b\"", "function_calling"],
+        ),
+        (
+            "agent:\n  name: a\n  behavior: { name: nope }\n",
+            3,
+            21,
+            &["behavior `nope`"],
+        ),
+        (
+            "agent:\n  name: a\n  behavior:\n    name: function_calling\n    depth: 3\n",
+            3,
+            3,
+            &["no setting \"depth\""],
+        ),
+        (
+            "agent:\n  name: a\n  model: fast\n",
+            3,
+            10,
+            &["model `fast`", "there are none"],
+        ),
+        (
+            "models:\n  m:\n    provider: ofline\nagent:\n  name: a\n",
+            3,
+            15,
+            &["model \"m\"", "did you mean `offline`?"],
+        ),
+        (
+            "models:\n  m: { provider: offline }\nagent:\n  name: a\n",
+            2,
+            3,
+            &["no model is needed here"],
+        ),
+        (
+            "tools:\n  t: { kind: fixd }\nagent:\n  name: a\n",
+            2,
+            14,
+            &["tool \"t\"", "did you mean `fixed`?"],
+        ),
+        (
+            "tools:\n  t: { kind: broken, a: 1 }\nagent:\n  name: a\n",
+            2,
+            3,
+            &["1 settings are too few"],
+        ),
+    ];
+    for (text, line, column, parts) in cases {
+        let error = parse(text).unwrap().resolve(registry()).unwrap_err();
+        let place = error.place().unwrap();
+        let message = error.to_string();
+        assert_eq!(
+            (place.line, place.column),
+            (*line, *column),
+            "{text}\n{message}"
+        );
+        for part in *parts {
+            assert!(message.contains(part), "{part:?} is missing in:\n{message}");
+        }
+    }
+}
+
+#[test]
+fn tools_of_a_file_are_made_from_their_settings() {
+    let file =
+        parse("tools: { greet: { kind: fixed } }\nagent: { name: a, tools: [greet, calculator] }");
+    let file = file.unwrap();
+    let registry = file.resolve(registry()).unwrap();
+    assert!(registry.tool_named("greet").is_some());
+    let pinned = registry.pin(file.spec());
+    assert_eq!(
+        pinned.tools.keys().collect::<Vec<_>>(),
+        ["calculator", "greet"]
+    );
+}
+
+#[test]
+fn paths_are_taken_from_the_files_folder() {
+    let folder = std::env::temp_dir().join(format!("ghostlight-paths-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("team.yaml");
+    let text = "tools: { t: { kind: k, folder: ./docs, url: docs/x } }\nagent: { name: a, instructions: ./not-a-setting }";
+    std::fs::write(&path, text).unwrap();
+    let team = config::load(&path).unwrap().into_spec();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let found = team.tools["t"].settings["folder"].as_str().unwrap();
+    assert_eq!(std::path::Path::new(found), folder.join("./docs"));
+    assert_eq!(team.tools["t"].settings["url"], "docs/x");
+    assert_eq!(team.agent.instructions, "./not-a-setting");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = config::load("no/such/team.yaml").unwrap_err();
+    assert!(
+        error.to_string().starts_with("no/such/team.yaml: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_schema_accepts_good_files_and_refuses_faults() {
+    let schema = config::schema_for(&registry());
+    jsonschema::meta::validate(&schema).expect("the schema is a JSON Schema");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let good = json!({
+        "models": { "m": { "provider": "offline", "seed": 4 } },
+        "tools": { "t": { "kind": "fixed" } },
+        "agent": { "name": "a", "model": "m", "tools": ["t", "calculator"],
+            "behavior": { "name": "function_calling", "depth": 3 },
+            "agents": [{ "name": "b", "reach": "delegate", "behavior": "function_calling" }] },
+    });
+    assert!(
+        validator.is_valid(&good),
+        "{:?}",
+        validator.iter_errors(&good).collect::<Vec<_>>()
+    );
+    for bad in [
+        json!({ "agent": { "name": "a", "behavior": "nope" } }),
+        json!({ "agent": { "name": "a", "behavior": { "name": "nope" } } }),
+        json!({ "models": { "m": { "provider": "nope" } } }),
+        json!({ "tools": { "m": { "kind": "nope" } } }),
+        json!({ "agent": { "name": "a", "max_steps": "ten" } }),
+        json!({ "agent": { "name": "a", "instrutions": "x" } }),
+        json!({ "agents": [] }),
+    ] {
+        assert!(!validator.is_valid(&bad), "{bad}");
+    }
+}

@@ -1,0 +1,292 @@
+//! Kill the real command at any instant, start it again, and it goes on.
+//!
+//! The test starts itself as the command (`ghostlight::cli` with three tools that leave a trace
+//! in a file outside the store), kills it with SIGKILL, resumes it, and compares.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod subject;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use ghostlight::stores::SqliteStore;
+use ghostlight_actors::{
+    contract::{RunFilter, RunStatus, StoreHandle},
+    vocabulary::{Entry, JournalId},
+};
+
+#[test]
+fn subject_of_the_kills() {
+    subject::run_if_asked();
+}
+
+/// One store, one effect log, one run.
+struct Scene {
+    store: PathBuf,
+    effects: PathBuf,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join("crash")
+            .join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self {
+            store: folder.join("store.db"),
+            effects: folder.join("effects"),
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut all = vec![
+            "ghostlight",
+            arguments[0],
+            "--store",
+            self.store.to_str().unwrap(),
+        ];
+        all.extend(&arguments[1..]);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["subject_of_the_kills", "--exact", "--nocapture"])
+            .env(subject::ARGUMENTS, serde_json::to_string(&all).unwrap())
+            .env(subject::EFFECTS, &self.effects)
+            .env_remove("OPENAI_API_KEY")
+            .env_remove("OPENAI_BASE_URL")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn begin(&self) -> Command {
+        let team = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/crash/team.yaml");
+        self.command(&["run", team, "go", "--session", "s", "--turn-id", "t"])
+    }
+
+    /// The status of the root run and the entries of the whole tree, as another process sees
+    /// them. Nothing while the store is not there yet.
+    fn look(&self) -> Option<(RunStatus, Vec<(String, Entry)>)> {
+        if !self.store.exists() {
+            return None;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let store: StoreHandle = SqliteStore::open_read_only(&self.store).ok()?.into();
+            let mut filter = RunFilter::default();
+            filter.roots = true;
+            let row = store.runs(filter).await.ok()?.pop()?;
+            let lines = store.read_tree(row.run, 0, 100_000).await.ok()?;
+            let entry = |run: &dyn std::fmt::Display, text| (run.to_string(), text);
+            let entries = lines
+                .iter()
+                .map(|l| entry(&l.run, l.stored.line.decode().unwrap()))
+                .collect();
+            let _ = JournalId::Run(row.run);
+            Some((row.status, entries))
+        })
+    }
+
+    /// Keys of the calls whose result is recorded.
+    fn recorded(&self) -> BTreeSet<String> {
+        let entries = self.look().map(|(_, entries)| entries).unwrap_or_default();
+        let completed = entries.iter().filter_map(|(run, entry)| match entry {
+            Entry::Completed { op, kind, .. } if kind == "tool" => Some(format!("{run}/{op}")),
+            _ => None,
+        });
+        completed.collect()
+    }
+
+    /// Goes on after a kill: resumes, answers what is asked, and gives the answer.
+    fn finish(&self) -> String {
+        for _ in 0..8 {
+            let status = self.look().map(|(status, _)| status);
+            let output = match status {
+                // Killed before anything was recorded: the turn is sent again.
+                None => run(&mut self.begin()),
+                Some(RunStatus::Waiting) => {
+                    let answered = run(&mut self.command(&["answer", &self.run_id(), "blue"]));
+                    assert!(answered.status.success(), "{answered:?}");
+                    run(&mut self.command(&["resume", &self.run_id()]))
+                }
+                Some(RunStatus::Answered) => return self.answer(),
+                Some(_) => run(&mut self.command(&["resume", &self.run_id()])),
+            };
+            let code = output.status.code();
+            assert!(matches!(code, Some(0 | 4)), "{output:?}");
+        }
+        panic!("the run does not come to its end: {:?}", self.look());
+    }
+
+    fn run_id(&self) -> String {
+        let entries = self.look().unwrap().1;
+        entries[0].0.clone()
+    }
+
+    fn answer(&self) -> String {
+        let (_, entries) = self.look().unwrap();
+        let root = entries[0].0.clone();
+        let ends = entries.iter().filter_map(|(run, entry)| match entry {
+            Entry::RunEnded(end) if *run == root => end.outcome(),
+            _ => None,
+        });
+        let ends: Vec<_> = ends.collect();
+        assert_eq!(ends.len(), 1, "one end");
+        ends[0].clone().unwrap().text().to_owned()
+    }
+}
+
+fn run(command: &mut Command) -> Output {
+    let child = command.spawn().unwrap();
+    wait(child)
+}
+
+/// Waits for a process, but not for ever.
+fn wait(child: Child) -> Output {
+    let pid = child.id();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output().unwrap()));
+    receiver
+        .recv_timeout(Duration::from_secs(60))
+        .unwrap_or_else(|_| {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            panic!("the command hangs")
+        })
+}
+
+/// What was done more often than its class allows. `before` holds what was recorded when the
+/// process was killed, `done` how many lines the log had then.
+fn violations(scene: &Scene, before: &BTreeSet<String>, done: usize) -> Vec<String> {
+    let effects = subject::effects(&scene.effects);
+    let mut times: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    for effect in &effects {
+        *times.entry(effect).or_default() += 1;
+    }
+    let twice = times
+        .iter()
+        .filter(|((tool, _), times)| tool == "charge" && **times > 1);
+    let mut found: Vec<String> = twice
+        .map(|((tool, key), times)| format!("{tool} {key} ran {times} times"))
+        .collect();
+    let again = effects[done.min(effects.len())..]
+        .iter()
+        .filter(|(_, key)| before.contains(key));
+    found.extend(again.map(|(tool, key)| format!("{tool} {key} was recorded and ran again")));
+    found
+}
+
+fn undisturbed() -> (String, usize, usize) {
+    let scene = Scene::new("undisturbed");
+    let output = run(&mut scene.begin());
+    assert_eq!(
+        output.status.code(),
+        Some(4),
+        "it waits for an answer: {output:?}"
+    );
+    let answer = scene.finish();
+    let entries = scene.look().unwrap().1.len();
+    (answer, entries, subject::effects(&scene.effects).len())
+}
+
+/// Kills by `kill`, goes on, and holds the end against an undisturbed run's.
+fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> bool {
+    let scene = Scene::new(name);
+    kill(&scene);
+    let (before, done) = (scene.recorded(), subject::effects(&scene.effects).len());
+    let mid_work = scene
+        .look()
+        .is_some_and(|(status, _)| status == RunStatus::Running);
+    assert_eq!(scene.finish(), expected, "{name}");
+    assert_eq!(
+        violations(&scene, &before, done),
+        Vec::<String>::new(),
+        "{name}"
+    );
+    let _ = std::fs::remove_dir_all(scene.store.parent().unwrap());
+    mid_work
+}
+
+/// Starts the run, and kills it when its tree has so many entries. A run that comes to its
+/// question first is answered, so that what follows is killed too.
+fn kill_at_entry(scene: &Scene, entries: usize) {
+    let mut child = scene.begin().spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        if scene.look().is_some_and(|(_, have)| have.len() >= entries) {
+            break;
+        }
+        if child.try_wait().unwrap().is_some() {
+            if scene.look().is_some_and(|(status, _)| status.is_ended()) {
+                break;
+            }
+            run(&mut scene.command(&["answer", &scene.run_id(), "blue"]));
+            child = scene.command(&["resume", &scene.run_id()]).spawn().unwrap();
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
+    let (expected, entries, _) = undisturbed();
+    assert!(entries >= 40, "{entries} entries");
+    let mid_work =
+        (1..=entries).filter(|at| check(&format!("at-{at}"), &expected, |s| kill_at_entry(s, *at)));
+    let mid_work = mid_work.count();
+    println!("{entries} kills at operation boundaries, {mid_work} in the middle of work, 0 lost");
+    assert!(
+        mid_work > entries / 4,
+        "only {mid_work} kills came while it was at work"
+    );
+}
+
+#[test]
+fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
+    let (expected, _, effects) = undisturbed();
+    for at in 1..=effects {
+        check(&format!("in-{at}"), &expected, |scene| {
+            let at = at.to_string();
+            let output = run(scene.begin().env(subject::KILL_AT, &at));
+            if output.status.code() == Some(4) {
+                run(&mut scene.command(&["answer", &scene.run_id(), "blue"]));
+                let resume = scene.run_id();
+                run(scene
+                    .command(&["resume", &resume])
+                    .env(subject::KILL_AT, &at));
+            }
+        });
+    }
+    println!("{effects} kills in the middle of an effect, 0 lost, 0 `once` effects repeated");
+}
+
+#[test]
+fn killed_at_random_times_it_goes_on_to_the_same_end() {
+    let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(40, |kills| kills.parse().unwrap());
+    let (expected, ..) = undisturbed();
+    let mut mid_work = 0;
+    for kill in 0..kills {
+        // A linear congruential step is random enough, and the same on every machine.
+        let after = kill
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695)
+            >> 33;
+        let after = Duration::from_micros(after % 200_000);
+        let killed = check(&format!("after-{kill}"), &expected, |scene| {
+            let mut child = scene.begin().spawn().unwrap();
+            std::thread::sleep(after);
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        mid_work += u64::from(killed);
+    }
+    println!("{kills} kills at random times, {mid_work} in the middle of work, 0 lost");
+}
