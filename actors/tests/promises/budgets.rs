@@ -80,8 +80,10 @@ async fn a_child_has_what_its_parent_has_left_and_the_parent_pays_for_it() {
         Ok(Outcome::answer(format!("{} {}", done.text, left.is_ok())))
     });
     let system = stage.start_with(boss.agent(worker), always()).await;
-    let mut budget = Budget::default();
-    budget.model_calls = Some(5);
+    let budget = Budget {
+        model_calls: Some(5),
+        ..Budget::default()
+    };
     let turn = Turn::text("go").budget(budget);
     let run = system.session("boss", "s").send(turn).await.unwrap();
     assert_eq!(text(&run).await, "4 false");
@@ -105,8 +107,10 @@ async fn past_its_deadline_a_run_stops_and_its_children_with_it() {
             .unwrap()
         };
         let start = async |stage: &Stage| {
-            let mut budget = Budget::default();
-            budget.wall_time_ms = Some(60_000);
+            let budget = Budget {
+                wall_time_ms: Some(60_000),
+                ..Budget::default()
+            };
             ghostlight_actors::actor::System::builder(stage.store.clone())
                 .team(team().budget(budget))
                 .start()
