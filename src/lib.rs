@@ -157,3 +157,8 @@ pub use tools::generated_code as __private;
 /// What a System, its store, its definitions and its models fail with, so that `?` works all
 /// through a program's `main`.
 pub use ghostlight_actors::actor::SystemError as Error;
+
+/// The README's programs compile.
+#[cfg(all(doctest, feature = "openai", feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
