@@ -167,7 +167,6 @@ async fn close(cx: RunContext) -> Ended {
 }
 
 fn assert_kept(report: &CrashReport) {
-    println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.commits >= 3 && report.crashes >= 2 * report.commits);
 }

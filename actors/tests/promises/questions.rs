@@ -1,1 +1,130 @@
+//! Questions, tickets and messages: answered once, kept while nobody listens.
 
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{InboxBody, InboxItem, Store, Ticket},
+    run::{Agent, RunContext, operations::AgentMessage},
+    vocabulary::{Effect, ErrorKind, Message, Outcome, Question, Timestamp},
+};
+use serde_json::json;
+
+use crate::stage::{Stage, ask, call, pause, text};
+
+fn asker(default: Option<bool>) -> Agent {
+    Agent::from_fn("asker", move |cx: RunContext| async move {
+        let mut question = Question::choice("Which?", ["red", "blue"]);
+        question.expires = Some(cx.now().await?.after(Duration::from_secs(600)));
+        question.default = default.map(|_| json!("blue"));
+        Ok(match cx.ask(question).await {
+            Ok(answer) => Outcome::answer(answer.to_string()),
+            Err(error) => Outcome::answer(format!("{:?}", error.kind())),
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_expires_with_its_default_or_as_expired() {
+    let expired = format!("{:?}", Some(ErrorKind::Expired));
+    for (default, answer) in [(Some(true), "\"blue\"".to_owned()), (None, expired)] {
+        for crashes in [false, true] {
+            let mut stage = Stage::new();
+            let mut system = stage.start(asker(default)).await;
+            let run = ask(&system, "asker", "go").await;
+            pause(1000).await;
+            if crashes {
+                stage.crash(&system).await;
+                system = stage.start(asker(default)).await;
+            }
+            let began = tokio::time::Instant::now();
+            assert_eq!(text(&system.run(run.id())).await, answer);
+            // The time of the first asking counts, also after a crash.
+            let took = began.elapsed().as_secs();
+            assert!((598..=600).contains(&took), "{took}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_answered_is_not_asked_again() {
+    let mut stage = Stage::new();
+    let agent = || {
+        Agent::from_fn("asker", |cx: RunContext| async move {
+            let answer = cx.ask(Question::new("well?")).await?;
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer(answer.to_string()))
+        })
+    };
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "asker", "go").await;
+    run.settled().await.unwrap();
+    let (_, operation, _) = run.questions().await.unwrap().remove(0);
+    run.answer(operation, json!("first")).await.unwrap();
+    // The answer is durable before anybody has read it.
+    stage.crash(&system).await;
+    let system = stage.start(agent()).await;
+    let run = system.run(run.id());
+    pause(1000).await;
+    assert!(run.questions().await.unwrap().is_empty());
+    assert!(run.answer(operation, json!("second")).await.is_err());
+    assert_eq!(text(&run).await, "\"first\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_brings_the_result_of_its_call_once_also_after_a_crash() {
+    let mut stage = Stage::new();
+    let agent = |stage: &Stage| {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let result = cx.tool(call("1", "order")).await?;
+            Ok(Outcome::answer(format!(
+                "{:?} {}",
+                result.status, result.text
+            )))
+        })
+        .tool(stage.tool("order", Effect::Once, 5).later())
+    };
+    let system = stage.start(agent(&stage)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(1000).await;
+    stage.crash(&system).await;
+    let system = stage.start(agent(&stage)).await;
+    let operation = "0.0.0".parse().unwrap();
+    let ticket = Ticket {
+        run: run.id(),
+        operation,
+    };
+    system.complete(ticket, Ok("it came".into())).await.unwrap();
+    let _ = system.complete(ticket, Ok("it came twice".into())).await;
+    assert_eq!(text(&system.run(run.id())).await, "Success it came");
+    assert_eq!(stage.log.count("order"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_posted_twice_under_one_id_comes_once() {
+    let mut stage = Stage::new();
+    let agent = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let first: Message = cx.receive().await?;
+            cx.sleep(Duration::from_secs(60)).await?;
+            let second: Message = cx.receive().await?;
+            Ok(Outcome::answer(first.content() + &second.content()))
+        })
+    };
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "a", "go").await;
+    let post = async |stage: &Stage, id: &str| {
+        let value = serde_json::to_value(Message::user(id)).unwrap();
+        let name = Message::NAME.to_owned();
+        let body = InboxBody::Message { name, value };
+        let item = InboxItem::new(id, Timestamp::default(), body);
+        stage.store.post(run.id(), item).await.unwrap()
+    };
+    assert!(post(&stage, "a").await);
+    assert!(!post(&stage, "a").await);
+    pause(1000).await;
+    stage.crash(&system).await;
+    let system = stage.start(agent()).await;
+    assert!(!post(&stage, "a").await, "also when it was taken long ago");
+    assert!(post(&stage, "b").await);
+    assert_eq!(text(&system.run(run.id())).await, "ab");
+}
