@@ -115,7 +115,7 @@ async fn idle() -> Cost {
     };
     let (first, second) = (took().await, took().await);
     let held = live();
-    tokio::time::sleep(PASSIVATE_AFTER * 2).await;
+    tokio::time::sleep(PASSIVATE_AFTER * 4).await;
     let bytes = (held - live()) / AGENTS as f64;
     system.stop().await.unwrap();
     Cost {
@@ -136,7 +136,7 @@ async fn at_work() -> f64 {
         assert_eq!(run.settled().await.unwrap().status, RunStatus::Waiting);
     }
     let held = live();
-    tokio::time::sleep(PASSIVATE_AFTER * 2).await;
+    tokio::time::sleep(PASSIVATE_AFTER * 4).await;
     let bytes = (held - live()) / AGENTS as f64;
     system.stop().await.unwrap();
     bytes
