@@ -29,9 +29,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<Allocator> = &INSTRUMENTED_SYSTEM;
 
 const AGENTS: usize = 10_000;
-const ROUNDS: usize = 7;
-const LINGER: Duration = Duration::from_secs(100);
-const PASSIVATE_AFTER: Duration = Duration::from_secs(1_000);
+const ROUNDS: usize = 5;
+const LINGER: Duration = Duration::from_secs(10);
+const PASSIVATE_AFTER: Duration = Duration::from_secs(50);
 
 /// Bytes on the heap that are in use.
 fn live() -> f64 {
