@@ -29,9 +29,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<Allocator> = &INSTRUMENTED_SYSTEM;
 
 const AGENTS: usize = 10_000;
-const ROUNDS: usize = 7;
-const LINGER: Duration = Duration::from_secs(100);
-const PASSIVATE_AFTER: Duration = Duration::from_secs(1_000);
+const ROUNDS: usize = 5;
+const LINGER: Duration = Duration::from_secs(10);
+const PASSIVATE_AFTER: Duration = Duration::from_secs(50);
 
 /// Bytes on the heap that are in use.
 fn live() -> f64 {
@@ -115,7 +115,7 @@ async fn idle() -> Cost {
     };
     let (first, second) = (took().await, took().await);
     let held = live();
-    tokio::time::sleep(PASSIVATE_AFTER * 2).await;
+    tokio::time::sleep(PASSIVATE_AFTER * 4).await;
     let bytes = (held - live()) / AGENTS as f64;
     system.stop().await.unwrap();
     Cost {
@@ -136,7 +136,7 @@ async fn at_work() -> f64 {
         assert_eq!(run.settled().await.unwrap().status, RunStatus::Waiting);
     }
     let held = live();
-    tokio::time::sleep(PASSIVATE_AFTER * 2).await;
+    tokio::time::sleep(PASSIVATE_AFTER * 4).await;
     let bytes = (held - live()) / AGENTS as f64;
     system.stop().await.unwrap();
     bytes

@@ -111,6 +111,5 @@ fn main() {
         .unwrap();
     figure(&runtime, 1, 15, 15);
     figure(&runtime, 1, 500, 15);
-    figure(&runtime, 1, 10_000, 5);
-    figure(&runtime, 10_000, 15, 3);
+    figure(&runtime, 500, 15, 5);
 }

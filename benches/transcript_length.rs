@@ -60,8 +60,7 @@ async fn steps_behind(length: usize) -> f64 {
         .unwrap();
     assert_eq!(run.outcome().await.unwrap().text(), "done");
     system.stop().await.unwrap();
-    let took = *took.lock();
-    took
+    *took.lock()
 }
 
 fn main() {
