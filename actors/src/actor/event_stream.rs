@@ -113,7 +113,9 @@ impl EventStream {
     fn due_preview(&mut self) -> Option<EventRecord> {
         let (before, _) = self.shown.as_ref()?;
         let next = self.ready.front()?.position?;
-        if next < *before {
+        // Positions begin at 1. Where nothing was published since this tree is watched, it is
+        // only known that the preview belongs after what there is to read.
+        if *before == 0 || next < *before {
             return None;
         }
         self.shown
