@@ -23,7 +23,7 @@
 //! .turn("hello");
 //! let report = crash_everywhere(&scenario, CrashOptions::default()).await;
 //! assert!(report.violations.is_empty(), "{report}");
-//! assert!(report.crashes > 4);
+//! assert_eq!(report.crashes, 2 * report.commits);
 //! # }
 //! ```
 
