@@ -46,8 +46,9 @@ struct Package {
     source: Option<String>,
 }
 
-/// How cargo writes the public registry, also where a mirror stands in for it.
-const PUBLIC_REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// How cargo writes a registry, also where a mirror stands in for the public one. Which one it is
+/// is cargo-deny's to check; what comes from a git repository or an archive is ours to refuse.
+const REGISTRY: &str = "registry+";
 
 fn findings(packages: &[Package], rules: &Rules) -> Vec<String> {
     packages
@@ -76,7 +77,7 @@ fn licence_problem(package: &Package, allowed: &[String]) -> Option<String> {
 
 fn source_problem(package: &Package) -> Option<String> {
     let source = package.source.as_deref()?;
-    (source != PUBLIC_REGISTRY).then(|| format!("comes from {source}"))
+    (!source.starts_with(REGISTRY)).then(|| format!("comes from {source}"))
 }
 
 fn ban_problem(package: &Package, bans: &[Ban]) -> Option<String> {
@@ -169,14 +170,14 @@ mod tests {
 
     #[test]
     fn only_the_public_registry_and_our_own_folders_are_sources() {
-        assert!(problems(package(Some("MIT"), Some(PUBLIC_REGISTRY))).is_empty());
+        assert!(problems(package(Some("MIT"), Some(REGISTRY))).is_empty());
         let git = "git+https://example.org/thing?branch=main#0123";
         assert_eq!(problems(package(Some("MIT"), Some(git))).len(), 1);
     }
 
     #[test]
     fn banned_crates_are_refused_with_the_reason() {
-        let mut banned = package(Some("MIT"), Some(PUBLIC_REGISTRY));
+        let mut banned = package(Some("MIT"), Some(REGISTRY));
         banned.name = "openssl-sys".to_owned();
         let found = problems(banned);
         assert!(found[0].contains("needs a system library"), "{found:?}");
