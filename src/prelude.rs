@@ -9,9 +9,11 @@ pub use ghostlight_actors::{
         Model, ModelError, Reconciled, StoreError, Ticket, Tool, ToolContext, ToolError,
         ToolHandle, ToolOutput,
     },
-    definition::{AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, Reach, TeamSpec},
+    definition::{
+        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, TeamSpec,
+    },
     run::{
-        Agent, Behavior, Registry, RunContext, Team,
+        Agent, BeforeTool, Behavior, Policy, PolicyContext, Registry, RunContext, Team, Verdict,
         operations::{AgentMessage, Scope},
     },
     session::Turn,

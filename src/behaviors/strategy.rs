@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ghostlight_actors::vocabulary::{
-    Message, ModelRequest, ModelResponse, Part, ToolCall, ToolResult,
+    Message, ModelRequest, ModelResponse, Part, StopReason, ToolCall, ToolResult,
 };
 
 /// How a [`Loop`](super::Loop) builds a request, reads a response, and tells the model what its
@@ -94,6 +94,8 @@ pub enum Turn {
     Empty,
     /// It cannot be told; the text says to the model what is wrong.
     Unreadable(String),
+    /// Nothing: a policy wants the loop to stop before the model is asked.
+    Stop(StopReason),
 }
 
 /// Whether a response asks for tools is decided by its calls alone: servers disagree on the

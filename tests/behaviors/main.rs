@@ -4,6 +4,7 @@
 mod adaptive;
 mod by_hand;
 mod function_calling;
+mod hooks;
 mod interleavings;
 mod plan_and_solve;
 mod react;

@@ -31,6 +31,9 @@ pub struct AgentSpec {
     pub behavior: BehaviorSpec,
     /// What watches over it, in order.
     pub policies: Vec<PolicySpec>,
+    /// How many answers its policies may reject before the best one is given, flagged; 8 when
+    /// left out.
+    pub max_rejections: Option<u32>,
     /// The most steps (model calls with their tool calls) of a leg.
     pub max_steps: Option<u32>,
     /// JSON Schema that its answer must fit.
@@ -119,6 +122,23 @@ pub struct PolicySpec {
     pub name: String,
     /// Settings of its own; an object.
     pub settings: Value,
+}
+
+impl PolicySpec {
+    /// A policy without settings.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            settings: Value::Object(serde_json::Map::new()),
+        }
+    }
+
+    /// Sets the settings.
+    #[must_use]
+    pub fn settings(mut self, settings: Value) -> Self {
+        self.settings = settings;
+        self
+    }
 }
 
 /// In a file: `react`, or `{ name: react, max_steps: 8 }`.

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 
-use super::{Behavior, BehaviorHandle, Registry, RunContext};
+use super::{Behavior, BehaviorHandle, Policy, PolicyHandle, Registry, RunContext};
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, Reach, TeamSpec, TransferRules,
+        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, TeamSpec,
+        TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
 };
@@ -123,6 +124,31 @@ impl Agent {
         self
     }
 
+    /// Has a policy of the caller's own watch over it, after those that were named before. The
+    /// name is what events call it; the policy is made afresh for each leg of a run.
+    #[must_use]
+    pub fn policy<P: Policy>(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Self {
+        // Agents of a team share a registry, and may call different policies by one name.
+        let (agent, place) = (&self.spec.name, self.spec.policies.len());
+        let name = format!("agent:{agent}:{place}:{}", name.into());
+        let handle = PolicyHandle::new(make);
+        self.spec.policies.push(PolicySpec::new(name.clone()));
+        self.registry = self.registry.policy(name, move |_| Ok(handle.clone()));
+        self
+    }
+
+    /// Has a registered policy watch over it, with its settings, after those that were named
+    /// before.
+    #[must_use]
+    pub fn watched_by(mut self, policy: PolicySpec) -> Self {
+        self.spec.policies.push(policy);
+        self
+    }
+
     /// Puts an agent below it.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
@@ -149,6 +175,13 @@ impl Agent {
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.spec.max_steps = Some(steps);
+        self
+    }
+
+    /// Sets how many answers its policies may reject before the best one is given, flagged.
+    #[must_use]
+    pub fn max_rejections(mut self, answers: u32) -> Self {
+        self.spec.max_rejections = Some(answers);
         self
     }
 

@@ -13,6 +13,7 @@ use std::{
 use futures_util::FutureExt;
 
 use super::{
+    Policies, PolicyHandle,
     leg::{Leg, Note},
     operation::Operation,
 };
@@ -41,6 +42,8 @@ pub struct RunContext {
     branch: u32,
     name: Arc<str>,
     next: AtomicU32,
+    /// What watches over the function; a policy's own context has none.
+    policies: Option<Arc<Policies>>,
 }
 
 impl RunContext {
@@ -50,7 +53,15 @@ impl RunContext {
             branch: 0,
             name: "".into(),
             next: AtomicU32::new(0),
+            policies: None,
         }
+    }
+
+    /// The context of a function that these policies watch over, made afresh.
+    pub(crate) fn watched(leg: Arc<Leg>, policies: &[(String, PolicyHandle)]) -> Self {
+        let mut cx = Self::new(leg);
+        cx.policies = Policies::install(&cx, policies).map(Arc::new);
+        cx
     }
 
     /// Does one thing: the one door through which every operation goes.
@@ -88,7 +99,18 @@ impl RunContext {
             branch,
             name: name.into(),
             next: AtomicU32::new(0),
+            policies: self.policies.clone(),
         }
+    }
+
+    /// The policies that watch over the function, for whoever writes a loop of their own; `None`
+    /// when there are none.
+    pub fn policies(&self) -> Option<&Policies> {
+        self.policies.as_deref()
+    }
+
+    pub(crate) fn shared_policies(&self) -> Option<Arc<Policies>> {
+        self.policies.clone()
     }
 
     /// The name that this branch was given; empty for the function's own context.

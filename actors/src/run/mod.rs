@@ -14,6 +14,7 @@ mod load;
 mod observe;
 mod operation;
 pub mod operations;
+mod policy;
 mod ports;
 mod registry;
 mod task;
@@ -27,6 +28,10 @@ pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait,
     WaitFor, Write,
+};
+pub use policy::{
+    Asking, BeforeTool, Decided, Judgement, Moment, Policies, Policy, PolicyContext, PolicyHandle,
+    Verdict,
 };
 pub use ports::{
     Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, ParentDoor, Ports,

@@ -4,14 +4,16 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::BehaviorHandle;
+use super::{BehaviorHandle, PolicyHandle};
 use crate::{
     contract::{ModelHandle, ToolHandle},
-    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, TeamSpec, ToolSpec},
+    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec, ToolSpec},
 };
 
 /// Makes a behavior from its settings; the error says what is wrong with them.
 type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
+/// Makes a policy from its settings; the error says what is wrong with them.
+type MakePolicy = Arc<dyn Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync>;
 /// Makes a model from its settings; the error says what is wrong with them.
 type MakeModel =
     Arc<dyn Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
@@ -20,7 +22,7 @@ type MakeTool =
     Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
 
 /// The code behind the names that definitions use: models and their providers, tools and their
-/// kinds, and behaviors. Builder and team file fill one; the command takes the user's own.
+/// kinds, behaviors and policies. Builder and team file fill one; the command takes the user's own.
 #[derive(Clone, Default)]
 pub struct Registry {
     models: BTreeMap<String, ModelHandle>,
@@ -28,6 +30,7 @@ pub struct Registry {
     tools: BTreeMap<String, ToolHandle>,
     tool_kinds: BTreeMap<String, MakeTool>,
     behaviors: BTreeMap<String, MakeBehavior>,
+    policies: BTreeMap<String, MakePolicy>,
 }
 
 impl Registry {
@@ -88,6 +91,16 @@ impl Registry {
         self
     }
 
+    /// Registers a policy that is made from settings.
+    #[must_use]
+    pub fn policy<F>(mut self, name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync + 'static,
+    {
+        self.policies.insert(name.into(), Arc::new(make));
+        self
+    }
+
     /// Adds all of another registry; what both have, the other wins.
     #[must_use]
     pub fn with(mut self, other: Registry) -> Self {
@@ -96,6 +109,7 @@ impl Registry {
         self.tools.extend(other.tools);
         self.tool_kinds.extend(other.tool_kinds);
         self.behaviors.extend(other.behaviors);
+        self.policies.extend(other.policies);
         self
     }
 
@@ -126,6 +140,11 @@ impl Registry {
         self.behaviors.keys().map(String::as_str).collect()
     }
 
+    /// The names of all policies.
+    pub fn policy_names(&self) -> Vec<&str> {
+        self.policies.keys().map(String::as_str).collect()
+    }
+
     /// The names of all providers.
     pub fn provider_names(&self) -> Vec<&str> {
         self.providers.keys().map(String::as_str).collect()
@@ -147,6 +166,41 @@ impl Registry {
     fn make_behavior(&self, agent: &AgentSpec) -> Option<Result<BehaviorHandle, String>> {
         let make = self.behaviors.get(&agent.behavior.name)?;
         Some(make(&agent.behavior.settings))
+    }
+
+    /// How the policies of an agent are made, each with its name. The error says which one is
+    /// not registered or refuses its settings.
+    pub(crate) fn policies_of(
+        &self,
+        agent: &PinnedAgent,
+    ) -> Result<Vec<(String, PolicyHandle)>, String> {
+        let made = self.make_policies(&agent.spec);
+        made.map_err(|error| error.to_string())
+    }
+
+    fn make_policies(
+        &self,
+        agent: &AgentSpec,
+    ) -> Result<Vec<(String, PolicyHandle)>, DefinitionError> {
+        let make = |policy: &PolicySpec| {
+            let (wanted_by, name) = (format!("agent {:?}", agent.name), policy.name.clone());
+            let Some(make) = self.policies.get(&policy.name) else {
+                return Err(DefinitionError::Unknown {
+                    wanted_by,
+                    what: "policy",
+                    name,
+                    known: list(self.policies.keys()),
+                });
+            };
+            let made = make(&policy.settings).map_err(|reason| DefinitionError::Settings {
+                wanted_by,
+                what: "policy",
+                name: name.clone(),
+                reason,
+            })?;
+            Ok((name, made))
+        };
+        agent.policies.iter().map(make).collect()
     }
 
     /// Makes the models and tools that a team defines, and checks that every name of it stands for
@@ -237,6 +291,7 @@ impl Registry {
                 return Err(unknown("tool", tool, list(self.tools.keys())));
             }
         }
+        self.make_policies(agent)?;
         match self.make_behavior(agent) {
             None => Err(unknown(
                 "behavior",
@@ -289,6 +344,7 @@ impl fmt::Debug for Registry {
             .field("tools", &self.tools.keys())
             .field("tool_kinds", &self.tool_kinds.keys())
             .field("behaviors", &self.behaviors.keys())
+            .field("policies", &self.policies.keys())
             .finish()
     }
 }

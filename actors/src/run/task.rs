@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChildStart, Command, News, ParentDoor, Ports, Registry, RunContext,
+    ChildStart, Command, News, ParentDoor, Policies, Ports, Registry, RunContext,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Books, Leg},
@@ -312,8 +312,12 @@ impl Carrier {
                 Ok(behavior) => behavior,
                 Err(reason) => return self.park(AgentError::Failed(reason)).await,
             };
-            let cx = RunContext::new(leg.clone());
-            let function = Box::pin(async move { behavior.run(cx).await });
+            let policies = match self.registry.policies_of(&leg.agent) {
+                Ok(policies) => policies,
+                Err(reason) => return self.park(AgentError::Failed(reason)).await,
+            };
+            let cx = RunContext::watched(leg.clone(), &policies);
+            let function = Box::pin(async move { Policies::around(&behavior, cx).await });
             let end = self.driver.drive(&leg, function).await;
             let transfer = match self.leg_ended(&leg, end).await {
                 Ok(transfer) => transfer,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
-    AgentError, ModelRequest, ModelResponse, ModelSettings, Part, ToolSet,
+    AgentError, ErrorKind, ModelRequest, ModelResponse, ModelSettings, Part, StopReason, ToolSet,
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
@@ -14,7 +14,48 @@ use crate::behaviors::strategy::{Reading, Turn};
 const EMPTY_TURN: &str = "[empty answer]";
 
 impl Loop<'_> {
-    pub(super) fn request(&mut self) -> Result<ModelRequest, AgentError> {
+    /// Asks the model, or what answers in its place. `Err` in the result is a policy's wish to
+    /// stop instead.
+    pub(super) async fn response(
+        &mut self,
+    ) -> Result<Result<ModelResponse, StopReason>, AgentError> {
+        let mut request = self.request()?;
+        let Some(policies) = self.cx.policies() else {
+            self.offered_now = request.tools.clone();
+            return self.cx.model(self.as_sent(request)).await.map(Ok);
+        };
+        let answered = policies.before_model(self.moment(), &mut request).await?;
+        if let Some(reason) = policies.take_stop() {
+            return Ok(Err(reason));
+        }
+        self.offered_now = request.tools.clone();
+        let response = match answered {
+            Some(response) => response,
+            None => match self.cx.model(self.as_sent(request)).await {
+                Ok(response) => response,
+                Err(AgentError::Operation(error))
+                    if !matches!(error.kind, ErrorKind::Budget(_)) =>
+                {
+                    let instead = policies.on_model_error(self.moment(), &error).await?;
+                    instead.ok_or(error)?
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let other = policies.after_model(self.moment(), &response).await?;
+        Ok(Ok(match other {
+            Some(mut other) => {
+                // What people said is not the policy's to drop.
+                if other.steering.is_empty() {
+                    other.steering = response.steering;
+                }
+                other
+            }
+            None => response,
+        }))
+    }
+
+    fn request(&mut self) -> Result<ModelRequest, AgentError> {
         let mut request = self.cx.model_request(self.conversation.clone());
         if let Some(instructions) = &self.instructions {
             request.instructions = instructions.clone();
@@ -25,6 +66,11 @@ impl Loop<'_> {
             // The answer comes in the arguments of a call, not as the text.
             request.output = None;
         }
+        Ok(request)
+    }
+
+    /// The request as the strategy sends it.
+    fn as_sent(&self, request: ModelRequest) -> ModelRequest {
         let mut request = self.strategy.request(request);
         let settings = &request.settings;
         let about_tools = settings.tool_choice.is_some() || settings.parallel_tool_calls.is_some();
@@ -34,10 +80,10 @@ impl Loop<'_> {
             (settings.tool_choice, settings.parallel_tool_calls) = (None, None);
             request.settings = Arc::new(settings);
         }
-        Ok(request)
+        request
     }
 
-    fn offered(&mut self) -> Result<ToolSet, AgentError> {
+    pub(super) fn offered(&mut self) -> Result<ToolSet, AgentError> {
         if let Some(offered) = &self.offered {
             return Ok(offered.clone());
         }

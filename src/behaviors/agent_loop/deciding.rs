@@ -1,13 +1,13 @@
 //! What follows from a turn.
 
 use ghostlight_actors::{
-    run::RunContext,
+    run::{Judgement, RunContext},
     vocabulary::{
         AgentError, Answer, ErrorKind, Message, Outcome, Resource, Role, StopReason, Transcript,
     },
 };
 
-use super::{Completion, FINISH_TOOL, Loop};
+use super::{Completion, Draft, FINISH_TOOL, Loop};
 use crate::behaviors::strategy::Turn;
 
 const EMPTY_NUDGE: &str =
@@ -19,6 +19,9 @@ impl Loop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
+        if let Turn::Stop(reason) = turn {
+            return Ok(Some(self.stop(reason)));
+        }
         let steered = self.steered.len() > steered_before;
         if !matches!(turn, Turn::Unreadable(_)) {
             self.unreadable_turns = 0;
@@ -31,6 +34,11 @@ impl Loop<'_> {
         if !is_idle {
             self.empty_turns = 0;
         }
+        if let Turn::Answer(text) = &turn
+            && let Some(next) = self.reflected(text).await?
+        {
+            return self.rejected(text.clone(), None, next).await;
+        }
         match turn {
             Turn::Calls(_) => self.calls_asked(steered).await,
             // What a person just said is answered before the task ends.
@@ -39,6 +47,7 @@ impl Loop<'_> {
             Turn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
             Turn::Empty => Ok(self.idle(EMPTY_NUDGE, StopReason::EmptyTurns)),
             Turn::Unreadable(feedback) => Ok(self.unreadable(feedback)),
+            Turn::Stop(reason) => Ok(Some(self.stop(reason))),
         }
     }
 
@@ -47,6 +56,9 @@ impl Loop<'_> {
         if let Some(transfer) = acted.transfer {
             let said = self.said();
             return Ok(Some(Outcome::Transfer(transfer.with_messages(said))));
+        }
+        if let Some(reason) = acted.stop {
+            return Ok(Some(self.stop(reason)));
         }
         if acted.rejected {
             self.repairs += 1;
@@ -61,15 +73,15 @@ impl Loop<'_> {
         let Some(text) = acted.finished.clone().or_else(|| acted.ending_text()) else {
             return Ok(None);
         };
-        self.done(text).await.map(Some)
+        self.done(text).await
     }
 
     async fn answered(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
         let Some(output) = &self.output else {
-            return self.done(text).await.map(Some);
+            return self.done(text).await;
         };
         let reason = match output.read(&text) {
-            Ok(json) => return self.done(json).await.map(Some),
+            Ok(json) => return self.done(json).await,
             Err(reason) => reason,
         };
         self.cx
@@ -86,11 +98,89 @@ impl Loop<'_> {
         Ok(None)
     }
 
-    async fn done(&mut self, text: String) -> Result<Outcome, AgentError> {
+    /// Ends with this answer, if no policy objects.
+    async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
+        let judgement = match self.cx.policies() {
+            Some(policies) if self.is_gated => {
+                let judgement = policies.before_answer(self.moment(), &text).await?;
+                if let Some(reason) = policies.take_stop() {
+                    return Ok(Some(self.stop(reason)));
+                }
+                judgement
+            }
+            _ => Judgement::default(),
+        };
+        if !judgement.objections.is_empty() {
+            let feedback = judgement.feedback();
+            let objections = judgement.objections.len();
+            return self.rejected(text, Some(objections), feedback).await;
+        }
+        let flagged = (!judgement.flags.is_empty()).then(|| judgement.flags.join("; "));
+        self.end(text, flagged).await.map(Some)
+    }
+
+    /// Ends with this answer, flagged with what is said of it.
+    async fn end(&mut self, text: String, flagged: Option<String>) -> Result<Outcome, AgentError> {
         match self.answer(text) {
-            Outcome::Answer(answer) if !self.is_inner => within_budget(self.cx, answer).await,
+            Outcome::Answer(mut answer) => {
+                answer.flagged = flagged;
+                match self.is_inner {
+                    true => Ok(Outcome::Answer(answer)),
+                    false => within_budget(self.cx, answer).await,
+                }
+            }
             outcome => Ok(outcome),
         }
+    }
+
+    /// Gives a text to the policies that wanted a reflection; `None` when it is an answer.
+    async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
+        // A loop without tools that makes a part of the work is asked for something else.
+        let takes = self.is_gated || !self.tools.is_empty();
+        match self.cx.policies() {
+            Some(policies) if takes => policies.reflected(self.moment(), text).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Tells the model why its text was not the answer, with so many objections if it was a draft
+    /// of one; after too many the best draft is the answer, flagged.
+    async fn rejected(
+        &mut self,
+        text: String,
+        objections: Option<usize>,
+        feedback: String,
+    ) -> Result<Option<Outcome>, AgentError> {
+        self.rejections += 1;
+        if let Some(objections) = objections
+            && self
+                .best
+                .as_ref()
+                .is_none_or(|best| objections <= best.objections)
+        {
+            let (text, feedback) = (text.clone(), feedback.clone());
+            self.best = Some(Draft {
+                text,
+                objections,
+                feedback,
+            });
+        }
+        if self.rejections < self.max_rejections {
+            self.say(feedback);
+            return Ok(None);
+        }
+        let best = self.best.take().unwrap_or_else(|| Draft {
+            text: text.clone(),
+            objections: 0,
+            feedback: feedback.clone(),
+        });
+        let told = serde_json::json!({ "rejections": self.rejections, "reason": best.feedback });
+        self.cx.emit("gave_up", &told);
+        if best.text != text {
+            // The conversation ends with the answer that is given.
+            self.say(feedback);
+        }
+        self.end(best.text, Some(best.feedback)).await.map(Some)
     }
 
     fn idle(&mut self, nudge: &str, reason: impl FnOnce(u32) -> StopReason) -> Option<Outcome> {

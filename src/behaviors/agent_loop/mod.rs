@@ -10,7 +10,7 @@ mod setup;
 use std::{fmt, sync::Arc};
 
 use ghostlight_actors::{
-    run::RunContext,
+    run::{Moment, RunContext},
     vocabulary::{
         AgentError, Answer, Message, Outcome, Role, StopReason, ToolCall, ToolResult, ToolSet,
         Transcript,
@@ -49,8 +49,11 @@ use super::strategy::{Strategy, Turn};
 /// ```
 ///
 /// Whatever its driver does, every call gets exactly one result, in the order of the calls,
-/// before the model is asked again; a call that nobody ran is told to be so. What people say to
-/// the run while the model answers follows the results.
+/// before the model is asked again; a call that nobody ran is told to be so. What policies defer
+/// and what people say to the run while the model answers follows the results.
+///
+/// The agent's policies watch over it: [`think`](Self::think) and [`act`](Self::act) ask them
+/// around model and tools, [`step`](Self::step) has them judge the answer too.
 ///
 /// [`FunctionCalling`]: super::FunctionCalling
 pub struct Loop<'a> {
@@ -63,7 +66,13 @@ pub struct Loop<'a> {
     output: Option<Arc<AnswerSchema>>,
     /// What requests offer: the tools, and the finishing tool where there is one. Made once.
     offered: Option<ToolSet>,
+    /// What the last turn offered, after policies had their say.
+    offered_now: ToolSet,
     limits: Limits,
+    /// How many answers may be rejected before the best one is given.
+    max_rejections: u32,
+    /// Whether policies judge its answer.
+    is_gated: bool,
     /// Whether its answer is a part of the work only.
     is_inner: bool,
     conversation: Transcript,
@@ -81,6 +90,16 @@ pub struct Loop<'a> {
     empty_turns: u32,
     unreadable_turns: u32,
     repairs: u32,
+    rejections: u32,
+    /// The rejected draft with the fewest objections.
+    best: Option<Draft>,
+}
+
+/// An answer that was rejected.
+struct Draft {
+    text: String,
+    objections: usize,
+    feedback: String,
 }
 
 impl Loop<'_> {
@@ -111,10 +130,13 @@ impl Loop<'_> {
     /// What the model call fails with.
     pub async fn think(&mut self) -> Result<Turn, AgentError> {
         self.close_open_calls();
-        let request = self.request()?;
-        let response = self.cx.model(request).await?;
-        self.steps += 1;
-        Ok(self.hear(&response))
+        match self.response().await? {
+            Ok(response) => {
+                self.steps += 1;
+                Ok(self.hear(&response))
+            }
+            Err(reason) => Ok(Turn::Stop(reason)),
+        }
     }
 
     /// Runs all calls that are open, and keeps their results.
@@ -131,15 +153,16 @@ impl Loop<'_> {
         }
     }
 
-    /// Runs these calls and keeps nothing: for who puts another result in the place of one.
-    /// Give the results to [`record`](Self::record).
+    /// Runs these calls, as far as policies let them, and keeps nothing: for who puts another
+    /// result in the place of one. Give the results to [`record`](Self::record).
     ///
     /// # Errors
     /// As [`act`](Self::act), but calls that a budget refused are results that say so.
     pub async fn call(&self, calls: &[ToolCall]) -> Result<Acted, AgentError> {
         let batch = Batch {
             cx: self.cx,
-            tools: &self.tools,
+            moment: self.moment(),
+            offered: &self.offered_now,
             finishes: self.completion.offers_tool(),
             output: self.output.as_ref(),
         };
@@ -157,6 +180,10 @@ impl Loop<'_> {
             };
             let batch: Vec<ToolResult> = open.iter().map(result).collect();
             self.conversation.push(self.strategy.results(batch));
+        }
+        if let Some(policies) = self.cx.policies() {
+            let deferred = policies.take_deferred().into_iter();
+            self.conversation.extend(deferred.map(Message::user));
         }
         self.conversation.extend(self.steering.drain(..));
     }
@@ -219,12 +246,22 @@ impl Loop<'_> {
     /// since the loop began.
     pub fn stop(&mut self, reason: StopReason) -> Outcome {
         self.close_open_calls();
-        let text = self.last_text.clone();
+        let text = match &self.best {
+            Some(draft) => draft.text.clone(),
+            None => self.last_text.clone(),
+        };
         stopped(self.cx, &mut self.conversation, self.begin, reason, text)
     }
 
     fn said(&self) -> Vec<Arc<Message>> {
         self.conversation.since(self.begin)
+    }
+
+    fn moment(&self) -> Moment<'_> {
+        Moment {
+            transcript: &self.conversation,
+            steps: self.steps,
+        }
     }
 
     fn close_open_calls(&mut self) {

@@ -13,6 +13,9 @@ use super::{AnswerSchema, Completion, Limits, Loop};
 use crate::behaviors::strategy::{NativeCalls, Strategy};
 
 impl<'a> Loop<'a> {
+    /// How many answers policies may reject where an agent sets no bound.
+    pub const DEFAULT_REJECTIONS: u32 = 8;
+
     /// A loop over the agent's conversation with its instructions, tools, settings and output
     /// schema.
     ///
@@ -30,7 +33,10 @@ impl<'a> Loop<'a> {
             completion: Completion::Text,
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
             offered: None,
+            offered_now: cx.tools_offered(),
             limits,
+            max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
+            is_gated: true,
             is_inner: false,
             begin: conversation.len(),
             conversation,
@@ -42,6 +48,8 @@ impl<'a> Loop<'a> {
             empty_turns: 0,
             unreadable_turns: 0,
             repairs: 0,
+            rejections: 0,
+            best: None,
         })
     }
 
@@ -62,6 +70,7 @@ impl<'a> Loop<'a> {
     /// Sets the tools that the model may call: some of those that the agent has.
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
+        self.offered_now = tools.clone();
         (self.tools, self.offered) = (tools, None);
         self
     }
@@ -96,11 +105,18 @@ impl<'a> Loop<'a> {
         self
     }
 
-    /// Makes the answer a part of the work, after which the run goes on, so that having gone
-    /// over a budget is noticed by what comes next.
+    /// Makes the answer a part of the work, after which the run goes on: policies do not judge
+    /// it, and having gone over a budget is noticed by what comes next.
     #[must_use]
     pub fn inner(mut self) -> Self {
-        self.is_inner = true;
+        (self.is_inner, self.is_gated) = (true, false);
+        self
+    }
+
+    /// Has policies judge the answer although it is a part of the work: a draft.
+    #[must_use]
+    pub fn gated(mut self) -> Self {
+        self.is_gated = true;
         self
     }
 

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::{
     run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
-    vocabulary::{Begun, Digest, Question},
+    vocabulary::{Begun, Digest, Question, ToolCall, ToolResult, ToolStatus},
 };
 
 /// A question to the world outside.
@@ -63,6 +63,18 @@ pub struct Decision {
     pub reason: Option<String>,
     /// Other arguments than those that the model wrote.
     pub arguments: Option<Value>,
+}
+
+impl Decision {
+    /// The result of a call that was refused, as the model reads it.
+    pub fn refusal(&self, call: &ToolCall) -> ToolResult {
+        let reason = self.reason.as_deref();
+        let reason = reason
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        let text = format!("A person refused this call{reason}. Do not repeat it.");
+        ToolResult::new(call, ToolStatus::Denied, text)
+    }
 }
 
 impl From<Value> for Decision {

@@ -25,3 +25,4 @@ pub use tool::CallTool;
 
 pub(crate) use state::run_scope;
 pub(crate) use tool::tool_digest;
+pub(crate) use toolset::as_result;

@@ -116,20 +116,11 @@ impl RunContext {
                 Ok(answer) => Decision::from(answer),
                 Err(error) => return as_result(&call, Err(error)),
             };
-            let Decision {
-                approved,
-                reason,
-                arguments,
-            } = decision;
-            if !approved {
-                let reason = reason
-                    .map(|reason| format!(": {reason}"))
-                    .unwrap_or_default();
-                let text = format!("A person refused this call{reason}. Do not repeat it.");
-                return Ok(ToolResult::new(&call, ToolStatus::Denied, text));
+            if !decision.approved {
+                return Ok(decision.refusal(&call));
             }
             let mut approved = call.clone();
-            if let Some(arguments) = arguments {
+            if let Some(arguments) = decision.arguments {
                 approved.arguments = arguments.into();
             }
             let cx = RunContext::new(leg);
@@ -200,7 +191,7 @@ fn approval_prompt(template: Option<&str>, call: &ToolCall) -> String {
 }
 
 /// A failed operation as the result that the model reads, unless the run must stop for it.
-fn as_result(
+pub(crate) fn as_result(
     call: &ToolCall,
     end: Result<ToolResult, AgentError>,
 ) -> Result<ToolResult, AgentError> {

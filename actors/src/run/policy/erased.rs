@@ -1,0 +1,48 @@
+//! Policies of any type behind one.
+
+use serde_json::Value;
+
+use super::{BeforeTool, Policy, PolicyContext, Verdict};
+use crate::{
+    contract::BoxFuture,
+    vocabulary::{
+        AgentError, ModelRequest, ModelResponse, OperationError, Outcome, ToolCall, ToolResult,
+    },
+};
+
+pub(super) type Hook<'a, T> = BoxFuture<'a, Result<T, AgentError>>;
+
+/// Declares each hook once: its erased form, and that it is the policy's own.
+macro_rules! erased {
+    ($($hook:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
+        /// A [`Policy`] whose futures are boxed.
+        pub(super) trait ErasedPolicy: Send {
+            $(fn $hook<'a>(&'a mut self, cx: &'a PolicyContext<'a>, $($argument: $type),*) -> Hook<'a, $output>;)*
+            fn wants_reflection(&self) -> bool;
+        }
+
+        impl<P: Policy> ErasedPolicy for P {
+            $(fn $hook<'a>(&'a mut self, cx: &'a PolicyContext<'a>, $($argument: $type),*) -> Hook<'a, $output> {
+                Box::pin(Policy::$hook(self, cx, $($argument),*))
+            })*
+
+            fn wants_reflection(&self) -> bool {
+                Policy::wants_reflection(self)
+            }
+        }
+    };
+}
+
+erased! {
+    before_run() -> Option<Outcome>;
+    after_run(outcome: &'a Outcome) -> Option<Outcome>;
+    before_model(request: &'a mut ModelRequest) -> Option<ModelResponse>;
+    after_model(response: &'a ModelResponse) -> Option<ModelResponse>;
+    on_model_error(error: &'a OperationError) -> Option<ModelResponse>;
+    before_tool(call: &'a ToolCall) -> BeforeTool;
+    answered(call: &'a ToolCall, answer: Value) -> BeforeTool;
+    after_tool(call: &'a ToolCall, result: &'a ToolResult) -> Option<ToolResult>;
+    after_tools(calls: &'a [ToolCall], results: &'a [ToolResult]) -> ();
+    reflected(text: &'a str) -> String;
+    before_answer(draft: &'a str) -> Verdict;
+}

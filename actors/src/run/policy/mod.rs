@@ -1,0 +1,344 @@
+//! What watches over an agent from inside of its function.
+
+mod erased;
+mod installed;
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use self::erased::ErasedPolicy;
+pub use self::installed::{Asking, Decided, Judgement, Policies};
+use super::{RunContext, operations::Decision};
+use crate::vocabulary::{
+    AgentError, Arguments, ModelRequest, ModelResponse, OperationError, Outcome, Question,
+    StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+};
+
+/// Watches over an agent: it may change what its model is asked, hold back or answer tool calls,
+/// put other results in the place of theirs, reject answers, and stop the run.
+///
+/// A policy lives inside the function that is replayed. It is made afresh when a leg of a run
+/// begins, keeps its state in plain fields, sees only what the context delivered and in that
+/// order, and does effects through the context; so it is right again after a crash without
+/// saving anything. What must outlast the run belongs into [`RunContext::state`].
+///
+/// ```
+/// use ghostlight_actors::run::{BeforeTool, Policy, PolicyContext};
+/// use ghostlight_actors::vocabulary::{AgentError, ToolCall};
+///
+/// /// Allows so many calls of one tool.
+/// struct AtMost {
+///     tool: &'static str,
+///     left: u32,
+/// }
+///
+/// impl Policy for AtMost {
+///     async fn before_tool(
+///         &mut self,
+///         _cx: &PolicyContext<'_>,
+///         call: &ToolCall,
+///     ) -> Result<BeforeTool, AgentError> {
+///         if call.name != self.tool {
+///             return Ok(BeforeTool::Go);
+///         }
+///         let Some(left) = self.left.checked_sub(1) else {
+///             return Ok(BeforeTool::blocked(call, "Enough of that: go on without it."));
+///         };
+///         self.left = left;
+///         Ok(BeforeTool::Go)
+///     }
+/// }
+/// ```
+///
+/// # Order
+///
+/// Policies are asked in the order in which the agent names them.
+///
+/// - *Before* something the first that answers in its place wins, and the rest is not asked.
+/// - *After* something, also after what was answered in its place, the first that gives another
+///   result wins, and the rest is not asked. [`after_tools`](Self::after_tools) only observes:
+///   every policy is told what the conversation keeps.
+/// - An answer is judged by all, and their reasons reach the model as one message.
+/// - An error of a hook ends the run as failed. What only must not happen is
+///   [`BeforeTool::Result`], [`Verdict::Reject`] or [`PolicyContext::stop`].
+///
+/// The hooks of a run's start and end are called for every behavior, the others by loops
+/// (`ghostlight::behaviors::Loop`) and by whoever calls [`Policies`] from a function of their own.
+pub trait Policy: Send + 'static {
+    /// Before the agent's function runs. An outcome takes its place.
+    fn before_run(
+        &mut self,
+        cx: &PolicyContext<'_>,
+    ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
+        let _ = cx;
+        std::future::ready(Ok(None))
+    }
+
+    /// After the agent's function ended well, or something took its place.
+    fn after_run(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        outcome: &Outcome,
+    ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
+        let _ = (cx, outcome);
+        std::future::ready(Ok(None))
+    }
+
+    /// Before the model is asked. What is changed in the request is for this call only: the
+    /// conversation stays as it is. Its tools are those that the model may call in this turn; a
+    /// policy may take some away, and add ones that it answers itself
+    /// ([`before_tool`](Self::before_tool)). A response takes the call's place.
+    fn before_model(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
+        let _ = (cx, request);
+        std::future::ready(Ok(None))
+    }
+
+    /// After the model answered, or something answered in its place.
+    fn after_model(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        response: &ModelResponse,
+    ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
+        let _ = (cx, response);
+        std::future::ready(Ok(None))
+    }
+
+    /// When the model call failed for good. A response takes the failure's place.
+    fn on_model_error(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        error: &OperationError,
+    ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
+        let _ = (cx, error);
+        std::future::ready(Ok(None))
+    }
+
+    /// Before a call of a tool. All calls of a step are decided in their order before the first
+    /// of them runs. To wait for the world outside, return [`BeforeTool::Ask`]: the other calls go
+    /// on meanwhile. Waiting inside of the hook (`cx.ask(..).await`) holds up the whole batch.
+    fn before_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> impl Future<Output = Result<BeforeTool, AgentError>> + Send {
+        let _ = (cx, call);
+        std::future::ready(Ok(BeforeTool::Go))
+    }
+
+    /// When the question that [`before_tool`](Self::before_tool) asked is answered. Left as it is,
+    /// the answer is a [`Decision`]: the call runs, runs with other arguments, or is denied.
+    fn answered(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+        answer: Value,
+    ) -> impl Future<Output = Result<BeforeTool, AgentError>> + Send {
+        let _ = cx;
+        std::future::ready(Ok(BeforeTool::decided(call, Decision::from(answer))))
+    }
+
+    /// After a call, whatever it came to and whoever answered it. It is called in the order of the
+    /// calls when all of them have ended.
+    fn after_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> impl Future<Output = Result<Option<ToolResult>, AgentError>> + Send {
+        let _ = (cx, call, result);
+        std::future::ready(Ok(None))
+    }
+
+    /// After all calls of a step, with the results that the conversation keeps, in the order of
+    /// the calls.
+    fn after_tools(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        calls: &[ToolCall],
+        results: &[ToolResult],
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        let _ = (cx, calls, results);
+        std::future::ready(Ok(()))
+    }
+
+    /// Whether the next text of the model is a reflection that this policy asked for, and no
+    /// answer.
+    fn wants_reflection(&self) -> bool {
+        false
+    }
+
+    /// Takes the reflection that it wanted, and says what the model is to do next.
+    fn reflected(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        text: &str,
+    ) -> impl Future<Output = Result<String, AgentError>> + Send {
+        let _ = (cx, text);
+        std::future::ready(Ok(String::new()))
+    }
+
+    /// Judges a final answer before the run ends with it.
+    fn before_answer(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        draft: &str,
+    ) -> impl Future<Output = Result<Verdict, AgentError>> + Send {
+        let _ = (cx, draft);
+        std::future::ready(Ok(Verdict::Pass))
+    }
+}
+
+/// What a policy wants to become of a tool call.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum BeforeTool {
+    /// It runs, if no later policy objects.
+    Go,
+    /// It runs with these arguments. The conversation keeps those that the model wrote.
+    GoWith(Arguments),
+    /// It does not run: this is its result.
+    Result(ToolResult),
+    /// The world outside is asked first, and [`Policy::answered`] decides. The rest of the batch
+    /// goes on meanwhile; a question that expires without a default denies the call.
+    Ask(Box<Question>),
+}
+
+impl BeforeTool {
+    /// The call is held back, and the model reads why.
+    pub fn blocked(call: &ToolCall, why: impl Into<String>) -> Self {
+        Self::Result(ToolResult::new(call, ToolStatus::Blocked, why))
+    }
+
+    /// The policy itself did what was asked.
+    pub fn done(call: &ToolCall, text: impl Into<String>) -> Self {
+        Self::Result(ToolResult::new(call, ToolStatus::Success, text))
+    }
+
+    /// The call is wrong, and the model reads how.
+    pub fn failed(call: &ToolCall, why: impl Into<String>) -> Self {
+        Self::Result(ToolResult::new(call, ToolStatus::Error, why))
+    }
+
+    /// Somebody is asked first.
+    pub fn ask(question: impl Into<Question>) -> Self {
+        Self::Ask(Box::new(question.into()))
+    }
+
+    /// What a person decided of a call.
+    pub fn decided(call: &ToolCall, decision: Decision) -> Self {
+        if !decision.approved {
+            return Self::Result(decision.refusal(call));
+        }
+        decision
+            .arguments
+            .map_or(Self::Go, |arguments| Self::GoWith(arguments.into()))
+    }
+}
+
+/// What a policy thinks of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Nothing: it does not judge answers.
+    Pass,
+    /// It is good.
+    Accept,
+    /// It passes, but whoever reads the outcome is told this of it.
+    Flag(String),
+    /// It is not good, and the model reads why.
+    Reject(String),
+}
+
+/// Where a loop stands when a hook is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The conversation as it stands.
+    pub transcript: &'a Transcript,
+    /// How many model calls were made.
+    pub steps: u32,
+}
+
+/// What a hook sees and may do. It is a [`RunContext`] with a branch of the policy's own, so its
+/// operations do not move those of the agent's function or of other policies.
+#[derive(Debug)]
+pub struct PolicyContext<'a> {
+    run: &'a RunContext,
+    moment: Moment<'a>,
+    notes: &'a Mutex<Notes>,
+}
+
+/// What policies want from the loop.
+#[derive(Debug, Default)]
+struct Notes {
+    deferred: Vec<String>,
+    stop: Option<StopReason>,
+}
+
+impl PolicyContext<'_> {
+    /// The name under which the agent knows the policy.
+    pub fn name(&self) -> &str {
+        self.run.branch_name()
+    }
+
+    /// The conversation as it stands. While calls are under way it ends with them.
+    pub fn transcript(&self) -> &Transcript {
+        self.moment.transcript
+    }
+
+    /// How many model calls the loop has made.
+    pub fn steps(&self) -> u32 {
+        self.moment.steps
+    }
+
+    /// Says something to the model, as a user, when it may be said: after the results of the calls
+    /// under way and before the model is asked again. Messages keep their order; of equal ones
+    /// that wait together one is said, and blank ones are not.
+    pub fn defer(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut notes = self.notes.lock();
+        if !text.trim().is_empty() && !notes.deferred.contains(&text) {
+            notes.deferred.push(text);
+        }
+    }
+
+    /// Ends the loop when what is under way has its results: without another model call. The
+    /// first reason stands.
+    pub fn stop(&self, reason: StopReason) {
+        self.notes.lock().stop.get_or_insert(reason);
+    }
+}
+
+impl Deref for PolicyContext<'_> {
+    type Target = RunContext;
+
+    fn deref(&self) -> &RunContext {
+        self.run
+    }
+}
+
+/// How a policy is made, afresh for each leg of a run. Cloning shares it.
+#[derive(Clone)]
+pub struct PolicyHandle(Arc<dyn Fn() -> Box<dyn ErasedPolicy> + Send + Sync>);
+
+impl PolicyHandle {
+    /// Keeps how a policy is made.
+    pub fn new<P: Policy>(make: impl Fn() -> P + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+
+    fn make(&self) -> Box<dyn ErasedPolicy> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for PolicyHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PolicyHandle(..)")
+    }
+}
