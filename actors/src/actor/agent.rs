@@ -1,10 +1,14 @@
 //! An agent: its mailbox keeps the books, its runs live in linked children.
 
 mod children;
+mod failures;
 mod resting;
 mod session;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
@@ -14,6 +18,8 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+use failures::Failures;
 
 use super::{
     SystemError,
@@ -27,7 +33,7 @@ use crate::{
     contract::{Claim, StoreError},
     run::{ChildNews, ChildStart, Command, News, ParentDoor, Ports, Rest, RunTask, SessionTail},
     session::{Desk, SessionFold, Turn},
-    vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Timestamp, Transcript},
+    vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Transcript},
 };
 
 /// An agent of a session (the team's root, which holds the session), or an agent to which tasks
@@ -59,6 +65,8 @@ pub(crate) enum AgentMessage {
     Rested(RunId, ActorId, Box<Rest>),
     /// The pause before a run's next life is over.
     Again(RunId),
+    /// The pause before the next life of an agent below is over.
+    StartBelow(String),
     /// Somebody wants this run to be tried again, if it is parked.
     Retry(RunId),
     /// Stop, unless there is something to do; the answer says which.
@@ -91,13 +99,22 @@ pub(crate) struct AgentState {
     runs: HashMap<RunId, Hosted>,
     lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
-    agents: HashMap<String, ActorRef<AgentMessage>>,
+    agents: HashMap<String, Below>,
     children: HashMap<RunId, (String, ChildStart)>,
     loads: JoinSet<()>,
     /// Counts what happens, so that a passivation that is due knows whether anything did.
     stirred: u64,
     idle_watched: bool,
     recovering: bool,
+}
+
+/// An agent below.
+#[derive(Default)]
+struct Below {
+    actor: Option<ActorRef<AgentMessage>>,
+    failures: Failures,
+    /// It was lost, and is started when a pause is over; who needs it waits for that.
+    pausing: bool,
 }
 
 struct SessionState {
@@ -109,6 +126,8 @@ struct SessionState {
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
     sleeping: Option<RunId>,
+    /// Runs of turns set aside that somebody retries or cancels: they wait their turn.
+    reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
 }
 
 /// A run that this agent hosts.
@@ -118,8 +137,7 @@ struct Hosted {
     /// The inner end of the door, until a life of the run takes it.
     commands: Option<mpsc::UnboundedReceiver<Command>>,
     child: Option<ChildStart>,
-    /// When its function failed, within the restart period.
-    failures: Vec<Timestamp>,
+    failures: Failures,
     give_up: Option<AgentError>,
     wake: Option<WakeReply>,
     /// It waits for somebody to retry or cancel it; nothing of it is under way.
@@ -148,6 +166,7 @@ impl Actor for Agent {
             early: Vec::new(),
             wakes: Vec::new(),
             sleeping: None,
+            reopening: VecDeque::new(),
         });
         Ok(AgentState {
             shared,
@@ -193,6 +212,7 @@ impl Actor for Agent {
             }
             AgentMessage::Rested(run, life, rest) => state.rested(&myself, run, life, *rest),
             AgentMessage::Again(run) => state.load(&myself, run, false),
+            AgentMessage::StartBelow(name) => state.start_below(&myself, &name).await,
             AgentMessage::Retry(run) => state.retry(&myself, run),
             AgentMessage::Retire(reply) => {
                 let retires = state.is_quiet();
@@ -275,11 +295,20 @@ impl AgentState {
             answer(reply, Ok(run));
             return;
         }
-        let Some(session) = &self.session else { return };
-        if session.sleeping != Some(run) {
-            // It ended before, or it goes on under another id; there is nothing to wake.
-            answer(reply, Ok(run));
+        let Some(session) = &mut self.session else {
             return;
+        };
+        if session.sleeping != Some(run) {
+            if !session.has_aside(run) {
+                // It ended before, or it goes on under another id; there is nothing to wake.
+                answer(reply, Ok(run));
+                return;
+            }
+            if session.desk.is_busy() {
+                session.reopening.push_back((run, take_over, reply));
+                return;
+            }
+            session.desk.set_busy(true);
         }
         self.admit_run(myself, run, run, None).wake = reply;
         self.load(myself, run, take_over);
@@ -299,9 +328,12 @@ impl AgentState {
         let known = child
             .map(|c| (c.start.definition, c.pinned.clone()))
             .or(known);
+        // A turn that was set aside has another past than the session by now.
+        let aside = self.session.as_ref().filter(|s| s.has_aside(run));
+        let aside = aside.map(|session| session.id.clone());
         let (doors, myself) = (self.shared.doors.clone(), myself.clone());
         self.loads.spawn(async move {
-            let loaded = load_run(&doors, run, take_over, known).await;
+            let loaded = load_run(&doors, run, take_over, aside, known).await;
             let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
         });
     }
@@ -317,6 +349,10 @@ impl AgentState {
         };
         let reply = hosted.wake.take();
         match loaded {
+            Ok(loaded) if self.is_news_to_session(run, &loaded) => {
+                self.forget(run);
+                self.wake_in_reloaded_session(myself, loaded.run, reply);
+            }
             Ok(loaded) => {
                 let taken = self.answer_when_taken_up(reply, loaded.run);
                 if loaded.run != run {
@@ -327,9 +363,6 @@ impl AgentState {
                             parent.tell(run, ChildNews::Continued(loaded.run));
                         }
                         self.runs.insert(loaded.run, hosted);
-                    }
-                    if let Some(session) = &mut self.session {
-                        session.sleeping = None;
                     }
                 }
                 self.carry(myself, loaded, Some(taken)).await;
@@ -344,9 +377,7 @@ impl AgentState {
                             // It waits, as a parked one does, for somebody to mend it.
                             parent.tell(run, ChildNews::Idle { wake_at: None });
                         }
-                        if let Some(session) = &mut self.session {
-                            session.sleeping = Some(run);
-                        }
+                        self.not_taken_up(myself, run);
                         answer(reply, Err(error));
                     }
                 }
@@ -389,7 +420,7 @@ impl AgentState {
             route,
             commands: Some(commands),
             child,
-            failures: Vec::new(),
+            failures: Failures::default(),
             give_up: None,
             wake: None,
             parked: false,
@@ -436,8 +467,10 @@ impl AgentState {
             claim,
             recorded,
             pinned,
+            history: own_history,
             ..
         } = loaded;
+        let history = own_history.unwrap_or(history);
         let registry = doors.registry.clone();
         let door = (news, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
@@ -451,6 +484,7 @@ impl AgentState {
         task.when_taken_up = taken_up.filter(|told| !told.is_closed());
         task.linger = self.shared.limits.linger;
         task.max_entries = self.shared.limits.max_entries;
+        task.poison_after = self.shared.limits.poison_after;
         let arguments = (run, myself.clone());
         let spawned =
             ActorRuntime::spawn_linked(None, RunActor, arguments, myself.get_cell()).await;

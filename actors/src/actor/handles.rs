@@ -430,10 +430,8 @@ impl Run {
     async fn current(&self) -> Result<Run, SystemError> {
         let mut run = self.clone();
         while run.status().await?.status == RunStatus::Continued {
-            match run.recorded().await?.end {
-                Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
-                _ => break,
-            }
+            // The next one's id follows from this one's, so no journal is read.
+            run = self.system.run(run.id.next());
         }
         Ok(run)
     }

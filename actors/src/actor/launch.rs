@@ -8,7 +8,7 @@ use crate::{
     definition::Pinned,
     run::Recorded,
     session::{SessionFold, decode_checkpoint},
-    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId, Transcript},
 };
 
 /// How many entries are read at once.
@@ -22,6 +22,8 @@ pub(crate) struct Loaded {
     pub(crate) claim: Claim,
     pub(crate) recorded: Recorded,
     pub(crate) pinned: Arc<Pinned>,
+    /// What was said before it, where that is not what the session holds now.
+    pub(crate) history: Option<Transcript>,
 }
 
 /// A session as its journal tells it.
@@ -50,11 +52,13 @@ pub(crate) async fn read_from(
 }
 
 /// Claims a run, which closes the epoch of whoever carried it before, and reads its journal. A
-/// run that went on in another journal is followed there.
+/// run that went on in another journal is followed there. For the run of a turn that was set
+/// aside its session is named, whose conversation is read as it was when the turn began.
 pub(crate) async fn load_run(
     doors: &Doors,
     run: RunId,
     take_over: bool,
+    aside: Option<SessionId>,
     known: Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Loaded, SystemError> {
     let mut run = run;
@@ -88,14 +92,33 @@ pub(crate) async fn load_run(
             Some((digest, pinned)) if digest == start.definition => pinned,
             _ => load_pinned(doors, run, start.definition).await?,
         };
+        let history = match &aside {
+            Some(session) => Some(history_of(doors, session, start.history).await?),
+            None => None,
+        };
         return Ok(Loaded {
             run,
             row,
             claim,
             recorded,
             pinned,
+            history,
         });
     }
+}
+
+/// The conversation that the first entries of a session's journal come to.
+async fn history_of(
+    doors: &Doors,
+    session: &SessionId,
+    entries: u64,
+) -> Result<Transcript, StoreError> {
+    let journal = JournalId::Session(session.clone());
+    let mut lines = read_from(doors, &journal, 0).await?;
+    lines.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
+    let mut fold = SessionFold::default();
+    fold.extend(&lines, &session.to_string())?;
+    Ok(fold.transcript)
 }
 
 async fn continued(doors: &Doors, run: RunId) -> Result<RunId, SystemError> {

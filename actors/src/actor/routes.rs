@@ -57,7 +57,7 @@ impl Table {
 impl Routes {
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
-        let root = route.root == run;
+        let root = route.parent.is_none();
         table.failed.remove(&run);
         if table.runs.insert(run, route).is_none() && root {
             table.roots += 1;
@@ -74,7 +74,7 @@ impl Routes {
         if table
             .runs
             .remove(&run)
-            .is_some_and(|route| route.root == run)
+            .is_some_and(|route| route.parent.is_none())
         {
             table.roots -= 1;
         }
@@ -136,7 +136,8 @@ impl Routes {
     /// All live root runs.
     pub(crate) fn live_roots(&self) -> Vec<RunId> {
         let table = self.0.lock();
-        let roots = table.runs.iter().filter(|(run, route)| route.root == **run);
+        let runs = table.runs.iter();
+        let roots = runs.filter(|(_, route)| route.parent.is_none());
         roots.map(|(run, _)| *run).collect()
     }
 

@@ -29,7 +29,7 @@ use super::{
     },
 };
 use crate::{
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreHandle},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
     run::{Command, Registry},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -55,9 +55,16 @@ pub struct Limits {
     pub passivate_after: Duration,
     /// The bound on a run's journal, in entries; past it operations fail as over budget.
     pub max_entries: u64,
-    /// How often a run's function may fail before the run fails.
+    /// How often a run's function may crash without recording anything in between before its
+    /// input counts as poison: a message that it received last is set aside, a run that was
+    /// delegated fails with [`AgentError::Crashed`](crate::vocabulary::AgentError::Crashed), any
+    /// other run is parked with it. The count is durable; 0 is without bound.
+    pub poison_after: u32,
+    /// How often a run's function, or an agent below, may crash within a period, whatever it
+    /// records in between. Past it the run ends as one whose input is poison; for an agent below
+    /// the runs that it hosted do.
     pub run_restarts: Intensity,
-    /// The pause before a run's function is run again.
+    /// The pause before a crashed function is run again or an agent below is started again.
     pub run_backoff: Backoff,
     /// How models are treated.
     pub gateway: GatewayOptions,
@@ -74,7 +81,8 @@ impl Default for Limits {
             linger: Duration::from_secs(30),
             passivate_after: Duration::from_secs(300),
             max_entries: 100_000,
-            run_restarts: Intensity::new(3, Duration::from_secs(60)),
+            poison_after: 3,
+            run_restarts: Intensity::new(10, Duration::from_secs(60)),
             run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
             gateway: GatewayOptions::default(),
             executor: ExecutorOptions::default(),
@@ -255,22 +263,25 @@ impl Shared {
         }
     }
 
+    /// The root run that carries a run's tree now, if the tree has not ended.
+    async fn open_root_of(&self, row: RunRow) -> Result<Option<RunRow>, StoreError> {
+        if row.parent.is_none() && row.status != RunStatus::Continued {
+            return Ok((!row.status.is_ended()).then_some(row));
+        }
+        let mut filter = RunFilter::default();
+        (filter.open, filter.roots, filter.root) = (true, true, Some(row.root));
+        Ok(self.doors.store.runs(filter).await?.pop())
+    }
+
     /// Wakes a sleeping run of this System: its root is taken up, and finds what came.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId) {
         let row = match self.doors.store.run(run).await {
             Ok(Some(row)) => row,
             _ => return,
         };
-        let root = match row.parent {
-            None => row,
-            Some(_) => match self.doors.store.run(row.root).await {
-                Ok(Some(root)) => root,
-                _ => return,
-            },
-        };
-        if root.status.is_ended() {
+        let Ok(Some(root)) = self.open_root_of(row).await else {
             return;
-        }
+        };
         // A parked run waits for somebody to retry it, but it can be cancelled as it stands.
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
             return;
@@ -367,16 +378,9 @@ impl System {
             .run(run)
             .await?
             .ok_or(SystemError::UnknownRun(run))?;
-        let root = match row.parent {
-            None => row,
-            Some(_) => {
-                let root = self.0.doors.store.run(row.root).await?;
-                root.ok_or(SystemError::UnknownRun(row.root))?
-            }
-        };
-        if root.status.is_ended() {
+        let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
-        }
+        };
         let Some(session) = root.session else {
             return Err(SystemError::UnknownRun(run));
         };
@@ -384,7 +388,7 @@ impl System {
             let (name, known) = (session.team, self.0.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        self.0.doors.previewer.routes.retry_tree(root.run);
+        self.0.doors.previewer.routes.retry_tree(root.root);
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = tokio::sync::oneshot::channel();
         agent

@@ -369,7 +369,7 @@ impl fmt::Display for RunStatus {
 pub struct RunFilter {
     /// Only runs that have not ended.
     pub open: bool,
-    /// Only roots.
+    /// Only runs that nobody delegated: the roots of trees, and what they go on in.
     pub roots: bool,
     /// Only runs of this session.
     pub session: Option<SessionId>,

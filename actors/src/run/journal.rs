@@ -241,3 +241,11 @@ impl JournalWriter {
         self.ports.clock().now()
     }
 }
+
+/// A function that panics takes the driver with it. What was recorded by then is kept: it is not
+/// done again, and what the function crashed on can be told from the journal.
+impl Drop for JournalWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

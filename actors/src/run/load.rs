@@ -43,6 +43,10 @@ pub struct Recorded {
     /// Children whose operation the function dropped, and whose end this journal does not know.
     pub(crate) unwanted: Vec<RecordedChild>,
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
+    /// How often the function was lost since anything else was recorded.
+    pub(crate) crashes: u32,
+    /// The operation that received a message, if nothing but crashes was recorded after it.
+    pub(crate) received: Option<OperationId>,
 }
 
 /// A child run whose start is recorded.
@@ -88,6 +92,17 @@ impl Recorded {
     }
 
     fn add(&mut self, entry: Entry) {
+        match &entry {
+            Entry::Restarted { .. } => self.crashes += 1,
+            Entry::Activated { .. } => {}
+            _ => {
+                self.crashes = 0;
+                self.received = match &entry {
+                    Entry::Completed { op, kind, .. } if kind == "receive" => Some(*op),
+                    _ => None,
+                };
+            }
+        }
         match entry {
             Entry::RunStarted(start) => {
                 self.agent.clone_from(&start.agent);
@@ -177,9 +192,17 @@ impl Recorded {
             }
             Entry::Parked { reason } => self.parked = Some(reason),
             Entry::Activated { .. } | Entry::Restarted { .. } => self.parked = None,
+            Entry::SetAside { op, .. } => {
+                self.calls.remove(&op);
+                self.deliveries.retain(|delivery| delivery.op != op);
+            }
             Entry::CancelRequested { reason } => self.cancel = Some(reason),
             Entry::RunEnded(end) => self.end = Some(*end),
-            Entry::Drifted { .. } | Entry::TurnStarted(_) | Entry::TurnEnded(_) => {}
+            Entry::Drifted { .. }
+            | Entry::TurnStarted(_)
+            | Entry::TurnEnded(_)
+            | Entry::TurnContinued { .. }
+            | Entry::TurnSetAside { .. } => {}
         }
     }
 

@@ -122,11 +122,19 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::Parked { reason } => Event::Parked {
             reason: reason.clone(),
         },
+        Entry::SetAside { op, reason } => Event::MessageSetAside {
+            operation: *op,
+            reason: reason.clone(),
+        },
         Entry::CancelRequested { reason } => Event::Cancelling {
             reason: reason.clone(),
         },
         Entry::RunEnded(end) => ended(end),
-        Entry::UndoRegistered { .. } | Entry::TurnStarted(_) | Entry::TurnEnded(_) => return None,
+        Entry::UndoRegistered { .. }
+        | Entry::TurnStarted(_)
+        | Entry::TurnEnded(_)
+        | Entry::TurnContinued { .. }
+        | Entry::TurnSetAside { .. } => return None,
     })
 }
 

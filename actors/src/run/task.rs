@@ -75,6 +75,8 @@ pub struct RunTask {
     pub linger: Duration,
     /// The bound on the journal's entries.
     pub max_entries: u64,
+    /// How often its function may crash without getting any further; 0 is without bound.
+    pub poison_after: u32,
 }
 
 /// Where a session's journal ends.
@@ -104,8 +106,13 @@ pub enum Rest {
         /// session has to read it again then.
         found_ended: bool,
     },
-    /// It goes on in this run's journal.
-    Continued(RunId),
+    /// It goes on in another run's journal.
+    Continued {
+        /// The run that goes on.
+        next: RunId,
+        /// As in `Ended`.
+        found_ended: bool,
+    },
     /// All that it waits for is outside.
     Asleep {
         /// When it must be woken.
@@ -152,6 +159,7 @@ impl RunTask {
             when_taken_up: None,
             linger: Duration::ZERO,
             max_entries: 100_000,
+            poison_after: 0,
         }
     }
 
@@ -198,6 +206,7 @@ struct Carrier {
     taken_up: bool,
     lost: Option<String>,
     when_taken_up: Option<oneshot::Sender<()>>,
+    poison_after: u32,
     /// What the run consumed before the current leg.
     spent: Spent,
     /// What it consumed in earlier lives.
@@ -255,6 +264,7 @@ impl Carrier {
             taken_up: task.taken_up,
             lost: task.lost,
             when_taken_up: task.when_taken_up,
+            poison_after: task.poison_after,
         })
     }
 
@@ -265,7 +275,11 @@ impl Carrier {
         if self.taken_up {
             let epoch = self.driver.journal.epoch();
             if let Some(reason) = self.lost.take() {
-                self.driver.journal.append(&Entry::Restarted { reason });
+                let entry = Entry::Restarted {
+                    reason: reason.clone(),
+                };
+                self.driver.journal.append(&entry);
+                self.isolate(reason);
             }
             self.driver.journal.append(&Entry::Activated { epoch });
             // A write of the life before may be durable without anybody having heard of it.
@@ -395,7 +409,9 @@ impl Carrier {
             Some(LegEnd::Store(error)) => return Err(Rest::Store(error)),
             Some(_) => return Err(Rest::LetGo),
         }
-        let cancelling = self.cancelling().is_some();
+        // A root run that gives up is parked, and its children wait with it.
+        let gives_up = self.give_up.is_some() && self.driver.parent.is_some();
+        let ending = self.cancelling().is_some() || gives_up;
         let unwanted = std::mem::take(&mut self.recorded.unwanted);
         let beside = std::mem::take(&mut self.recorded.children);
         let all = unwanted.into_iter().map(|child| (child, true));
@@ -404,10 +420,9 @@ impl Carrier {
             let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
                 call.kind == "delegate" && !call.completed && op.leg == leg.number
             });
-            if begun_by_replay && !cancelling && self.give_up.is_none() && !unwanted {
+            if begun_by_replay && !ending && !unwanted {
                 continue;
             }
-            let ending = cancelling || self.give_up.is_some();
             let cancel = (unwanted || ending).then(|| "no longer wanted".to_owned());
             self.driver.take_up_child(leg, child, cancel, &self.pinned);
         }
@@ -437,6 +452,9 @@ impl Carrier {
             return Some(self.close(leg, reason, false).await);
         }
         let error = self.give_up.take()?;
+        if self.driver.parent.is_none() {
+            return Some(self.park(error).await);
+        }
         if let Err(end) = self.driver.settle_background(leg).await {
             return Some(rest_of(end));
         }

@@ -1,6 +1,9 @@
 //! A session's checkpoint: `bincode`, behind a header that tells a foreign, old or damaged one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bincode::config;
 use serde::{Deserialize, Serialize};
@@ -10,7 +13,7 @@ use crate::vocabulary::{Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const HEADER: usize = MAGIC.len() + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;
@@ -24,6 +27,8 @@ struct Checkpoint {
     turns: BTreeMap<String, RunId>,
     owner: Option<String>,
     open: Option<RunId>,
+    origin: Option<RunId>,
+    aside: BTreeSet<RunId>,
     spent: Spent,
 }
 
@@ -36,6 +41,8 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
         turns: fold.turns.clone(),
         owner: fold.owner.clone(),
         open: fold.open,
+        origin: fold.origin,
+        aside: fold.aside.clone(),
         spent: fold.spent,
     };
     let body = bincode::serde::encode_to_vec(&checkpoint, config::standard()).ok()?;
@@ -69,6 +76,8 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
         turns,
         owner,
         open,
+        origin,
+        aside,
         spent,
     } = checkpoint;
     let transcript = messages.into_iter().collect();
@@ -79,6 +88,8 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
         turns,
         owner,
         open,
+        origin,
+        aside,
         spent,
     })
 }

@@ -41,6 +41,11 @@ impl<T> Desk<T> {
         self.busy = busy;
     }
 
+    /// Whether a run is under way.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// Takes a turn.
     pub fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
         if is_foreign(fold, &turn) {

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     contract::{StoreError, StoredLine},
@@ -22,6 +25,10 @@ pub struct SessionFold {
     pub owner: Option<String>,
     /// The run of the turn that has begun and not ended.
     pub open: Option<RunId>,
+    /// The run with which that turn began, where it goes on in another one.
+    pub origin: Option<RunId>,
+    /// The runs of turns that were set aside: parked for crashing, and not ended since.
+    pub aside: BTreeSet<RunId>,
     /// What all runs consumed.
     pub spent: Spent,
 }
@@ -48,7 +55,31 @@ impl SessionFold {
         match entry {
             Entry::TurnStarted(turn) => self.turn_started(*turn),
             Entry::TurnEnded(end) => self.turn_ended(*end),
+            Entry::TurnContinued { run, next } => {
+                if self.aside.remove(&run) {
+                    self.aside.insert(next);
+                } else {
+                    self.open = Some(next);
+                    self.origin.get_or_insert(run);
+                }
+            }
+            Entry::TurnSetAside { run } => {
+                self.close(run);
+                self.aside.insert(run);
+            }
             _ => {}
+        }
+    }
+
+    /// The run that carries the turn which began with this one.
+    pub fn current(&self, run: RunId) -> RunId {
+        let goes_on = self.origin == Some(run);
+        self.open.filter(|_| goes_on).unwrap_or(run)
+    }
+
+    fn close(&mut self, run: RunId) {
+        if !self.aside.remove(&run) {
+            (self.open, self.origin) = (None, None);
         }
     }
 
@@ -61,7 +92,7 @@ impl SessionFold {
     }
 
     fn turn_ended(&mut self, end: TurnEnd) {
-        self.open = None;
+        self.close(end.run);
         self.said(end.messages);
         self.active_agent = Some(end.active_agent);
         self.spent += end.spent;

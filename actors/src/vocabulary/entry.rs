@@ -126,6 +126,14 @@ pub enum Entry {
         /// Why.
         reason: AgentError,
     },
+    /// A message that the function had received is taken out of its way, because the function
+    /// crashed on it again and again: `receive` waits as if it had never come.
+    SetAside {
+        /// The operation that received it.
+        op: OperationId,
+        /// What it did.
+        reason: AgentError,
+    },
     /// The run is being cancelled. From here on its function is never run again.
     CancelRequested {
         /// Why.
@@ -144,6 +152,19 @@ pub enum Entry {
     TurnStarted(Box<SessionTurn>),
     /// A turn of a session ended (in the session's journal).
     TurnEnded(Box<TurnEnd>),
+    /// A turn of a session goes on in another run's journal (in the session's journal).
+    TurnContinued {
+        /// The run that carried it so far.
+        run: RunId,
+        /// The run that carries it from here.
+        next: RunId,
+    },
+    /// A turn's run is parked for crashing, and the session goes on without it (in the session's
+    /// journal).
+    TurnSetAside {
+        /// The run.
+        run: RunId,
+    },
 }
 
 /// What began with an operation.

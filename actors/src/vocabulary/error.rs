@@ -67,6 +67,10 @@ pub struct OperationError {
     pub status: Option<u16>,
     /// The agents through which it came, outermost first.
     pub path: Vec<String>,
+    /// What the last agent of the path failed with, when a delegated task failed: a caller can
+    /// tell a crash from a refusal by its type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<AgentError>>,
 }
 
 impl OperationError {
@@ -78,6 +82,7 @@ impl OperationError {
             retryable: false,
             status: None,
             path: Vec::new(),
+            cause: None,
         }
     }
 
@@ -131,6 +136,19 @@ pub enum AgentError {
     /// The run has ended, or another process has taken it over.
     #[error("the run has ended or moved: this context can do nothing more")]
     Ended,
+    /// The function panicked or was killed again and again, and is not run any more. A run that
+    /// was delegated fails with this, for the agent above to reason about; a run that nobody
+    /// delegated is parked, and its session goes on.
+    #[error(
+        "the agent's function crashed {times} times, the last time: {reason}; mend what its input \
+         does to it and retry the run, or cancel it"
+    )]
+    Crashed {
+        /// How often, without getting any further or within the restart period.
+        times: u32,
+        /// What happened the last time.
+        reason: String,
+    },
     /// The function itself failed.
     #[error("{0}")]
     Failed(String),

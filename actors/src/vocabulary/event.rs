@@ -203,6 +203,13 @@ pub enum Event {
         /// Why.
         reason: AgentError,
     },
+    /// A message that crashed the function again and again is taken out of its way.
+    MessageSetAside {
+        /// The operation that had received it.
+        operation: OperationId,
+        /// What it did.
+        reason: AgentError,
+    },
     /// The run is being cancelled.
     Cancelling {
         /// Why.
@@ -505,6 +512,9 @@ mod wire {
         Resumed { epoch: u64 } = "resumed",
         Restarted { reason: String } = "restarted",
         Parked { reason: AgentError } = "parked",
+        MessageSetAside {
+            operation: OperationId, reason: AgentError,
+        } = "message_set_aside",
         Cancelling { reason: String } = "cancelling",
         BudgetWarning { resource: Resource, percent: u32 } = "budget_warning",
         RunEnded { end: RunResult, spent: Spent } = "run_ended",

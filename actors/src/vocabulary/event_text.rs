@@ -76,6 +76,9 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::Resumed { epoch } => write!(f, "is taken up again (epoch {epoch})"),
         Event::Restarted { reason } => write!(f, "is run again: {}", told(reason)),
         Event::Parked { reason } => write!(f, "is parked: {}", told(reason)),
+        Event::MessageSetAside { reason, .. } => {
+            write!(f, "sets a message aside: {}", told(reason))
+        }
         Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),
         Event::BudgetWarning { resource, percent } => {
             write!(f, "has used {percent}% of its {resource}")

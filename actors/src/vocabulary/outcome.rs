@@ -40,6 +40,12 @@ impl Outcome {
         }
     }
 
+    /// A stop by which an agent hands the problem to whoever gave it the task: an agent above it
+    /// finds the reason in the delegation's outcome, a caller in the run's.
+    pub fn escalated(reason: impl Into<String>) -> Self {
+        Self::stopped(StopReason::Escalated(reason.into()))
+    }
+
     /// The answer's text, the partial answer's, or nothing.
     pub fn text(&self) -> &str {
         self.as_answer().map_or("", |answer| &answer.text)

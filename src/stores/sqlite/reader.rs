@@ -279,7 +279,7 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
         conditions.push(rows::OPEN);
     }
     if filter.roots {
-        conditions.push("root = run");
+        conditions.push("parent IS NULL");
     }
     if let Some(session) = &filter.session {
         conditions.push("session_team = ? AND session_key = ?");

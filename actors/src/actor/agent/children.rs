@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ractor::{ActorCell, ActorRef, ActorRuntime};
 
-use super::{Agent, AgentArguments, AgentMessage, AgentState};
+use super::{Agent, AgentArguments, AgentMessage, AgentState, Below};
 use crate::{
     actor::{
         launch::Loaded,
@@ -12,14 +12,20 @@ use crate::{
     },
     contract::{Claim, StoreError},
     run::{ChildStart, Command, Recorded, row_of},
-    vocabulary::{AgentError, ErrorKind, OperationError, RunId, RunStart},
+    vocabulary::{AgentError, RunId, RunStart},
 };
 
 impl AgentState {
     /// One of this agent's runs begins or takes up a child run: the agent below hosts it.
     pub(super) async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
         let name = child.agent.clone();
-        let agent = match self.agents.get(&name) {
+        self.children
+            .insert(child.run, (name.clone(), child.clone()));
+        let below = self.agents.entry(name).or_default();
+        if below.pausing {
+            return;
+        }
+        let agent = match &below.actor {
             Some(agent) => agent.clone(),
             None => {
                 let arguments = AgentArguments {
@@ -29,11 +35,9 @@ impl AgentState {
                 let spawned =
                     ActorRuntime::spawn_linked(None, Agent, arguments, myself.get_cell()).await;
                 let Ok((agent, _)) = spawned else { return };
-                self.agents.insert(name.clone(), agent.clone());
-                agent
+                below.actor.insert(agent).clone()
             }
         };
-        self.children.insert(child.run, (name, child.clone()));
         let _ = agent.cast(AgentMessage::Host(Box::new(child)));
     }
 
@@ -41,7 +45,8 @@ impl AgentState {
         if let Some((name, child)) = self.children.get_mut(&run) {
             // Should the agent below be lost, the child is taken up to be ended.
             child.cancel.get_or_insert_with(|| reason.clone());
-            if let Some(agent) = self.agents.get(name) {
+            let below = self.agents.get(name);
+            if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
                 let _ = agent.cast(AgentMessage::CancelRun(run, reason));
             }
         } else if let Some(route) = self.doors().previewer.routes.get(run) {
@@ -118,6 +123,7 @@ impl AgentState {
             claim,
             recorded,
             pinned,
+            history: None,
         };
         self.admit_run(myself, run, child.start.root, Some(child));
         self.carry(myself, loaded, None).await;
@@ -131,52 +137,80 @@ impl AgentState {
         reason: String,
     ) {
         if let Some(run) = self.lives.remove(&cell.get_id()) {
-            self.run_lost(myself, run, &reason);
+            self.run_lost(myself, run, reason);
             return;
         }
-        let lost = self
-            .agents
-            .iter()
-            .find(|(_, agent)| agent.get_id() == cell.get_id());
-        let Some(name) = lost.map(|(name, _)| name.clone()) else {
+        let is_lost = |below: &Below| {
+            let actor = below.actor.as_ref();
+            actor.is_some_and(|actor| actor.get_id() == cell.get_id())
+        };
+        let lost = self.agents.iter_mut().find(|(_, below)| is_lost(below));
+        let Some((name, below)) = lost else {
             return;
         };
-        self.agents.remove(&name);
-        let orphaned: Vec<ChildStart> = self
-            .children
-            .values()
-            .filter(|(agent, _)| *agent == name)
-            .map(|(_, child)| ChildStart {
-                fresh: false,
-                ..child.clone()
-            })
-            .collect();
-        for child in orphaned {
+        let Intensity {
+            restarts, period, ..
+        } = self.shared.limits.run_restarts;
+        let times = below.failures.count(self.shared.doors.clock.now(), period);
+        (below.actor, below.pausing) = (None, times <= restarts);
+        let name = name.clone();
+        tracing::warn!(agent = name, reason, times, "an agent below was lost");
+        if times <= restarts {
+            let pause = self.pause(times);
+            self.later(myself, pause, AgentMessage::StartBelow(name));
+            return;
+        }
+        // Nobody hosts what it hosted, so it is taken up here, to be ended: the runs above learn
+        // of it as of any delegation that fails.
+        for child in self.orphans(&name) {
+            let error = AgentError::Crashed {
+                times,
+                reason: reason.clone(),
+            };
+            let (run, root) = (child.run, child.start.root);
+            self.admit_run(myself, run, root, Some(child)).give_up = Some(error);
+            self.load(myself, run, true);
+        }
+    }
+
+    /// Starts an agent below after its pause, with the runs that it is to host.
+    pub(super) async fn start_below(&mut self, myself: &ActorRef<AgentMessage>, name: &str) {
+        // The runs above may have ended meanwhile.
+        let Some(below) = self.agents.get_mut(name) else {
+            return;
+        };
+        below.pausing = false;
+        for child in self.orphans(name) {
             self.child(myself, child).await;
         }
     }
 
-    pub(super) fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: &str) {
-        let Intensity {
-            restarts, period, ..
-        } = self.shared.limits.run_restarts;
+    /// The child runs that an agent below hosted, to be taken up again.
+    fn orphans(&self, name: &str) -> Vec<ChildStart> {
+        let children = self.children.values();
+        let hosted = children.filter(|(agent, _)| agent == name);
+        let orphan = |child: &ChildStart| ChildStart {
+            fresh: false,
+            ..child.clone()
+        };
+        hosted.map(|(_, child)| orphan(child)).collect()
+    }
+
+    pub(super) fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: String) {
+        let restarts = self.shared.limits.run_restarts.restarts;
         let Some(failures) = self.count_failure(run) else {
             return;
         };
         tracing::warn!(%run, reason, failures, "the run's function was lost");
         if let Some(hosted) = self.runs.get_mut(&run) {
-            hosted.lost = Some(reason.to_owned());
-        }
-        if failures > restarts {
-            let message =
-                format!("the agent's function failed {failures} times within {period:?}: {reason}");
-            let error = OperationError::new(ErrorKind::Panicked, message);
-            if let Some(hosted) = self.runs.get_mut(&run) {
-                hosted.give_up = Some(AgentError::Operation(error));
+            hosted.lost = Some(reason.clone());
+            if failures > restarts {
+                let times = failures;
+                hosted.give_up = Some(AgentError::Crashed { times, reason });
             }
         }
         let pause = self.pause(failures);
-        self.restart(myself, run, pause);
+        self.later(myself, pause, AgentMessage::Again(run));
     }
 
     /// A run's journal could not be written. What may pass (the journal's actor was lost, a write
@@ -196,7 +230,7 @@ impl AgentState {
             tracing::warn!(%run, %error, failures, "the run's journal failed");
             if failures <= self.shared.limits.run_restarts.restarts {
                 let pause = self.pause(failures);
-                self.restart(myself, run, pause);
+                self.later(myself, pause, AgentMessage::Again(run));
                 return;
             }
         }
@@ -225,9 +259,7 @@ impl AgentState {
         let now = self.doors().clock.now();
         let period = self.shared.limits.run_restarts.period;
         let hosted = self.runs.get_mut(&run)?;
-        hosted.failures.retain(|at| now.since(*at) <= period);
-        hosted.failures.push(now);
-        Some(u32::try_from(hosted.failures.len()).unwrap_or(u32::MAX))
+        Some(hosted.failures.count(now, period))
     }
 
     fn pause(&self, failures: u32) -> Duration {
@@ -235,12 +267,13 @@ impl AgentState {
         backoff.delay(failures, self.doors().entropy.fraction())
     }
 
-    pub(super) fn restart(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, pause: Duration) {
+    /// Sends this agent a message after a pause.
+    fn later(&mut self, myself: &ActorRef<AgentMessage>, pause: Duration, message: AgentMessage) {
         let clock = self.doors().clock.clone();
         let myself = myself.clone();
         self.loads.spawn(async move {
             clock.sleep_until(clock.now().after(pause)).await;
-            let _ = myself.cast(AgentMessage::Again(run));
+            let _ = myself.cast(message);
         });
     }
 }

@@ -2,11 +2,11 @@
 
 use ractor::{ActorId, ActorRef};
 
-use super::{AgentMessage, AgentState, Hosted};
+use super::{AgentMessage, AgentState, Hosted, SessionState};
 use crate::{
     actor::routes::Route,
     run::{ChildNews, Rest},
-    vocabulary::{RunId, Timestamp, TurnEnd},
+    vocabulary::{AgentError, Entry, RunId, Timestamp, TurnEnd},
 };
 
 impl AgentState {
@@ -28,13 +28,18 @@ impl AgentState {
                 found_ended,
                 ..
             } => {
-                let hosted = self.forget(run);
-                self.tell_gone(hosted.and_then(|hosted| hosted.child));
+                let child = self.forget(run).and_then(|hosted| hosted.child);
+                if child.is_some() {
+                    self.tell_gone(child);
+                    return;
+                }
                 let mut end = TurnEnd::new(run, agent, messages);
                 end.spent = spent;
                 self.turn_ended(myself, end, found_ended);
             }
-            Rest::Continued(next) => self.continue_in(myself, run, next),
+            Rest::Continued { next, found_ended } => {
+                self.continue_in(myself, run, next, found_ended);
+            }
             Rest::Asleep { wake_at } => {
                 self.forget(run);
                 self.sleep(run, wake_at);
@@ -56,13 +61,21 @@ impl AgentState {
                     }
                     _ => {
                         self.forget(run);
-                        self.sleep(run, None);
+                        if matches!(error, AgentError::Crashed { .. }) {
+                            self.turn_set_aside(myself, run);
+                        } else {
+                            self.sleep(run, None);
+                        }
                     }
                 }
             }
             Rest::LetGo => {
-                self.forget(run);
-                self.sleep(run, None);
+                if self
+                    .forget(run)
+                    .is_some_and(|hosted| hosted.child.is_none())
+                {
+                    self.sleep(run, None);
+                }
             }
             Rest::Store(error) => self.store_failed(myself, run, error),
         }
@@ -75,8 +88,8 @@ impl AgentState {
             return;
         };
         session.sleeping = Some(run);
-        for (_, agent) in self.agents.drain() {
-            agent.kill();
+        for below in self.agents.drain().filter_map(|(_, below)| below.actor) {
+            below.kill();
         }
         self.children.clear();
         self.shared.doors.previewer.routes.remove_tree(run);
@@ -85,13 +98,30 @@ impl AgentState {
         }
     }
 
-    pub(super) fn continue_in(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, next: RunId) {
+    fn continue_in(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        next: RunId,
+        found_ended: bool,
+    ) {
         let Some(mut hosted) = self.forget(run) else {
             return;
         };
         hosted.actor = None;
         if let Some(parent) = &hosted.route.parent {
             parent.tell(run, ChildNews::Continued(next));
+        } else if found_ended {
+            // The fold was made before that, or by an earlier life.
+            self.reload_session(myself);
+            return;
+        } else if let Some(SessionState {
+            loaded: Some((fold, claim)),
+            ..
+        }) = &mut self.session
+        {
+            fold.add(Entry::TurnContinued { run, next });
+            claim.entries += 1;
         }
         self.runs.insert(next, hosted);
         self.load(myself, next, false);

@@ -2,7 +2,7 @@
 
 use ractor::ActorRef;
 
-use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply};
+use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply};
 use crate::{
     actor::{
         SystemError,
@@ -13,7 +13,8 @@ use crate::{
     run::{Ports, Recorded, row_of},
     session::{Admission, SessionFold, Turn, encode_checkpoint},
     vocabulary::{
-        Budget, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
+        AgentError, Budget, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp,
+        TurnEnd,
     },
 };
 
@@ -40,6 +41,14 @@ impl TurnNotice {
 impl Drop for TurnNotice {
     fn drop(&mut self) {
         self.tell(Err(StoreError::Closed));
+    }
+}
+
+impl SessionState {
+    /// Whether this is the run of a turn that was set aside.
+    pub(super) fn has_aside(&self, run: RunId) -> bool {
+        let fold = self.loaded.as_ref().map(|(fold, _)| fold);
+        fold.is_some_and(|fold| fold.aside.contains(&run))
     }
 }
 
@@ -71,8 +80,14 @@ impl AgentState {
         let Some(session) = &self.session else { return };
         match admission {
             Admission::Known(run, reply) => {
+                // Said again is no reason to try again what was set aside.
+                let aside = session.has_aside(run);
+                let fold = session.loaded.as_ref().map(|(fold, _)| fold);
+                let current = fold.map_or(run, |fold| fold.current(run));
                 let _ = reply.send(Ok(run));
-                self.wake(myself, run, false, None);
+                if !aside {
+                    self.wake(myself, current, false, None);
+                }
             }
             Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
             Admission::Queued => {}
@@ -259,6 +274,7 @@ impl AgentState {
             claim,
             recorded,
             pinned,
+            history: None,
         };
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));
@@ -280,8 +296,33 @@ impl AgentState {
         }
     }
 
+    /// Whether a run that was read came further than its session's fold knows: what it wrote into
+    /// the session's journal last was durable without anybody having heard of it.
+    pub(super) fn is_news_to_session(&self, run: RunId, loaded: &Loaded) -> bool {
+        let Some(session) = &self.session else {
+            return false;
+        };
+        let parked = matches!(loaded.recorded.parked, Some(AgentError::Crashed { .. }));
+        let moved = loaded.run != run || (parked && !session.has_aside(run));
+        moved && loaded.row.parent.is_none()
+    }
+
+    pub(super) fn wake_in_reloaded_session(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        reply: Option<WakeReply>,
+    ) {
+        if let Some(session) = &mut self.session {
+            if reply.is_some() {
+                session.wakes.push((run, false, reply));
+            }
+            self.reload_session(myself);
+        }
+    }
+
     /// Reads the session again; its open run goes on.
-    fn reload_session(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn reload_session(&mut self, myself: &ActorRef<AgentMessage>) {
         if let Some(session) = &mut self.session {
             session.loaded = None;
             self.recovering = true;
@@ -297,7 +338,7 @@ impl AgentState {
     ) {
         let run = end.run;
         if self.session.is_some() {
-            for (_, below) in self.agents.drain() {
+            for below in self.agents.drain().filter_map(|(_, below)| below.actor) {
                 below.stop(None);
             }
             self.children.clear();
@@ -329,8 +370,42 @@ impl AgentState {
         self.next_turn(myself);
     }
 
+    /// Lets go of a turn whose run is parked for crashing: the session goes on without it.
+    pub(super) fn turn_set_aside(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+        self.sleep(run, None);
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.sleeping = None;
+        if let Some((fold, claim)) = &mut session.loaded {
+            fold.add(Entry::TurnSetAside { run });
+            claim.entries += 1;
+            session.desk.set_busy(false);
+            self.next_turn(myself);
+        }
+    }
+
+    /// A run that was to be taken up cannot be read: it waits for somebody to mend it.
+    pub(super) fn not_taken_up(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.has_aside(run) {
+            session.desk.set_busy(false);
+            self.next_turn(myself);
+        } else {
+            session.sleeping = Some(run);
+        }
+    }
+
     /// Begins the next of the turns that wait, and answers those before it that need no run.
     fn next_turn(&mut self, myself: &ActorRef<AgentMessage>) {
+        while let Some(session) = &mut self.session
+            && !session.desk.is_busy()
+            && let Some((run, take_over, reply)) = session.reopening.pop_front()
+        {
+            self.wake(myself, run, take_over, reply);
+        }
         while let Some(SessionState {
             loaded: Some((fold, _)),
             desk,

@@ -268,15 +268,17 @@ fn delegated(agent: &str, result: ChildResult) -> Result<Delegated, AgentError> 
         }),
         Err(cause) => {
             let mut path = vec![agent.to_owned()];
-            let message = match cause {
-                AgentError::Operation(error) => {
-                    path.extend(error.path.iter().cloned());
-                    error.message
+            let (message, cause) = match cause {
+                AgentError::Operation(mut error) => {
+                    path.append(&mut error.path);
+                    let message = error.message.clone();
+                    let first = error.cause.take();
+                    (message, first.unwrap_or_else(|| Box::new(error.into())))
                 }
-                other => other.to_string(),
+                other => (other.to_string(), Box::new(other)),
             };
             let mut error = OperationError::new(ErrorKind::Delegation, message);
-            error.path = path;
+            (error.path, error.cause) = (path, Some(cause));
             Err(AgentError::Operation(error))
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus},
     run::{ChildNews, ChildResult, leg::Leg},
     vocabulary::{
-        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunStart, Spent,
+        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
         StopReason, TurnEnd,
     },
 };
@@ -71,16 +71,11 @@ impl Carrier {
                 return Rest::LetGo;
             }
         } else {
-            if let Some(tail) = self.session.take() {
-                let mut turn = TurnEnd::new(self.run, &*leg.agent_name, messages.clone());
+            self.append_to_session(&mut batch, |run| {
+                let mut turn = TurnEnd::new(run, &*leg.agent_name, messages.clone());
                 turn.spent = spent;
-                let entry = Entry::TurnEnded(Box::new(turn));
-                let line = Line::encode(self.driver.journal.now(), &entry);
-                let journal = JournalId::Session(tail.session);
-                let Claim { entries, epoch } = tail.claim;
-                let append = Append::new(journal, entries, epoch, vec![line]);
-                batch.appends.push(append);
-            }
+                Entry::TurnEnded(Box::new(turn))
+            });
             if let Err(rest) = self.commit_last(batch).await {
                 return rest;
             }
@@ -92,6 +87,17 @@ impl Carrier {
             messages,
             spent,
             found_ended: false,
+        }
+    }
+
+    /// Adds an entry of the session's journal to the run's last batch.
+    fn append_to_session(&mut self, batch: &mut Batch, entry: impl FnOnce(RunId) -> Entry) {
+        if let Some(tail) = self.session.take() {
+            let line = Line::encode(self.driver.journal.now(), &entry(self.run));
+            let journal = JournalId::Session(tail.session);
+            let Claim { entries, epoch } = tail.claim;
+            let append = Append::new(journal, entries, epoch, vec![line]);
+            batch.appends.push(append);
         }
     }
 
@@ -113,8 +119,12 @@ impl Carrier {
         batch
             .appends
             .push(Append::new(next, 0, 1, vec![line]).row(row));
+        self.append_to_session(&mut batch, |run| Entry::TurnContinued { run, next });
         match self.commit_last(batch).await {
-            Ok(()) => Rest::Continued(next),
+            Ok(()) => Rest::Continued {
+                next,
+                found_ended: false,
+            },
             Err(rest) => rest,
         }
     }
@@ -137,11 +147,35 @@ impl Carrier {
         self.driver
             .journal
             .change_row(|row| row.status = RunStatus::Parked);
-        self.driver.journal.flush();
-        let entries = self.driver.journal.entries();
-        match self.driver.journal.durable.reached(entries).await {
+        let mut batch = self.driver.journal.take().unwrap_or_default();
+        if matches!(reason, AgentError::Crashed { .. }) {
+            // What the input does to its agent is no reason for the session to wait.
+            self.append_to_session(&mut batch, |run| Entry::TurnSetAside { run });
+        }
+        match self.commit_last(batch).await {
             Ok(()) => Rest::Parked(reason),
-            Err(error) => Rest::Store(error),
+            Err(rest) => rest,
+        }
+    }
+
+    /// Counts a crash. An input on which the function crashes again and again without getting
+    /// any further is taken out of its way: a message that it received last, or else the run.
+    ///
+    /// The count is that of the journal, so it outlasts processes.
+    pub(super) fn isolate(&mut self, reason: String) {
+        let times = self.recorded.crashes + 1;
+        if self.poison_after == 0 || times < self.poison_after || self.give_up.is_some() {
+            return;
+        }
+        let error = AgentError::Crashed { times, reason };
+        match self.recorded.received.take() {
+            Some(op) => {
+                self.recorded.calls.remove(&op);
+                self.driver.replay.retain(|delivery| delivery.op != op);
+                let entry = Entry::SetAside { op, reason: error };
+                self.driver.journal.append(&entry);
+            }
+            None => self.give_up = Some(error),
         }
     }
 
@@ -149,7 +183,10 @@ impl Carrier {
         let agent = self.recorded.agent.clone();
         let end = self.recorded.end.take();
         match end {
-            Some(RunEnd::Continued { next, .. }) => Rest::Continued(next),
+            Some(RunEnd::Continued { next, .. }) => Rest::Continued {
+                next,
+                found_ended: true,
+            },
             Some(end) => {
                 let spent = end.spent();
                 let outcome = end

@@ -294,7 +294,7 @@ impl Memory {
             .values()
             .filter(|IndexedRun { row, .. }| {
                 !(filter.open && row.status.is_ended())
-                    && (!filter.roots || row.root == row.run)
+                    && (!filter.roots || row.parent.is_none())
                     && filter.root.is_none_or(|root| row.root == root)
                     && (filter.session.is_none() || row.session == filter.session)
                     && prefix

@@ -63,13 +63,13 @@ pub(super) async fn rows(place: &impl Place) -> Checked {
     Ok(())
 }
 
-/// Runs 1 to 8, of which 1 and 5 are roots of trees; even ones have ended, 3 and 4 are of a
-/// session, and 7 and 8 began at the same time.
+/// Runs 1 to 8, of which 1 and 5 are roots of trees; 6 is what 5 goes on in. Even ones have ended, 3
+/// and 4 are of a session, and 7 and 8 began at the same time.
 fn forest() -> Vec<RunRow> {
     let rows = (1..=8).map(|number| {
         let mut row = row(number);
         row.root = if number < 5 { run(1) } else { run(5) };
-        row.parent = (row.root != row.run).then_some(row.root);
+        row.parent = (row.root != row.run && number != 6).then_some(row.root);
         row.session = (number == 3 || number == 4).then(|| session("s"));
         if number % 2 == 0 {
             row.status = RunStatus::Answered;
@@ -114,7 +114,7 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
                 roots: true,
                 ..all()
             },
-            some(&[5, 1]),
+            some(&[6, 5, 1]),
         ),
         (
             RunFilter {
