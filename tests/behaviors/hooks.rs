@@ -4,16 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use ghostlight_actors::{
     run::{Agent, BeforeTool, Policy, PolicyContext, Verdict, operations::Scope},
-    session::Turn,
-    testing::{InMemoryStore, Reply, ScriptedModel},
+    testing::{Reply, ScriptedModel},
     vocabulary::{
-        AgentError, Message, ModelRequest, ModelResponse, OperationError, Outcome, Question,
-        StopReason, ToolCall, ToolDefinition, ToolResult, ToolStatus,
+        AgentError, Message, ModelRequest, ModelResponse, OperationError, Outcome, StopReason,
+        ToolCall, ToolDefinition, ToolResult, ToolStatus,
     },
 };
 use serde_json::json;
 
-use crate::stage::{Stage, call, desk, echo, echo_call, told};
+use crate::stage::{Stage, call, desk, echo, echo_call};
 
 fn agent() -> Agent {
     desk("function_calling", json!({})).tool(echo())
@@ -161,201 +160,6 @@ async fn the_first_override_wins_and_skips_the_rest_and_all_are_told_what_is_kep
         "B after_run done",
     ];
     assert_eq!(*log.lock().unwrap(), expected);
-}
-
-/// Asks a person about calls whose text says so: by the verdict, or inside of the hook.
-struct Asks {
-    inside: bool,
-}
-
-impl Policy for Asks {
-    async fn before_tool(
-        &mut self,
-        cx: &PolicyContext<'_>,
-        call: &ToolCall,
-    ) -> Result<BeforeTool, AgentError> {
-        if !call.arguments.text().contains("ask") {
-            return Ok(BeforeTool::Go);
-        }
-        let question = Question::approval(format!("May {}?", call.id), call.clone());
-        if !self.inside {
-            return Ok(BeforeTool::ask(question));
-        }
-        let answer = cx.ask(question).await?;
-        Ok(BeforeTool::decided(call, answer.into()))
-    }
-}
-
-/// Scenarios 2 and 16: asked in the middle of a batch, killed, and answered in another process.
-async fn asked_across_a_kill(inside: bool, before_the_answer: usize) {
-    let ran: Arc<Mutex<Vec<String>>> = Arc::default();
-    let counted = || {
-        let ran = ran.clone();
-        #[derive(serde::Deserialize, schemars::JsonSchema)]
-        struct Echo {
-            text: String,
-        }
-        let definition = ToolDefinition::new("echo", "Says it again.");
-        ghostlight::tools::tool_fn(definition, move |echo: Echo| {
-            ran.lock().unwrap().push(echo.text.clone());
-            async move { Ok(echo.text) }
-        })
-    };
-    let agent = || {
-        let agent = desk("function_calling", json!({})).tool(counted());
-        agent.policy("asks", move || Asks { inside })
-    };
-    let store = InMemoryStore::new();
-    let calls = vec![
-        echo_call("1", "one"),
-        echo_call("2", "ask two"),
-        echo_call("3", "three"),
-    ];
-    let first = Stage::on(&store, agent(), ScriptedModel::replies([calls])).await;
-    let run = first.say(Turn::text("go").id("turn")).await;
-    run.settled().await.unwrap();
-    assert_eq!(run.questions().await.unwrap().len(), 1);
-    assert_eq!(ran.lock().unwrap().len(), before_the_answer);
-    store.crash();
-    let model = ScriptedModel::replies(["done"]);
-    let second = Stage::on(&store.another_process(), agent(), model).await;
-    let run = second.system.run(run.id());
-    run.settled().await.unwrap();
-    let (_, operation, question) = run.questions().await.unwrap().remove(0);
-    assert_eq!(question.prompt, "May 2?");
-    let edited = json!({"approved": true, "arguments": {"text": "two"}});
-    run.answer(operation, edited).await.unwrap();
-    assert_eq!(run.outcome().await.unwrap().text(), "done");
-    second.check();
-    assert_eq!(
-        second.last(0),
-        "tool: echo=success:one | echo=success:two | echo=success:three"
-    );
-    ran.lock().unwrap().sort();
-    assert_eq!(*ran.lock().unwrap(), ["one", "three", "two"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_verdict_that_asks_holds_up_its_own_call_only_and_survives_a_kill() {
-    asked_across_a_kill(false, 2).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hook_that_waits_holds_up_the_batch_which_then_runs_once() {
-    asked_across_a_kill(true, 0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn several_questions_of_a_batch_have_mixed_answers_in_any_order() {
-    let agent = agent().policy("asks", || Asks { inside: false });
-    let calls = vec![
-        echo_call("1", "ask one"),
-        echo_call("2", "ask two"),
-        echo_call("3", "x"),
-    ];
-    let stage = Stage::of(agent, [calls.into(), Reply::from("done")]).await;
-    let run = stage.say("go").await;
-    run.settled().await.unwrap();
-    let questions = run.questions().await.unwrap();
-    for (_, operation, question) in questions.into_iter().rev() {
-        let answer = json!({"approved": question.prompt == "May 1?", "reason": "no"});
-        run.answer(operation, answer).await.unwrap();
-    }
-    assert_eq!(run.outcome().await.unwrap().text(), "done");
-    let refused = "a person refused this call: no. do not repeat it.";
-    assert_eq!(
-        stage.last(1),
-        format!("tool: echo=success:ask one | echo=denied:{refused} | echo=success:x")
-    );
-}
-
-/// Rejects answers until they contain a word.
-struct Wants(&'static str);
-
-impl Policy for Wants {
-    async fn before_answer(
-        &mut self,
-        _: &PolicyContext<'_>,
-        draft: &str,
-    ) -> Result<Verdict, AgentError> {
-        Ok(match draft.contains(self.0) {
-            true => Verdict::Accept,
-            false => Verdict::Reject(format!("It must say {}.", self.0)),
-        })
-    }
-}
-
-/// Scenario 4.
-#[tokio::test(start_paused = true)]
-async fn an_answer_is_judged_by_all_until_all_accept_it() {
-    let agent = agent()
-        .policy("A", || Wants("a"))
-        .policy("B", || Wants("b"));
-    let stage = Stage::of(agent, ["x", "b", "a", "ab"]).await;
-    let run = stage.say("go").await;
-    let outcome = run.outcome().await.unwrap();
-    stage.check();
-    assert_eq!(
-        (outcome.text(), &outcome.as_answer().unwrap().flagged),
-        ("ab", &None)
-    );
-    let (a, b) = ("It must say a.", "It must say b.");
-    let rejected = |policy: &str, reason: &str| {
-        (
-            "answer_rejected".to_owned(),
-            json!({"policy": policy, "reason": reason}),
-        )
-    };
-    let accepted = |policy: &str| ("answer_accepted".to_owned(), json!({"policy": policy}));
-    assert_eq!(
-        told(&run).await,
-        [
-            rejected("A", a),
-            rejected("B", b),
-            rejected("A", a),
-            accepted("B"),
-            accepted("A"),
-            rejected("B", b),
-            accepted("A"),
-            accepted("B"),
-        ]
-    );
-    assert_eq!(
-        stage.said(3)[1..],
-        [
-            "assistant: x",
-            "user: it must say a.\n\nit must say b.",
-            "assistant: b",
-            "user: it must say a.",
-            "assistant: a",
-            "user: it must say b."
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_too_many_rejections_the_best_draft_is_the_answer_and_flagged() {
-    let agent = agent()
-        .policy("A", || Wants("a"))
-        .policy("B", || Wants("b"));
-    let stage = Stage::of(agent.max_rejections(3), ["x", "b", "y", "never asked"]).await;
-    let run = stage.say("go").await;
-    let outcome = run.outcome().await.unwrap();
-    let answer = outcome.as_answer().unwrap();
-    assert_eq!(answer.text, "b");
-    assert_eq!(answer.flagged.as_deref(), Some("It must say a."));
-    let (name, data) = told(&run).await.pop().unwrap();
-    assert_eq!((name.as_str(), &data["rejections"]), ("gave_up", &json!(3)));
-    // The session goes on from the answer that was given.
-    let _ = stage.try_ask("and?").await;
-    assert_eq!(
-        stage.said(3)[6..],
-        [
-            "user: it must say a.\n\nit must say b.",
-            "assistant: b",
-            "user: and?"
-        ]
-    );
 }
 
 /// Offers `echo` in the first step only, adds a tool of its own, and a remark to each request.

@@ -4,9 +4,11 @@
 mod adaptive;
 mod by_hand;
 mod function_calling;
+mod gates;
 mod hooks;
 mod interleavings;
 mod plan_and_solve;
+mod questions;
 mod react;
 mod reflection;
 mod restarts;
