@@ -12,14 +12,14 @@ use crate::{
     tools::{Calculator, DocsSearch},
 };
 
-/// The registry of what is built in: every behavior; the tool `calculator`; the kind of tool
+/// The registry of what is built in: every behavior and policy; the tool `calculator`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the providers `offline` and, with
 /// the feature `openai`, `openai`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
 pub fn builtin() -> Registry {
-    let registry = crate::behaviors::register(Registry::new())
+    let registry = crate::policies::register(crate::behaviors::register(Registry::new()))
         .tool(ToolHandle::new(Calculator))
         .tool_kind("docs_search", docs_search)
         .provider("offline", offline);

@@ -76,6 +76,7 @@
 //! | build a team | [`Agent`](run::Agent), [`Reach`](definition::Reach), [`Team`](run::Team) |
 //! | write an agent as a function | [`Agent::from_fn`](run::Agent::from_fn), [`Behavior`](run::Behavior), [`RunContext`](run::RunContext) |
 //! | choose how an agent works | [`behaviors`] |
+//! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
 //! | ask a person | `#[tool(approval = "…")]`, [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
@@ -138,6 +139,7 @@ pub mod config;
 pub mod models;
 #[cfg(feature = "sqlite")]
 mod open;
+pub mod policies;
 pub mod prelude;
 pub mod retrieval;
 pub mod stores;

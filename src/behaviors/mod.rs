@@ -34,8 +34,8 @@ mod simple;
 mod strategy;
 
 use ghostlight_actors::{
-    run::{Behavior, BehaviorHandle, Registry},
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason},
+    run::{Behavior, BehaviorHandle, Registry, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason, ToolSet},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -109,6 +109,15 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
     match value {
         Some(0) => Err(format!("{setting} must be at least 1")),
         _ => Ok(()),
+    }
+}
+
+/// A loop that answers from what there is: without tools, unless policies watch over it, which
+/// may ask for more.
+fn answering<'a>(cx: &RunContext, agent: Loop<'a>) -> Loop<'a> {
+    match cx.policies() {
+        None => agent.tools(ToolSet::default()),
+        Some(_) => agent,
     }
 }
 

@@ -115,7 +115,10 @@ impl Behavior for Reflection {
         let mut work = Work::new(&cx);
         for round in 0..=self.max_rounds {
             let text = match self.draft(&mut work).await? {
-                Ok(text) => text,
+                Ok(draft) => {
+                    work.flagged = draft.flagged;
+                    draft.text
+                }
                 Err(outcome) => return Ok(work.end_early(outcome)),
             };
             let length = work.conversation.len();
@@ -161,7 +164,7 @@ impl Behavior for Reflection {
 
 impl Reflection {
     /// Writes the next draft; any other outcome ends the work.
-    async fn draft(&self, work: &mut Work<'_>) -> Result<Result<String, Outcome>, AgentError> {
+    async fn draft(&self, work: &mut Work<'_>) -> Result<Result<Answer, Outcome>, AgentError> {
         let steps = self.max_steps.or(work.cx.spec().max_steps);
         let limits = Limits {
             steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
@@ -171,7 +174,8 @@ impl Reflection {
             .conversation(work.conversation.clone())
             .begun_at(work.begin)
             .limits(limits)
-            .inner();
+            .inner()
+            .gated();
         let outcome = author.run().await?;
         work.conversation = author.transcript().clone();
         if !author.steered().is_empty() {
@@ -179,7 +183,7 @@ impl Reflection {
             work.best = None;
         }
         Ok(match outcome {
-            Outcome::Answer(answer) => Ok(answer.text),
+            Outcome::Answer(answer) => Ok(answer),
             outcome => Err(outcome),
         })
     }
@@ -213,6 +217,8 @@ struct Work<'a> {
     begin: usize,
     conversation: Transcript,
     best: Option<Draft>,
+    /// What policies said of the draft at hand.
+    flagged: Option<String>,
 }
 
 impl<'a> Work<'a> {
@@ -223,6 +229,7 @@ impl<'a> Work<'a> {
             begin: conversation.len(),
             conversation,
             best: None,
+            flagged: None,
         }
     }
 
@@ -245,7 +252,9 @@ impl<'a> Work<'a> {
     /// This draft as the answer, with the conversation up to it.
     fn answer(&self, text: &str, length: usize) -> Answer {
         let said = self.conversation.truncated(length).since(self.begin);
-        Answer::text(text).with_messages(said)
+        let mut answer = Answer::text(text).with_messages(said);
+        answer.flagged.clone_from(&self.flagged);
+        answer
     }
 
     fn best(&self) -> Option<Answer> {

@@ -12,7 +12,7 @@ pub fn schema() -> Value {
 
 /// The JSON Schema of a team file, with the names that this registry knows.
 ///
-/// Behaviors, providers and kinds of tools must be registered. Models and tools may also be
+/// Behaviors, policies, providers and kinds of tools must be registered. Models and tools may also be
 /// defined in the file, so their names are offered but others are allowed.
 pub fn schema_for(registry: &Registry) -> Value {
     let mut schema = schema();
@@ -36,7 +36,14 @@ pub fn schema_for(registry: &Registry) -> Value {
             "/$defs/AgentSpec/properties/tools/items",
             offered(&tools, &["string"]),
         ),
-        ("/$defs/AgentSpec/properties/behavior", behavior(&behaviors)),
+        (
+            "/$defs/AgentSpec/properties/behavior",
+            with_settings(&behaviors),
+        ),
+        (
+            "/$defs/AgentSpec/properties/policies/items",
+            with_settings(&registry.policy_names()),
+        ),
     ];
     for (place, names) in settings {
         if let (Some(Value::Object(field)), Value::Object(names)) =
@@ -59,7 +66,8 @@ fn offered(names: &[&str], types: &[&str]) -> Value {
     json!({ "anyOf": [{ "type": "string", "enum": names }, { "type": types }] })
 }
 
-fn behavior(names: &[&str]) -> Value {
+/// A name, or a mapping with the name and settings.
+fn with_settings(names: &[&str]) -> Value {
     json!({ "anyOf": [
         closed(names),
         { "type": "object", "required": ["name"], "properties": { "name": closed(names) } },

@@ -8,6 +8,7 @@ mod gates;
 mod hooks;
 mod interleavings;
 mod plan_and_solve;
+mod policies;
 mod questions;
 mod react;
 mod reflection;

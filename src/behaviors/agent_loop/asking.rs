@@ -24,7 +24,12 @@ impl Loop<'_> {
             self.offered_now = request.tools.clone();
             return self.cx.model(self.as_sent(request)).await.map(Ok);
         };
+        let offered = request.tools.clone();
         let answered = policies.before_model(self.moment(), &mut request).await?;
+        if !self.works() {
+            // A planner or a critic has no use for tools that a policy brings.
+            request.tools = offered;
+        }
         if let Some(reason) = policies.take_stop() {
             return Ok(Err(reason));
         }

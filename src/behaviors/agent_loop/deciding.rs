@@ -135,10 +135,8 @@ impl Loop<'_> {
 
     /// Gives a text to the policies that wanted a reflection; `None` when it is an answer.
     async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
-        // A loop without tools that makes a part of the work is asked for something else.
-        let takes = self.is_gated || !self.tools.is_empty();
         match self.cx.policies() {
-            Some(policies) if takes => policies.reflected(self.moment(), text).await,
+            Some(policies) if self.works() => policies.reflected(self.moment(), text).await,
             _ => Ok(None),
         }
     }

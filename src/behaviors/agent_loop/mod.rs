@@ -257,6 +257,12 @@ impl Loop<'_> {
         self.conversation.since(self.begin)
     }
 
+    /// Whether it does the agent's work. A loop without tools whose answer is only a part of it
+    /// was asked for something else: a plan, a judgement.
+    fn works(&self) -> bool {
+        self.is_gated || !self.tools.is_empty()
+    }
+
     fn moment(&self) -> Moment<'_> {
         Moment {
             transcript: &self.conversation,

@@ -13,7 +13,7 @@ use self::plan::{PlanReader, numbered};
 use super::{
     Checked, Limits, Loop, Prompt,
     agent_loop::stopped,
-    at_least_one, no_plan,
+    answering, at_least_one, no_plan,
     prompt::{BuiltIn, below_instructions, task, tool_list},
 };
 
@@ -260,7 +260,7 @@ impl PlanAndSolve {
     async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
         let (results, task) = (work.results(), task(work.cx));
         let prompt = self.solve.fill(&[("results", &results), ("task", &task)]);
-        let mut solver = work.next()?.tools(ToolSet::default());
+        let mut solver = answering(work.cx, work.next()?);
         solver.say(prompt);
         let outcome = solver.run().await?;
         Ok(match outcome {

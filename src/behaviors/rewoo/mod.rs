@@ -23,7 +23,7 @@ use self::plan::{MODEL, PlanReader, Step};
 use super::{
     Checked, Limits, Loop, Prompt,
     agent_loop::{exhausted, stopped},
-    at_least_one, no_plan,
+    answering, at_least_one, no_plan,
     prompt::{BuiltIn, below_instructions, task, tool_list},
 };
 
@@ -121,6 +121,9 @@ impl Behavior for Rewoo {
             if let Err(error) = work.gather(&steps).await {
                 return Ok(work.stop(exhausted(error)?));
             }
+            if let Some(reason) = work.stopping.take() {
+                return Ok(work.stop(reason));
+            }
             if work.failed_in(&steps).is_empty() || replan == self.max_replans {
                 break;
             }
@@ -187,7 +190,8 @@ impl Rewoo {
     /// Answers from the evidence.
     async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
         let (evidence, task) = (work.as_text(), task(work.cx));
-        let mut solver = work.next()?;
+        let tools = work.tools.clone();
+        let mut solver = answering(work.cx, work.next()?.tools(tools));
         solver.say(self.solve.fill(&[("evidence", &evidence), ("task", &task)]));
         let outcome = solver.run().await?;
         Ok(match outcome.stop_reason() {
@@ -214,6 +218,8 @@ struct Work<'a> {
     /// What plans may use: all but transfers.
     tools: ToolSet,
     evidence: BTreeMap<String, Evidence>,
+    /// Why a policy wants to stop.
+    stopping: Option<StopReason>,
 }
 
 impl<'a> Work<'a> {
@@ -229,6 +235,7 @@ impl<'a> Work<'a> {
             conversation,
             tools: tools.cloned().collect(),
             evidence: BTreeMap::new(),
+            stopping: None,
         }
     }
 
@@ -268,6 +275,10 @@ impl<'a> Work<'a> {
                 Some(Ok(done)) => {
                     self.keep(&done.step, done.end);
                     self.conversation.extend(done.steered);
+                    if done.stop.is_some() {
+                        self.stopping = done.stop;
+                        waiting.clear();
+                    }
                 }
                 // What is under way ends first: its evidence is worth keeping.
                 Some(Err(error)) => {
@@ -367,6 +378,8 @@ struct Done {
     end: Result<String, String>,
     /// What people said meanwhile.
     steered: Vec<Arc<Message>>,
+    /// Why a policy wants to stop.
+    stop: Option<StopReason>,
 }
 
 /// Carries out one step, on a branch of its own.
@@ -382,13 +395,21 @@ fn carry_out(
             return ask_model(&cx, step, &input).await;
         }
         let call = ToolCall::new(step.id.as_str(), step.tool.as_str(), input);
-        let end = match cx.tools([call]).await?.pop() {
+        let mut acted = Loop::new(&cx)?.free_text().call(&[call]).await?;
+        if let Some(error) = acted.exhausted {
+            return Err(error.into());
+        }
+        let end = match acted.results.pop() {
             Some(result) if result.status == ToolStatus::Success => Ok(result.text),
             Some(result) => Err(result.text),
             None => Err("it was not run".to_owned()),
         };
-        let steered = Vec::new();
-        Ok(Done { step, end, steered })
+        Ok(Done {
+            step,
+            end,
+            steered: Vec::new(),
+            stop: acted.stop,
+        })
     })
 }
 
@@ -418,6 +439,10 @@ async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, A
         Outcome::Stopped { reason, .. } => Err(reason.to_string()),
         _ => Err("it came to no answer".to_owned()),
     };
-    let steered = agent.steered().to_vec();
-    Ok(Done { step, end, steered })
+    Ok(Done {
+        step,
+        end,
+        steered: agent.steered().to_vec(),
+        stop: None,
+    })
 }

@@ -1,0 +1,233 @@
+//! What watches over agents: the policies that are built in.
+//!
+//! | name | policy |
+//! |---|---|
+//! | `planning` | [`Planning`]: the tool `create_tasks`, a least number of plan revisions, and a reflection when the plan stagnates |
+//! | `recovery` | [`Recovery`]: a failed call is reflected on and made good, or told in the answer |
+//! | `synthesis` | [`Synthesis`]: the answer is written once more from what the tools found, and cites it |
+//! | `verification` | [`Verification`]: enough distinct evidence of enough weight before an answer |
+//! | `repetition` | [`Repetition`]: going round in circles is noticed, told, and ended |
+//! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
+//! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
+//!
+//! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
+//! be combined at will: every policy judges an answer, their reasons reach the model as one
+//! message, and after `max_rejections` of an agent its best draft is the answer, flagged.
+//!
+//! ```
+//! use ghostlight::policies::{Planning, Verification};
+//! use ghostlight_actors::run::Agent;
+//!
+//! let researcher = Agent::new("researcher")
+//!     .policy("planning", Planning::default)
+//!     .policy("verification", || Verification::default().min_sources(2));
+//! assert_eq!(researcher.spec().policies.len(), 2);
+//! ```
+
+mod control;
+mod plan;
+mod planning;
+mod recovery;
+mod repetition;
+mod synthesis;
+mod todos;
+mod verification;
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    run::{Policy, PolicyHandle, Registry},
+    vocabulary::{Digest, ModelRequest, ToolCall, ToolDefinition, ToolSet},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub use control::Control;
+pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
+pub use planning::{Planning, PlanningEvent, PlanningState};
+pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
+pub use repetition::{Repetition, RepetitionState};
+pub use synthesis::{Observation, Synthesis, SynthesisState};
+pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
+pub use verification::{EvidenceItem, Verification, VerificationState};
+
+type Make = fn(&Value) -> Result<PolicyHandle, String>;
+
+/// Every policy that is built in, by its name.
+const BUILT_IN: [(&str, Make); 7] = [
+    ("control", make::<Control>),
+    ("planning", make::<Planning>),
+    ("recovery", make::<Recovery>),
+    ("repetition", make::<Repetition>),
+    ("synthesis", make::<Synthesis>),
+    ("todos", make::<Todos>),
+    ("verification", make::<Verification>),
+];
+
+/// Registers every policy that is built in under its name.
+#[must_use]
+pub fn register(registry: Registry) -> Registry {
+    let named = BUILT_IN.into_iter();
+    named.fold(registry, |registry, (name, make)| {
+        registry.policy(name, make)
+    })
+}
+
+/// Settings that hold more than their types say.
+trait Checked {
+    /// Checks what the types do not.
+    ///
+    /// # Errors
+    /// Which setting is wrong, and what it must be.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn make<P>(given: &Value) -> Result<PolicyHandle, String>
+where
+    P: Policy + Checked + Clone + Sync + DeserializeOwned,
+{
+    let policy = P::deserialize(given).map_err(|error| error.to_string())?;
+    policy.check()?;
+    Ok(PolicyHandle::new(move || policy.clone()))
+}
+
+fn at_least_one(setting: &str, value: u32) -> Result<(), String> {
+    match value {
+        0 => Err(format!("{setting} must be at least 1")),
+        _ => Ok(()),
+    }
+}
+
+/// Tools that keep books and find nothing out: what they say is no observation and no evidence,
+/// and that they refused something is no failure.
+const BOOKKEEPING: [&str; 5] = [
+    CREATE_TASKS,
+    TODO_WRITE,
+    "finish",
+    control::EXIT_LOOP,
+    control::ESCALATE,
+];
+
+fn is_bookkeeping(tool: &str) -> bool {
+    BOOKKEEPING.contains(&tool)
+}
+
+/// What tells a call from another: the tool and the arguments, however they are spaced.
+fn signature(call: &ToolCall) -> String {
+    match call.arguments.value() {
+        Ok(arguments) => format!("{} {arguments}", call.name),
+        Err(_) => format!("{} {}", call.name, call.arguments.text()),
+    }
+}
+
+/// The first characters of a text.
+fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether a reflection says something: it is no repetition, and longer than a word or two.
+fn says_something(text: &str, before: Option<&String>) -> bool {
+    let is_new = before.is_none_or(|before| before.trim() != text.trim());
+    is_new && text.chars().filter(|c| c.is_alphanumeric()).count() >= 12
+}
+
+/// A tool that a policy offers and answers itself. The set with it is made once for each set
+/// without it.
+#[derive(Clone, Debug)]
+struct OwnTool {
+    definition: Arc<ToolDefinition>,
+    offered: Option<(Digest, ToolSet)>,
+}
+
+impl OwnTool {
+    fn new(definition: ToolDefinition) -> Self {
+        Self {
+            definition: Arc::new(definition),
+            offered: None,
+        }
+    }
+
+    /// Adds the tool to a request that does not have it.
+    fn offer(&mut self, request: &mut ModelRequest) {
+        let without = request.tools.digest();
+        if let Some((digest, offered)) = &self.offered
+            && *digest == without
+        {
+            request.tools = offered.clone();
+            return;
+        }
+        if request.tools.get(&self.definition.name).is_none() {
+            let own = [self.definition.clone()];
+            request.tools = request.tools.iter().cloned().chain(own).collect();
+        }
+        self.offered = Some((without, request.tools.clone()));
+    }
+}
+
+/// Tells observers what a state machine noted, each as an event of its own name.
+fn tell<E: Serialize>(cx: &ghostlight_actors::run::PolicyContext<'_>, events: &[E]) {
+    for event in events {
+        let Ok(value) = serde_json::to_value(event) else {
+            continue;
+        };
+        match value {
+            Value::Object(fields) => {
+                for (name, data) in fields {
+                    cx.emit(name, &data);
+                }
+            }
+            Value::String(name) => cx.emit(name, &serde_json::json!({})),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_read_strictly_and_checked() {
+        let cases = [
+            (
+                "planning",
+                json!({"min_revisoins": 2}),
+                "unknown field `min_revisoins`",
+            ),
+            (
+                "recovery",
+                json!({"max_tries": 0}),
+                "max_tries must be at least 1",
+            ),
+            ("verification", json!({"min_score": "high"}), "invalid type"),
+            ("verification", json!({"min_coverage": 2}), "from 0 to 1"),
+            (
+                "repetition",
+                json!({"warn_after": 5, "stop_after": 3}),
+                "stop_after",
+            ),
+        ];
+        for (name, settings, reason) in cases {
+            let (_, make) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap();
+            let told = make(&settings).unwrap_err();
+            assert!(told.contains(reason), "{told}");
+        }
+        for (name, make) in BUILT_IN {
+            assert!(make(&json!({})).is_ok(), "{name} needs no settings");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(shortened("größer", 3), "grö…");
+        assert_eq!(shortened("größer", 6), "größer");
+    }
+}
