@@ -13,10 +13,7 @@ use std::{
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-};
+use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
@@ -31,7 +28,10 @@ use super::{
 };
 use crate::{
     contract::{Claim, StoreError},
-    run::{ChildNews, ChildStart, Command, News, ParentDoor, Ports, Rest, RunTask, SessionTail},
+    run::{
+        ChildNews, ChildStart, Command, Commands, News, ParentDoor, Ports, Rest, RunTask,
+        SessionTail,
+    },
     session::{Desk, SessionFold, Turn},
     vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Transcript},
 };
@@ -96,7 +96,7 @@ pub(crate) struct AgentArguments {
 pub(crate) struct AgentState {
     shared: Arc<Shared>,
     session: Option<SessionState>,
-    runs: HashMap<RunId, Hosted>,
+    runs: HashMap<RunId, Box<Hosted>>,
     lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
     agents: HashMap<String, Below>,
@@ -135,7 +135,7 @@ struct Hosted {
     actor: Option<ActorCell>,
     route: Route,
     /// The inner end of the door, until a life of the run takes it.
-    commands: Option<mpsc::UnboundedReceiver<Command>>,
+    commands: Option<Commands>,
     child: Option<ChildStart>,
     failures: Failures,
     give_up: Option<AgentError>,
@@ -190,21 +190,23 @@ impl Actor for Agent {
     ) -> Result<(), ActorProcessingErr> {
         state.stirred += 1;
         while state.loads.try_join_next().is_some() {}
+        // What starts an actor waits for it. Those futures are boxed: an actor keeps room for the
+        // largest future of its handler as long as it lives.
         match message {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
             AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
             AgentMessage::TurnRecorded(turn, result) => {
-                state.turn_recorded(&myself, *turn, result).await;
+                Box::pin(state.turn_recorded(&myself, *turn, result)).await;
             }
             AgentMessage::Wake(run, take_over, reply) => {
                 state.wake(&myself, run, take_over, reply);
             }
             AgentMessage::RunLoaded(loaded) => {
                 let (run, loaded) = *loaded;
-                state.run_loaded(&myself, run, loaded).await;
+                Box::pin(state.run_loaded(&myself, run, loaded)).await;
             }
-            AgentMessage::Child(child) => state.child(&myself, *child).await,
-            AgentMessage::Host(child) => state.host(&myself, *child).await,
+            AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
+            AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
             AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
             AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),
             AgentMessage::ChildGone(run) => {
@@ -245,12 +247,12 @@ impl Actor for Agent {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                state.child_lost(&myself, &cell, error.to_string()).await;
+                Box::pin(state.child_lost(&myself, &cell, error.to_string())).await;
             }
             // A life that came to rest has said so, and stops without a reason; that word may
             // still wait in the mailbox, since supervision events overtake messages.
             SupervisionEvent::ActorTerminated(cell, _, Some(reason)) => {
-                state.child_lost(&myself, &cell, reason).await;
+                Box::pin(state.child_lost(&myself, &cell, reason)).await;
             }
             _ => {}
         }
@@ -415,16 +417,18 @@ impl AgentState {
             parent,
         };
         routes.insert(run, route.clone());
-        self.runs.entry(run).or_insert_with(|| Hosted {
-            actor: None,
-            route,
-            commands: Some(commands),
-            child,
-            failures: Failures::default(),
-            give_up: None,
-            wake: None,
-            parked: false,
-            lost: None,
+        self.runs.entry(run).or_insert_with(|| {
+            Box::new(Hosted {
+                actor: None,
+                route,
+                commands: Some(commands),
+                child,
+                failures: Failures::default(),
+                give_up: None,
+                wake: None,
+                parked: false,
+                lost: None,
+            })
         })
     }
 
@@ -525,9 +529,15 @@ impl AgentState {
         taken
     }
 
-    fn forget(&mut self, run: RunId) -> Option<Hosted> {
+    fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {
         let hosted = self.runs.remove(&run);
-        self.lives.retain(|_, life| *life != run);
+        if let Some(actor) = hosted.as_ref().and_then(|hosted| hosted.actor.as_ref()) {
+            self.lives.remove(&actor.get_id());
+        }
+        if self.runs.is_empty() {
+            // An agent at rest keeps no room for runs.
+            (self.runs, self.lives) = Default::default();
+        }
         self.doors().previewer.routes.remove(run);
         hosted
     }

@@ -1,12 +1,16 @@
 //! The one who looks after what sleeps.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::system::Shared;
+use super::{agent::AgentMessage, system::Shared};
 use crate::{
     run::Command,
     vocabulary::{RunId, SessionId, Timestamp},
@@ -27,6 +31,8 @@ pub(crate) enum Nothing {}
 pub(crate) enum Errand {
     /// Wake this run then.
     WakeAt(Timestamp, RunId),
+    /// Tell this agent then that so much had happened when it had nothing to do.
+    Idle(Timestamp, ActorRef<AgentMessage>, u64),
     /// This session has nothing to do.
     Passivate(SessionId),
 }
@@ -41,15 +47,18 @@ pub(crate) struct AttendantArguments {
 pub(crate) struct ErrandBook {
     errands: mpsc::UnboundedReceiver<Errand>,
     alarms: BTreeSet<(Timestamp, RunId)>,
+    /// Agents without anything to do, the first that is due first. All are due after the same
+    /// time, so one line of them stands for a timer each.
+    idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
     mark: u64,
 }
 
 impl ErrandBook {
     pub(crate) fn new(errands: mpsc::UnboundedReceiver<Errand>) -> Self {
-        let alarms = BTreeSet::new();
         Self {
             errands,
-            alarms,
+            alarms: BTreeSet::new(),
+            idle: VecDeque::new(),
             mark: 0,
         }
     }
@@ -79,16 +88,20 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
     let ErrandBook {
         errands,
         alarms,
+        idle,
         mark,
     } = book;
+    let mut look = clock.now();
     loop {
-        let look = clock.now().after(LOOK);
-        let next = alarms.first().map_or(look, |(at, _)| look.min(*at));
+        let alarm = alarms.first().map(|(at, _)| *at);
+        let rested = idle.front().map(|(due, ..)| *due);
+        let next = alarm.into_iter().chain(rested).fold(look, Timestamp::min);
         tokio::select! {
             errand = errands.recv() => match errand {
                 Some(Errand::WakeAt(at, run)) => {
                     alarms.insert((at, run));
                 }
+                Some(Errand::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
                 Some(Errand::Passivate(session)) => shared.end_agent(&session).await,
                 None => return,
             },
@@ -99,6 +112,14 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
             shared.wake(run).await;
             alarms.remove(&(at, run));
         }
+        while let Some((_, agent, stirred)) = idle.pop_front_if(|(due, ..)| *due <= now) {
+            // One that ended meanwhile has nothing to do for good.
+            let _ = agent.cast(AgentMessage::Passivate(stirred));
+        }
+        if now < look {
+            continue;
+        }
+        look = now.after(LOOK);
         match shared.doors.store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {

@@ -209,7 +209,7 @@ impl Run {
         let doors = &self.system.shared().doors;
         let mut bell = doors.previewer.routes.bell(self.id);
         loop {
-            bell.borrow_and_update();
+            bell.mark();
             let row = self.status().await?;
             if wanted(row.status) {
                 return Ok(row);
@@ -224,7 +224,7 @@ impl Run {
             // does, and a run that only begins to wait, is looked for.
             let look = doors.clock.now().after(LOOK);
             tokio::select! {
-                _ = bell.changed() => {}
+                () = bell.rung() => {}
                 () = doors.clock.sleep_until(look) => {}
             }
         }

@@ -45,11 +45,38 @@ pub(crate) struct Route {
 impl Table {
     fn ring(&mut self, run: RunId) {
         if let Some(bell) = self.bells.get(&run) {
-            if bell.receiver_count() == 0 {
-                self.bells.remove(&run);
-            } else {
-                bell.send_modify(|rings| *rings += 1);
-            }
+            bell.send_modify(|rings| *rings += 1);
+        }
+    }
+}
+
+/// Waits for a run's bell. The last one who waits takes it down.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    run: RunId,
+    rings: watch::Receiver<u64>,
+    routes: Routes,
+}
+
+impl Bell {
+    /// From here on only later rings count.
+    pub(crate) fn mark(&mut self) {
+        self.rings.borrow_and_update();
+    }
+
+    /// Waits for a ring since the last mark.
+    pub(crate) async fn rung(&mut self) {
+        // The sender stays as long as somebody waits.
+        let _ = self.rings.changed().await;
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        let mut table = self.routes.0.lock();
+        let bell = table.bells.get(&self.run);
+        if bell.is_some_and(|bell| bell.receiver_count() <= 1) {
+            table.bells.remove(&self.run);
         }
     }
 }
@@ -113,13 +140,12 @@ impl Routes {
     }
 
     /// Rings when the run comes to rest in this process.
-    pub(crate) fn bell(&self, run: RunId) -> watch::Receiver<u64> {
+    pub(crate) fn bell(&self, run: RunId) -> Bell {
         let mut table = self.0.lock();
-        table
-            .bells
-            .entry(run)
-            .or_insert_with(|| watch::channel(0).0)
-            .subscribe()
+        let bell = table.bells.entry(run);
+        let rings = bell.or_insert_with(|| watch::channel(0).0).subscribe();
+        let routes = self.clone();
+        Bell { run, rings, routes }
     }
 
     /// Tells a run something. `false` when it is not live here.

@@ -232,6 +232,12 @@ impl Shared {
         let _ = self.errands.send(Errand::Passivate(session));
     }
 
+    /// Asks for an agent to be told when it has had nothing to do for long enough.
+    pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
+        let due = self.doors.clock.now().after(self.limits.passivate_after);
+        let _ = self.errands.send(Errand::Idle(due, agent, stirred));
+    }
+
     /// Asks for a run to be woken then.
     pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
         let _ = self.errands.send(Errand::WakeAt(at, run));

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSpec, TeamSpec};
@@ -9,15 +10,34 @@ use crate::vocabulary::{Digest, Effect, ModelSettings, OutputSchema, ToolDefinit
 
 /// A team and the definitions of its tools, stored once by content hash when a run starts.
 /// Replay uses it, so a changed team file applies from the next run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Pinned {
     /// The team.
     pub team: TeamSpec,
     /// Its tools, by name.
     pub tools: BTreeMap<String, Arc<ToolDefinition>>,
+    /// Its agents as their runs share them, each made when it is first asked for.
+    #[serde(skip)]
+    agents: Mutex<BTreeMap<String, Arc<PinnedAgent>>>,
+}
+
+impl PartialEq for Pinned {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.team, &self.tools) == (&other.team, &other.tools)
+    }
 }
 
 impl Pinned {
+    /// A team with the definitions of its tools.
+    pub fn new(team: TeamSpec, tools: BTreeMap<String, Arc<ToolDefinition>>) -> Self {
+        Self {
+            team,
+            tools,
+            agents: Mutex::default(),
+        }
+    }
+
     /// The bytes that are stored, and their hash.
     pub fn encode(&self) -> (Digest, Arc<[u8]>) {
         // Specs hold text keys and finite numbers only, so encoding cannot fail.
@@ -33,8 +53,19 @@ impl Pinned {
         serde_json::from_slice(bytes)
     }
 
-    /// An agent of the team with all that its function asks for on every step.
-    pub fn agent(self: &Arc<Self>, name: &str) -> Option<PinnedAgent> {
+    /// An agent of the team with all that its function asks for on every step. All runs of this
+    /// definition share it.
+    pub fn agent(&self, name: &str) -> Option<Arc<PinnedAgent>> {
+        let mut agents = self.agents.lock();
+        if let Some(agent) = agents.get(name) {
+            return Some(agent.clone());
+        }
+        let agent = Arc::new(self.make_agent(name)?);
+        agents.insert(name.to_owned(), agent.clone());
+        Some(agent)
+    }
+
+    fn make_agent(&self, name: &str) -> Option<PinnedAgent> {
         let path = self.team.path(name)?;
         let spec = Arc::new(self.team.find(name)?.clone());
         // The nearest model named on the way up.
@@ -63,11 +94,11 @@ impl Pinned {
         let parts = [self.team.instructions.trim(), spec.instructions.trim()];
         let instructions: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Some(PinnedAgent {
+            name: spec.name.as_str().into(),
             instructions: instructions.join("\n\n").into(),
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
-            team: self.clone(),
             path,
             spec,
             model,
@@ -80,8 +111,8 @@ impl Pinned {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PinnedAgent {
-    /// The team.
-    pub team: Arc<Pinned>,
+    /// Its name.
+    pub name: Arc<str>,
     /// The names from the root's to this agent's.
     pub path: Vec<String>,
     /// The agent.

@@ -216,7 +216,7 @@ impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunContext")
             .field("run", &self.leg.run)
-            .field("agent", &self.leg.agent_name)
+            .field("agent", &self.leg.agent.name)
             .field("branch", &self.name)
             .finish_non_exhaustive()
     }

@@ -15,14 +15,13 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use inbox::answers;
 use waker::{FunctionWaker, poll_function};
 
 use super::{
-    ChildNews, ChildResult, Command, News, ParentDoor, Ports,
+    ChildNews, ChildResult, Command, Commands, News, ParentDoor, Ports,
     journal::JournalWriter,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
@@ -80,7 +79,7 @@ pub(crate) struct Driver {
     pub(crate) journal: JournalWriter,
     pub(crate) ports: Arc<dyn Ports>,
     pub(crate) news: News,
-    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
+    pub(crate) commands: Commands,
     /// Fires when the run or an ancestor is cancelled.
     pub(crate) cancelled: CancellationToken,
     pub(crate) deadline: Option<Timestamp>,
@@ -121,7 +120,7 @@ impl Driver {
     pub(crate) fn new(
         journal: JournalWriter,
         ports: Arc<dyn Ports>,
-        (news, commands): (News, mpsc::UnboundedReceiver<Command>),
+        (news, commands): (News, Commands),
         cancelled: CancellationToken,
         durability: Durability,
         linger: Option<Duration>,
@@ -459,7 +458,7 @@ impl Driver {
         tokio::select! {
             biased;
             error = self.journal.durable.failing() => Turn::Failed(error),
-            command = self.commands.recv() => Turn::Command(command),
+            command = self.commands.next() => Turn::Command(command),
             () = woken => Turn::Woken,
             Some((op, progress)) = self.acts.next(), if !self.acts.is_empty() => {
                 Turn::Act(op, progress)

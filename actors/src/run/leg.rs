@@ -16,7 +16,7 @@ use super::{
     operation::{ErasedOperation, Operation, erase},
 };
 use crate::{
-    definition::PinnedAgent,
+    definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId, Resource,
         RunId, RunStart, Spent, ToolCall, Transcript,
@@ -28,8 +28,8 @@ pub(crate) struct Leg {
     pub(crate) run: RunId,
     pub(crate) number: u32,
     pub(crate) start: Arc<RunStart>,
-    pub(crate) agent: PinnedAgent,
-    pub(crate) agent_name: Arc<str>,
+    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) agent: Arc<PinnedAgent>,
     /// History, the turn, and what was said in earlier legs.
     pub(crate) conversation: Transcript,
     /// How many messages of it are the session's history.

@@ -34,8 +34,8 @@ pub use policy::{
     Verdict,
 };
 pub use ports::{
-    Acknowledge, ChildNews, ChildResult, ChildStart, Command, ModelCall, News, ParentDoor, Ports,
-    StateTurn, Task, ToolEnd, ToolInvocation,
+    Acknowledge, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
+    ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation,
 };
 pub use registry::Registry;
 pub use task::{Rest, RunTask, SessionTail, row_of};

@@ -2,8 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
+use futures_channel::mpsc;
+use futures_util::StreamExt;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -264,14 +265,28 @@ pub struct News(mpsc::UnboundedSender<Command>);
 impl News {
     /// The two ends of a run's door. What comes through it is bounded by the run's own
     /// operations and children, and by its inbox, which is durable.
-    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Command>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(sender), receiver)
+    ///
+    /// The queue holds no more than what waits in it: one that keeps room for its next messages
+    /// would be a good part of a run that only waits.
+    pub fn channel() -> (Self, Commands) {
+        let (sender, receiver) = mpsc::unbounded();
+        (Self(sender), Commands(receiver))
     }
 
     /// Tells the run. `false` when it is gone.
     pub fn tell(&self, command: Command) -> bool {
-        self.0.send(command).is_ok()
+        self.0.unbounded_send(command).is_ok()
+    }
+}
+
+/// The inner end of a run's door.
+#[derive(Debug)]
+pub struct Commands(mpsc::UnboundedReceiver<Command>);
+
+impl Commands {
+    /// Waits for the next word; `None` when nobody is left who could say one.
+    pub async fn next(&mut self) -> Option<Command> {
+        self.0.next().await
     }
 }
 

@@ -320,10 +320,7 @@ impl Registry {
                 .get(name)
                 .map(|tool| (name.clone(), tool.definition().clone()))
         });
-        Pinned {
-            team: team.clone(),
-            tools: tools.collect(),
-        }
+        Pinned::new(team.clone(), tools.collect())
     }
 }
 

@@ -6,11 +6,11 @@ mod end;
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChildStart, Command, News, ParentDoor, Policies, Ports, Registry, RunContext,
+    ChildStart, Commands, News, ParentDoor, Policies, Ports, Registry, RunContext,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Books, Leg},
@@ -18,7 +18,7 @@ use super::{
     operations,
 };
 use crate::{
-    contract::{Claim, Line, RunRow, RunStatus, StoreError},
+    contract::{BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
     definition::{Pinned, TAKEN_OVER},
     vocabulary::{
         AgentError, Entry, Message, Outcome, RunId, RunStart, SessionId, Spent, StopReason,
@@ -53,7 +53,7 @@ pub struct RunTask {
     /// The doors to the world.
     pub ports: Arc<dyn Ports>,
     /// Where the run is told things.
-    pub door: (News, mpsc::UnboundedReceiver<Command>),
+    pub door: (News, Commands),
     /// Fires when an ancestor is cancelled.
     pub cancelled: CancellationToken,
     /// The parent's door, for a child.
@@ -137,7 +137,7 @@ impl RunTask {
         history: Transcript,
         registry: Arc<Registry>,
         ports: Arc<dyn Ports>,
-        door: (News, mpsc::UnboundedReceiver<Command>),
+        door: (News, Commands),
     ) -> Self {
         Self {
             run: row.run,
@@ -163,11 +163,12 @@ impl RunTask {
         }
     }
 
-    /// Carries the run until it comes to rest.
-    pub async fn carry(self) -> Rest {
+    /// Carries the run until it comes to rest. What it holds meanwhile stands on the heap once,
+    /// since each future around it would hold room for it again.
+    pub fn carry(self) -> BoxFuture<'static, Rest> {
         match Carrier::new(self) {
-            Ok(carrier) => carrier.carry().await,
-            Err(rest) => *rest,
+            Ok(carrier) => Box::pin(carrier.carry()),
+            Err(rest) => Box::pin(async move { *rest }),
         }
     }
 }
@@ -215,7 +216,7 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn new(mut task: RunTask) -> Result<Self, Box<Rest>> {
+    fn new(mut task: RunTask) -> Result<Box<Self>, Box<Rest>> {
         let Some(start) = task.recorded.start.clone() else {
             return Err(Box::new(Rest::Store(StoreError::Damaged {
                 place: format!("run {}", task.run),
@@ -247,7 +248,7 @@ impl Carrier {
         driver.parent = task.parent;
         let spent_before = task.recorded.spent_in_all();
         driver.replay = std::mem::take(&mut task.recorded.deliveries);
-        Ok(Self {
+        Ok(Box::new(Self {
             spent_before,
             run: task.run,
             start,
@@ -265,10 +266,10 @@ impl Carrier {
             lost: task.lost,
             when_taken_up: task.when_taken_up,
             poison_after: task.poison_after,
-        })
+        }))
     }
 
-    async fn carry(mut self) -> Rest {
+    async fn carry(mut self: Box<Self>) -> Rest {
         if self.recorded.end.is_some() {
             return self.ended_before();
         }
@@ -389,7 +390,7 @@ impl Carrier {
             run: self.run,
             number,
             start: self.start.clone(),
-            agent_name: pinned.spec.name.as_str().into(),
+            pinned: self.pinned.clone(),
             agent: pinned,
             conversation,
             history,
@@ -485,7 +486,7 @@ impl Carrier {
                 if self.pinned.team.find(&transfer.to).is_none() {
                     let message = format!(
                         "agent {} transfers to {:?}, which is not in the team",
-                        leg.agent_name, transfer.to
+                        leg.agent.name, transfer.to
                     );
                     let error = AgentError::Failed(message);
                     return Err(Box::new(self.finish(leg, Err(error)).await));

@@ -1,5 +1,7 @@
 //! What happens when a run comes to rest, and when nothing happens any more.
 
+use std::collections::HashMap;
+
 use ractor::{ActorId, ActorRef};
 
 use super::{AgentMessage, AgentState, Hosted, SessionState};
@@ -46,7 +48,7 @@ impl AgentState {
             }
             Rest::Parked(error) => {
                 tracing::warn!(%run, %error, "the run is parked");
-                match self.runs.get_mut(&run) {
+                match self.runs.get_mut(&run).map(Box::as_mut) {
                     Some(Hosted {
                         parked,
                         route:
@@ -88,14 +90,23 @@ impl AgentState {
             return;
         };
         session.sleeping = Some(run);
-        for below in self.agents.drain().filter_map(|(_, below)| below.actor) {
-            below.kill();
+        for agent in self.leave_agents(run) {
+            agent.kill();
         }
-        self.children.clear();
-        self.shared.doors.previewer.routes.remove_tree(run);
         if let Some(at) = wake_at {
             self.shared.wake_later(at, run);
         }
+    }
+
+    /// Lets go of the agents below and of all runs of this tree that they host.
+    pub(super) fn leave_agents(&mut self, root: RunId) -> Vec<ActorRef<AgentMessage>> {
+        if self.agents.is_empty() {
+            return Vec::new();
+        }
+        self.children = HashMap::new();
+        self.shared.doors.previewer.routes.remove_tree(root);
+        let below = std::mem::take(&mut self.agents).into_values();
+        below.filter_map(|below| below.actor).collect()
     }
 
     fn continue_in(
@@ -132,12 +143,7 @@ impl AgentState {
             return;
         }
         self.idle_watched = true;
-        let (clock, myself) = (self.doors().clock.clone(), myself.clone());
-        let (idle, stirred) = (self.shared.limits.passivate_after, self.stirred);
-        self.loads.spawn(async move {
-            clock.sleep_until(clock.now().after(idle)).await;
-            let _ = myself.cast(AgentMessage::Passivate(stirred));
-        });
+        self.shared.watch_idleness(myself.clone(), self.stirred);
     }
 
     /// Whether nothing happened since the passivation was ordered, but the order itself.

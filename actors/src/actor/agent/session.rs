@@ -338,11 +338,9 @@ impl AgentState {
     ) {
         let run = end.run;
         if self.session.is_some() {
-            for below in self.agents.drain().filter_map(|(_, below)| below.actor) {
+            for below in self.leave_agents(run) {
                 below.stop(None);
             }
-            self.children.clear();
-            self.shared.doors.previewer.routes.remove_tree(run);
         }
         let Some(session) = &mut self.session else {
             return;

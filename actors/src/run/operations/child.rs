@@ -60,7 +60,7 @@ impl Delegate {
 
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
-        let pinned = cx.agent().team.clone();
+        let pinned = cx.leg.pinned.clone();
         let Some(spec) = pinned.team.find(&self.agent) else {
             let message = format!("there is no agent {:?} in team {}", self.agent, parent.team);
             return Err(OperationError::new(ErrorKind::NotFound, message));

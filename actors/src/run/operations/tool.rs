@@ -68,7 +68,7 @@ impl Operation for CallTool {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
-            agent: cx.leg.agent_name.clone(),
+            agent: cx.leg.agent.name.clone(),
             call: call.clone(),
             definition: definition.clone(),
             deadline: cx.start().deadline,

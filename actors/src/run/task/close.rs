@@ -181,7 +181,7 @@ impl Carrier {
                 run: self.run,
                 root: self.start.root,
                 operation: op,
-                agent: leg.agent_name.clone(),
+                agent: leg.agent.name.clone(),
                 call: call.clone(),
                 definition,
                 deadline: None,

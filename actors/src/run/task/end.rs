@@ -27,7 +27,7 @@ impl Carrier {
         match &returned {
             Ok(outcome) => {
                 if outcome.messages().is_empty() && !outcome.text().is_empty() {
-                    let answer = Message::assistant(outcome.text()).by(&*leg.agent_name);
+                    let answer = Message::assistant(outcome.text()).by(&*leg.agent.name);
                     messages.push(Arc::new(answer));
                 }
                 messages.extend(outcome.messages().iter().cloned());
@@ -50,7 +50,7 @@ impl Carrier {
             messages.push(Arc::new(note("ended without an answer")));
         }
         if let Ok(Outcome::ContinueAs(input)) = outcome {
-            return self.continue_as(*input, spent, &leg.agent_name).await;
+            return self.continue_as(*input, spent, &leg.agent.name).await;
         }
         let end = run_end(&outcome, spent);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
@@ -72,7 +72,7 @@ impl Carrier {
             }
         } else {
             self.append_to_session(&mut batch, |run| {
-                let mut turn = TurnEnd::new(run, &*leg.agent_name, messages.clone());
+                let mut turn = TurnEnd::new(run, &*leg.agent.name, messages.clone());
                 turn.spent = spent;
                 Entry::TurnEnded(Box::new(turn))
             });
@@ -80,7 +80,7 @@ impl Carrier {
                 return rest;
             }
         }
-        let agent = leg.agent_name.to_string();
+        let agent = leg.agent.name.to_string();
         Rest::Ended {
             outcome,
             agent,
