@@ -8,18 +8,22 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    behaviors,
     models::OfflineModel,
+    policies,
     tools::{Calculator, DocsSearch},
+    workflows,
 };
 
-/// The registry of what is built in: every behavior and policy; the tool `calculator`; the kind of tool
+/// The registry of what is built in: every behavior, workflow and policy; the tool `calculator`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the providers `offline` and, with
 /// the feature `openai`, `openai`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
 pub fn builtin() -> Registry {
-    let registry = crate::policies::register(crate::behaviors::register(Registry::new()))
+    let registry = behaviors::register(Registry::new());
+    let registry = policies::register(workflows::register(registry))
         .tool(ToolHandle::new(Calculator))
         .tool_kind("docs_search", docs_search)
         .provider("offline", offline);

@@ -77,6 +77,7 @@
 //! | write an agent as a function | [`Agent::from_fn`](run::Agent::from_fn), [`Behavior`](run::Behavior), [`RunContext`](run::RunContext) |
 //! | choose how an agent works | [`behaviors`] |
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
+//! | let several agents work as one | [`workflows`] |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
 //! | ask a person | `#[tool(approval = "…")]`, [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
@@ -145,6 +146,7 @@ pub mod retrieval;
 pub mod stores;
 pub mod structured_output;
 pub mod tools;
+pub mod workflows;
 
 pub use builtin::builtin;
 pub use ghostlight_actors::{

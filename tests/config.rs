@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![cfg(feature = "yaml")]
 
+use std::{collections::BTreeSet, fs};
+
 use ghostlight::config::{self, ConfigError, FaultKind, TeamFile};
 use ghostlight_actors::{
     definition::{Reach, TeamSpec},
@@ -516,5 +518,27 @@ fn the_schema_accepts_good_files_and_refuses_faults() {
         json!({ "agents": [] }),
     ] {
         assert!(!validator.is_valid(&bad), "{bad}");
+    }
+}
+
+#[test]
+fn every_team_file_of_the_examples_is_sound_and_every_workflow_has_one() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams");
+    let mut shown = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let team = config::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        team.resolve(ghostlight::builtin())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let agents = team.spec().agent.walk();
+        shown.extend(
+            agents
+                .into_iter()
+                .map(|(_, agent)| agent.behavior.name.clone()),
+        );
+    }
+    let workflows = ghostlight::workflows::register(Registry::new());
+    for workflow in workflows.behavior_names() {
+        assert!(shown.contains(workflow), "{workflow} has no team file");
     }
 }

@@ -45,6 +45,7 @@ pub use agent_loop::{Acted, Completion, FINISH_TOOL, Limits, Loop};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
+pub(crate) use prompt::{below_instructions, task};
 pub use react::React;
 pub use reflection::Reflection;
 pub use rewoo::Rewoo;

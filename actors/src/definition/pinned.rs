@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{AgentSpec, TeamSpec};
 use crate::vocabulary::{Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet};
 
+/// An agent's name, and the agent that got the delegated task in which it works.
+type AgentIn = (String, Option<String>);
+
 /// A team and the definitions of its tools, stored once by content hash when a run starts.
 /// Replay uses it, so a changed team file applies from the next run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,7 +22,7 @@ pub struct Pinned {
     pub tools: BTreeMap<String, Arc<ToolDefinition>>,
     /// Its agents as their runs share them, each made when it is first asked for.
     #[serde(skip)]
-    agents: Mutex<BTreeMap<String, Arc<PinnedAgent>>>,
+    agents: Mutex<BTreeMap<AgentIn, Arc<PinnedAgent>>>,
 }
 
 impl PartialEq for Pinned {
@@ -53,19 +56,21 @@ impl Pinned {
         serde_json::from_slice(bytes)
     }
 
-    /// An agent of the team with all that its function asks for on every step. All runs of this
-    /// definition share it.
-    pub fn agent(&self, name: &str) -> Option<Arc<PinnedAgent>> {
+    /// An agent of the team with all that its function asks for on every step, in a run of the
+    /// team, or in a task that was delegated to the agent `top`. All runs of this definition share
+    /// it.
+    pub fn agent(&self, name: &str, top: Option<&str>) -> Option<Arc<PinnedAgent>> {
+        let key = (name.to_owned(), top.map(str::to_owned));
         let mut agents = self.agents.lock();
-        if let Some(agent) = agents.get(name) {
+        if let Some(agent) = agents.get(&key) {
             return Some(agent.clone());
         }
-        let agent = Arc::new(self.make_agent(name)?);
-        agents.insert(name.to_owned(), agent.clone());
+        let agent = Arc::new(self.make_agent(name, top)?);
+        agents.insert(key, agent.clone());
         Some(agent)
     }
 
-    fn make_agent(&self, name: &str) -> Option<PinnedAgent> {
+    fn make_agent(&self, name: &str, top: Option<&str>) -> Option<PinnedAgent> {
         let path = self.team.path(name)?;
         let spec = Arc::new(self.team.find(name)?.clone());
         // The nearest model named on the way up.
@@ -82,7 +87,7 @@ impl Pinned {
             .iter()
             .filter_map(|tool| self.tools.get(tool).cloned());
         let tools: ToolSet = tools.collect();
-        let offered = offered(&self.team, name, &tools);
+        let offered = offered(&self.team, name, top, &tools);
         let output = spec.output.clone().map(|schema| {
             let name = format!("{}_answer", spec.name).replace('-', "_");
             Arc::new(OutputSchema {
@@ -139,7 +144,7 @@ pub const DELEGATE_PREFIX: &str = "delegate_to_";
 /// it is asked follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 
-fn offered(team: &TeamSpec, name: &str, own: &ToolSet) -> ToolSet {
+fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
         let description = format!("{what} {}: {}", agent.name, agent.description);
         let parameters = serde_json::json!({
@@ -151,7 +156,7 @@ fn offered(team: &TeamSpec, name: &str, own: &ToolSet) -> ToolSet {
         let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
         Arc::new(tool.parameters(parameters).effect(Effect::Read))
     };
-    let transfers = team.transfer_targets(name).into_iter().map(|agent| {
+    let transfers = team.transfer_targets(name, top).into_iter().map(|agent| {
         let what = "Hands the whole conversation to the agent";
         reach(
             TRANSFER_PREFIX,

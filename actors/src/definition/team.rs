@@ -65,8 +65,10 @@ impl TeamSpec {
         )
     }
 
-    /// The agents to which this one may hand the conversation, in the order of the tree.
-    pub fn transfer_targets(&self, name: &str) -> Vec<&AgentSpec> {
+    /// The agents to which this one may hand the conversation, in the order of the tree. In a task
+    /// that was delegated to the agent `top` the conversation stays with it and the agents below
+    /// it, so that the answer comes from there.
+    pub fn transfer_targets(&self, name: &str, top: Option<&str>) -> Vec<&AgentSpec> {
         let Some((above, agent)) = self
             .agent
             .walk()
@@ -84,7 +86,9 @@ impl TeamSpec {
         let peers = beside
             .iter()
             .filter(|peer| peer.name != name && peer.reach.transfers());
-        children.chain(up).chain(peers).collect()
+        let scope = top.and_then(|top| self.find(top));
+        let within = |agent: &&AgentSpec| scope.is_none_or(|top| top.find(&agent.name).is_some());
+        children.chain(up).chain(peers).filter(within).collect()
     }
 
     /// Checks the tree: that every name is well formed and there once.

@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use super::RunContext;
 use crate::{
     contract::BoxFuture,
+    definition::AgentSpec,
     vocabulary::{AgentError, Outcome},
 };
 
@@ -29,6 +30,16 @@ use crate::{
 pub trait Behavior: Send + Sync + 'static {
     /// Carries one leg of a run to its outcome.
     fn run(&self, cx: RunContext) -> impl Future<Output = Result<Outcome, AgentError>> + Send;
+
+    /// Checks, when a team is set up, that this behavior can carry this agent: that the agents
+    /// and tools that its settings name are there.
+    ///
+    /// # Errors
+    /// What is wrong, and what there is instead.
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        let _ = agent;
+        Ok(())
+    }
 }
 
 /// A behavior of any kind. Cloning shares it.
@@ -54,6 +65,14 @@ impl BehaviorHandle {
     pub fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
         self.0.run(cx)
     }
+
+    /// Checks that it can carry this agent. See [`Behavior::check`].
+    ///
+    /// # Errors
+    /// What is wrong, and what there is instead.
+    pub fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        self.0.check(agent)
+    }
 }
 
 impl fmt::Debug for BehaviorHandle {
@@ -64,11 +83,16 @@ impl fmt::Debug for BehaviorHandle {
 
 trait ErasedBehavior: Send + Sync {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
+    fn check(&self, agent: &AgentSpec) -> Result<(), String>;
 }
 
 impl<B: Behavior> ErasedBehavior for B {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
         Box::pin(Behavior::run(self, cx))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        Behavior::check(self, agent)
     }
 }
 

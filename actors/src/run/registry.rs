@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{BehaviorHandle, PolicyHandle};
+use super::{Behavior, BehaviorHandle, PolicyHandle};
 use crate::{
     contract::{ModelHandle, ToolHandle},
     definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec, ToolSpec},
@@ -99,6 +100,15 @@ impl Registry {
     {
         self.policies.insert(name.into(), Arc::new(make));
         self
+    }
+
+    /// Registers a behavior whose settings are the fields of its type.
+    #[must_use]
+    pub fn behavior_type<B: Behavior + DeserializeOwned>(self, name: impl Into<String>) -> Self {
+        self.behavior(name, |settings| {
+            let behavior = B::deserialize(settings).map_err(|error| error.to_string())?;
+            Ok(BehaviorHandle::new(behavior))
+        })
     }
 
     /// Adds all of another registry; what both have, the other wins.
@@ -298,13 +308,14 @@ impl Registry {
                 &agent.behavior.name,
                 list(self.behaviors.keys()),
             )),
-            Some(Err(reason)) => Err(DefinitionError::Settings {
-                wanted_by: format!("agent {:?}", agent.name),
-                what: "behavior",
-                name: agent.behavior.name.clone(),
-                reason,
-            }),
-            Some(Ok(_)) => Ok(()),
+            Some(made) => made
+                .and_then(|behavior| behavior.check(agent))
+                .map_err(|reason| DefinitionError::Settings {
+                    wanted_by: format!("agent {:?}", agent.name),
+                    what: "behavior",
+                    name: agent.behavior.name.clone(),
+                    reason,
+                }),
         }
     }
 

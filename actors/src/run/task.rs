@@ -364,7 +364,8 @@ impl Carrier {
         request: Option<String>,
         said: &[Arc<Message>],
     ) -> Result<Arc<Leg>, AgentError> {
-        let Some(pinned) = self.pinned.agent(agent) else {
+        let top = self.start.parent.and(self.start.path.last());
+        let Some(pinned) = self.pinned.agent(agent, top.map(String::as_str)) else {
             let message = format!("the pinned team {} has no agent {agent}", self.start.team);
             return Err(AgentError::Failed(message));
         };

@@ -8,6 +8,7 @@ use ghostlight_actors::{
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{AnswerSchema, Completion, Limits, Loop};
 use crate::behaviors::strategy::{NativeCalls, Strategy};
@@ -125,6 +126,16 @@ impl<'a> Loop<'a> {
     pub fn free_text(mut self) -> Self {
         (self.output, self.offered) = (None, None);
         self
+    }
+
+    /// Lets the answer be JSON of this schema.
+    ///
+    /// # Errors
+    /// When it is no JSON Schema.
+    pub fn schema(mut self, name: &str, schema: Value) -> Result<Self, AgentError> {
+        let schema = AnswerSchema::new(name, schema).map_err(AgentError::failed)?;
+        (self.output, self.offered) = (Some(Arc::new(schema)), None);
+        Ok(self)
     }
 
     /// Lets the answer be a value of this type, which [`run_as`](Self::run_as) returns.

@@ -1,0 +1,204 @@
+//! A model that hands out work over rounds.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Message, Outcome, StopReason, ToolSet},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members};
+use crate::behaviors::{Limits, Loop, Prompt, below_instructions};
+
+const LEAD: &str = "\
+You coordinate these workers, and do none of the work yourself:
+{members}
+
+In each round answer with JSON only. To hand out work that can be done side by side:
+{\"tasks\": [{\"worker\": \"…\", \"task\": \"…\"}]}
+A worker sees only its task, so write it complete. When the results are enough, answer the user:
+{\"answer\": \"…\"}";
+
+const LAST: &str = "\
+There are no more rounds. Answer the user now from the results that there are, and say what is \
+missing: {\"answer\": \"…\"}";
+
+/// The agent's own model hands out work to the members, round after round, sees their results,
+/// and answers. After the last round it is asked for the answer from what there is.
+///
+/// A worker that fails does not end the work: the model is told, and can hand the task to
+/// another one.
+///
+/// ```yaml
+/// behavior: { name: coordinator, max_rounds: 4, max_at_once: 4 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Coordinator {
+    /// The workers; all agents below when left out.
+    pub members: Vec<String>,
+    /// The most rounds of work.
+    pub max_rounds: u32,
+    /// The most tasks of one round; those beyond it are told not to have run.
+    pub max_tasks: u32,
+    /// How many tasks are done at once.
+    pub max_at_once: u32,
+    /// What the model is told, below the agent's instructions: `{members}`.
+    pub lead: Prompt,
+    /// How the answer is asked for after the last round.
+    pub last: Prompt,
+    /// The longest that one task may take, in milliseconds.
+    pub task_timeout_ms: Option<u64>,
+}
+
+impl Default for Coordinator {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            max_rounds: 5,
+            max_tasks: 16,
+            max_at_once: 8,
+            lead: Prompt::new(LEAD),
+            last: Prompt::new(LAST),
+            task_timeout_ms: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Round {
+    #[serde(default)]
+    tasks: Vec<Handed>,
+    answer: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Handed {
+    worker: String,
+    task: String,
+}
+
+impl Coordinator {
+    fn instructions(&self, cx: &RunContext, workers: &[&str]) -> String {
+        let about = |name: &&str| {
+            let agent = cx.spec().agents.iter().find(|agent| agent.name == **name);
+            format!("- {name}: {}", agent.map_or("", |agent| &agent.description))
+        };
+        let list: Vec<String> = workers.iter().map(about).collect();
+        let prompt = self.lead.fill(&[("members", &list.join("\n"))]);
+        below_instructions(&cx.agent().instructions, &prompt)
+    }
+
+    /// Does the tasks of a round, and tells what came of each.
+    async fn work(
+        &self,
+        cx: &RunContext,
+        mut tasks: Vec<Handed>,
+    ) -> Result<Result<String, MemberEnd>, AgentError> {
+        let beyond = tasks.split_off(tasks.len().min(self.max_tasks as usize));
+        let parts: Vec<Part> = tasks
+            .into_iter()
+            .map(|handed| Part::new(handed.worker, handed.task))
+            .collect();
+        let wait = limit(self.task_timeout_ms);
+        let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, MemberEnd::leaves).await?;
+        let mut told = Vec::new();
+        for (part, end) in parts.iter().zip(ends) {
+            let Some(end) = end else { continue };
+            if end.leaves() {
+                return Ok(Err(end));
+            }
+            told.push(format!(
+                "### {}: {}\n{}",
+                part.member,
+                part.task,
+                end.told()
+            ));
+        }
+        for handed in beyond {
+            let Handed { worker, task } = handed;
+            let bound = self.max_tasks;
+            told.push(format!(
+                "### {worker}: {task}\n[not done: a round has at most {bound} tasks]"
+            ));
+        }
+        Ok(Ok(told.join("\n\n")))
+    }
+}
+
+impl Behavior for Coordinator {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let workers = members(cx.spec(), &self.members, &[]);
+        let instructions = self.instructions(&cx, &workers);
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "tasks": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "worker": {"type": "string", "enum": workers},
+                        "task": {"type": "string", "minLength": 1},
+                    },
+                    "required": ["worker", "task"],
+                }},
+                "answer": {"type": "string"},
+            },
+        });
+        let mut conversation = cx.conversation();
+        let begin = conversation.len();
+        for round in 1..=self.max_rounds + 1 {
+            let mut lead = Loop::new(&cx)?
+                .instructions(instructions.as_str())
+                .tools(ToolSet::default())
+                .conversation(conversation)
+                .begun_at(begin)
+                .limits(Limits {
+                    steps: 8,
+                    ..Limits::default()
+                })
+                .inner()
+                .schema("round", schema.clone())?;
+            let handed = match lead.run_as::<Round>().await? {
+                Ok(handed) => handed,
+                Err(outcome) => return Ok(outcome),
+            };
+            if handed.tasks.is_empty() {
+                return Ok(lead.answer(handed.answer.unwrap_or_default()));
+            }
+            if round > self.max_rounds {
+                let partial = handed.answer.unwrap_or_default();
+                let mut stopped = lead.stop(StopReason::MaxSteps(self.max_rounds));
+                if let Outcome::Stopped { partial: said, .. } = &mut stopped
+                    && let Some(said) = said
+                {
+                    said.text = partial;
+                }
+                return Ok(stopped);
+            }
+            cx.emit(
+                "round",
+                &json!({ "round": round, "tasks": handed.tasks.len() }),
+            );
+            conversation = lead.transcript().clone();
+            let mut results = match self.work(&cx, handed.tasks).await? {
+                Ok(results) => results,
+                Err(end) => return end.into_outcome(""),
+            };
+            if round == self.max_rounds {
+                results = format!("{results}\n\n{}", self.last);
+            }
+            conversation.push(Message::user(results));
+        }
+        Ok(Outcome::stopped(StopReason::MaxSteps(self.max_rounds)))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_rounds", Some(self.max_rounds))?;
+        at_least_one("max_tasks", Some(self.max_tasks))?;
+        at_least_one("max_at_once", Some(self.max_at_once))?;
+        check_members(agent, &self.members, &[], 1)
+    }
+}

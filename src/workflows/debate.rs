@@ -1,0 +1,113 @@
+//! Agents argue, and a judge decides.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OnFailure, Said,
+    conversation::{minutes, with_minutes},
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+};
+use crate::behaviors::Prompt;
+
+const REBUT: &str = "\
+{task}
+
+This is what was answered in the last round:
+
+{said}
+
+Answer again: take over what is right in the others' answers, and say where they are wrong.";
+
+/// The debaters answer side by side; in each further round they see all answers of the round
+/// before, and answer again. The judge sees the last round and decides. After Du et al.,
+/// "Improving Factuality and Reasoning through Multiagent Debate" (2023).
+///
+/// ```yaml
+/// behavior: { name: debate, judge: editor, rounds: 2 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Debate {
+    /// The debaters; all agents below but the judge when left out.
+    pub members: Vec<String>,
+    /// The agent below that decides.
+    pub judge: String,
+    /// How many rounds.
+    pub rounds: u32,
+    /// What a debater is asked from the second round on: `{task}`, `{said}`.
+    pub rebut: Prompt,
+    /// What happens when a debater fails: the debate stops, or goes on without its answer.
+    pub on_failure: OnFailure,
+    /// The longest that one answer may take, in milliseconds.
+    pub turn_timeout_ms: Option<u64>,
+}
+
+impl Default for Debate {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            judge: "judge".to_owned(),
+            rounds: 2,
+            rebut: Prompt::new(REBUT),
+            on_failure: OnFailure::Stop,
+            turn_timeout_ms: None,
+        }
+    }
+}
+
+impl Behavior for Debate {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let debaters = members(cx.spec(), &self.members, &[Some(&self.judge)]);
+        let wait = limit(self.turn_timeout_ms);
+        let stops = self.on_failure == OnFailure::Stop;
+        let mut said: Vec<Said> = Vec::new();
+        for round in 0..self.rounds {
+            let asked = match round {
+                0 => task.clone(),
+                _ => self
+                    .rebut
+                    .fill(&[("task", task.as_str()), ("said", &minutes(&said))]),
+            };
+            let parts: Vec<Part> = debaters
+                .iter()
+                .map(|debater| Part::new(*debater, asked.as_str()))
+                .collect();
+            let ends = ask_all(&cx, &parts, None, wait, |end| {
+                end.leaves() || stops && !end.is_answer()
+            })
+            .await?;
+            let ended = debaters
+                .iter()
+                .zip(ends)
+                .filter_map(|(d, end)| Some((d, end?)));
+            let mut answers = Vec::new();
+            for (debater, end) in ended {
+                if end.is_answer() {
+                    answers.push(Said::new(*debater, end.told()));
+                } else if stops || end.leaves() {
+                    return end.into_outcome("");
+                }
+            }
+            if answers.is_empty() {
+                let message = format!("every debater failed in round {}", round + 1);
+                return Err(OperationError::new(ErrorKind::Delegation, message).into());
+            }
+            said = answers;
+        }
+        let decided = ask(&cx, &self.judge, with_minutes(&task, &said), wait).await?;
+        decided.into_outcome("")
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("rounds", Some(self.rounds))?;
+        check_members(agent, &self.members, &[("judge", Some(&self.judge))], 1)
+    }
+}

@@ -1,0 +1,191 @@
+//! A planner divides the task, workers do the parts, an aggregator answers.
+
+use std::collections::BTreeMap;
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OnFailure, Said,
+    conversation::with_minutes,
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+};
+use crate::behaviors::Prompt;
+
+const PLAN: &str = "\
+{task}
+
+Do not do this yourself. Divide it into parts that can be done side by side by these workers:
+{workers}
+
+Answer with one line for each part: `worker: what it is to do`, and nothing else.";
+
+/// A planner divides the task into parts, the workers do them side by side, and the aggregator
+/// answers from their results.
+///
+/// Each line of the plan is a part. A line that begins with a worker's name and a colon goes to
+/// that worker; the others go to the workers in turn, by their names' order.
+///
+/// ```yaml
+/// behavior: { name: fan_out, planner: lead, aggregator: editor, max_at_once: 4 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FanOut {
+    /// The agent below that divides the task.
+    pub planner: String,
+    /// The agent below that answers.
+    pub aggregator: String,
+    /// The workers; all other agents below when left out.
+    pub members: Vec<String>,
+    /// How the plan is asked for: `{task}`, `{workers}`.
+    pub plan: Prompt,
+    /// The most parts; a longer plan fails before any work.
+    pub max_parts: u32,
+    /// How many parts are done at once.
+    pub max_at_once: u32,
+    /// What happens when a worker fails: the whole work stops, or the aggregator is told.
+    pub on_failure: OnFailure,
+    /// The longest that one part may take, in milliseconds.
+    pub part_timeout_ms: Option<u64>,
+}
+
+impl Default for FanOut {
+    fn default() -> Self {
+        Self {
+            planner: "planner".to_owned(),
+            aggregator: "aggregator".to_owned(),
+            members: Vec::new(),
+            plan: Prompt::new(PLAN),
+            max_parts: 32,
+            max_at_once: 8,
+            on_failure: OnFailure::Stop,
+            part_timeout_ms: None,
+        }
+    }
+}
+
+/// The parts of a plan. `workers` is not empty.
+fn parts(plan: &str, workers: &[&str]) -> Vec<Part> {
+    let mut sorted = workers.to_vec();
+    sorted.sort_unstable();
+    let mut in_turn = sorted.iter().cycle();
+    let lines = plan.lines().map(|line| {
+        let line = line.trim();
+        line.strip_prefix(['-', '*']).map_or(line, str::trim_start)
+    });
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with("```"))
+        .filter_map(|line| {
+            let named = line.split_once(':').and_then(|(name, task)| {
+                let name = name.trim_matches(['`', '*', ' ']);
+                let worker = workers.iter().find(|worker| **worker == name)?;
+                Some(Part::new(*worker, task.trim_matches(['`', '*', ' '])))
+            });
+            named.or_else(|| Some(Part::new(*in_turn.next()?, line)))
+        })
+        .collect()
+}
+
+impl Behavior for FanOut {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let workers = members(
+            cx.spec(),
+            &self.members,
+            &[Some(&self.planner), Some(&self.aggregator)],
+        );
+        let about: BTreeMap<&str, &str> = cx
+            .spec()
+            .agents
+            .iter()
+            .map(|agent| (agent.name.as_str(), agent.description.as_str()))
+            .collect();
+        let list: Vec<String> = workers
+            .iter()
+            .map(|worker| format!("- {worker}: {}", about.get(worker).unwrap_or(&"")))
+            .collect();
+        let asked = self
+            .plan
+            .fill(&[("task", task.as_str()), ("workers", &list.join("\n"))]);
+        let wait = limit(self.part_timeout_ms);
+        let planned = ask(&cx, &self.planner, asked, wait).await?;
+        if !planned.is_answer() {
+            return planned.into_outcome("");
+        }
+        let parts = parts(&planned.told(), &workers);
+        if parts.is_empty() || parts.len() > self.max_parts as usize {
+            let message = format!(
+                "the plan of {} has {} parts, and must have 1 to {} (`max_parts`)",
+                self.planner,
+                parts.len(),
+                self.max_parts
+            );
+            return Err(OperationError::new(ErrorKind::Malformed, message).into());
+        }
+        let told: Vec<_> = parts
+            .iter()
+            .map(|part| serde_json::json!({"worker": part.member, "task": part.task}))
+            .collect();
+        cx.emit("plan", &serde_json::json!({ "parts": told }));
+        let stops = self.on_failure == OnFailure::Stop;
+        let ends = ask_all(&cx, &parts, Some(self.max_at_once), wait, |end| {
+            end.leaves() || stops && !end.is_answer()
+        })
+        .await?;
+        let mut said = Vec::new();
+        for (part, end) in parts.iter().zip(ends) {
+            let Some(end) = end else { continue };
+            if end.leaves() || stops && !end.is_answer() {
+                return end.into_outcome("");
+            }
+            said.push(Said::new(
+                format!("{}: {}", part.member, part.task),
+                end.told(),
+            ));
+        }
+        let answered = ask(&cx, &self.aggregator, with_minutes(&task, &said), wait).await?;
+        answered.into_outcome("")
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_parts", Some(self.max_parts))?;
+        at_least_one("max_at_once", Some(self.max_at_once))?;
+        let others = [
+            ("planner", Some(self.planner.as_str())),
+            ("aggregator", Some(self.aggregator.as_str())),
+        ];
+        check_members(agent, &self.members, &others, 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_lines_go_to_their_worker_and_others_in_turn() {
+        let plan = "- beta: look\n\n```\nread it: twice\n* write\n`alpha`: add\nagain";
+        let parts = parts(plan, &["beta", "alpha"]);
+        let parts: Vec<(&str, &str)> = parts
+            .iter()
+            .map(|part| (part.member.as_str(), part.task.as_str()))
+            .collect();
+        assert_eq!(
+            parts,
+            [
+                ("beta", "look"),
+                ("alpha", "read it: twice"),
+                ("beta", "write"),
+                ("alpha", "add"),
+                ("alpha", "again"),
+            ]
+        );
+    }
+}

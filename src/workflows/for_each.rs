@@ -1,0 +1,131 @@
+//! One agent for each item of a list.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    OnFailure,
+    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
+};
+use crate::behaviors::Prompt;
+
+/// Gives each item of the task to a member, several at once. The task is a JSON array, or lines
+/// of text. The answer is a JSON array of the answers, in the order of the items.
+///
+/// Several members take the items in turn.
+///
+/// ```yaml
+/// behavior: { name: for_each, prompt: "Translate into German: {item}", max_at_once: 4 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ForEach {
+    /// The members; all agents below when left out.
+    pub members: Vec<String>,
+    /// What a member is asked: `{item}`, and `{number}` from 1.
+    pub prompt: Prompt,
+    /// How many items are worked on at once.
+    pub max_at_once: u32,
+    /// The most items; a longer list fails before any work.
+    pub max_items: u32,
+    /// What happens when a member fails: the whole work stops, or the item's answer says so.
+    pub on_failure: OnFailure,
+    /// The longest that one item may take, in milliseconds.
+    pub item_timeout_ms: Option<u64>,
+}
+
+impl Default for ForEach {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            prompt: Prompt::new("{item}"),
+            max_at_once: 8,
+            max_items: 1_000,
+            on_failure: OnFailure::Stop,
+            item_timeout_ms: None,
+        }
+    }
+}
+
+/// The items of a text: of a JSON array, or else its lines that are not blank.
+fn items(text: &str) -> Vec<String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::String(text) => text,
+                other => other.to_string(),
+            })
+            .collect(),
+        _ => text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+impl Behavior for ForEach {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let items = items(&task(&cx));
+        if items.len() > self.max_items as usize {
+            return Err(AgentError::failed(format!(
+                "the list has {} items, and {} works on at most {} (`max_items`)",
+                items.len(),
+                cx.spec().name,
+                self.max_items
+            )));
+        }
+        let members = members(cx.spec(), &self.members, &[]);
+        let parts: Vec<Part> = items
+            .iter()
+            .zip(members.iter().cycle())
+            .enumerate()
+            .map(|(place, (item, member))| {
+                let number = (place + 1).to_string();
+                let texts = [("item", item.as_str()), ("number", &number)];
+                Part::new(*member, self.prompt.fill(&texts))
+            })
+            .collect();
+        let stops = self.on_failure == OnFailure::Stop;
+        let wait = limit(self.item_timeout_ms);
+        let ends = ask_all(&cx, &parts, Some(self.max_at_once), wait, |end| {
+            end.leaves() || stops && !end.is_answer()
+        })
+        .await?;
+        let ends: Vec<_> = ends.into_iter().flatten().collect();
+        let fails = ends
+            .iter()
+            .find(|end| end.leaves() || stops && !end.is_answer());
+        if let Some(end) = fails {
+            return end.clone().into_outcome("");
+        }
+        let answers: Value = ends.iter().map(|end| Value::from(end.told())).collect();
+        Ok(Outcome::answer(answers.to_string()))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_at_once", Some(self.max_at_once))?;
+        check_members(agent, &self.members, &[], 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_an_array_or_lines() {
+        assert_eq!(items(r#"["a", 2, {"b": 3}]"#), ["a", "2", r#"{"b":3}"#]);
+        assert_eq!(items(" a \n\n- b"), ["a", "- b"]);
+        assert_eq!(items("[]"), [""; 0]);
+    }
+}

@@ -1,0 +1,76 @@
+//! A graph as a picture's source.
+
+use std::fmt::Write;
+
+use super::{END, StateGraph, Way};
+
+/// The ways of a graph, each with what stands beside its arrow.
+fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, &'static str)> {
+    let mut arrows = Vec::new();
+    for (from, way) in &graph.ways {
+        let label = match way {
+            Way::To(_) => "",
+            Way::Choice { .. } => "or",
+            Way::Fork { .. } => "and",
+        };
+        let targets = way.targets().into_iter();
+        arrows.extend(targets.map(|to| (from.as_str(), to, label)));
+    }
+    arrows
+}
+
+/// A text within quotes, as both languages read it.
+fn quoted(name: &str) -> String {
+    name.replace('\\', "/").replace('"', "'").replace('\n', " ")
+}
+
+pub(super) fn mermaid<S>(graph: &StateGraph<S>) -> String {
+    let names: Vec<&str> = graph
+        .nodes
+        .keys()
+        .map(String::as_str)
+        .chain([END])
+        .collect();
+    let id = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
+    let mut text = String::from("flowchart TD\n");
+    // Writing into a string cannot fail.
+    for (place, name) in names.iter().enumerate() {
+        let (open, close) = if *name == END {
+            ("([", "])")
+        } else {
+            ("[", "]")
+        };
+        let _ = writeln!(text, "    n{place}{open}\"{}\"{close}", quoted(name));
+    }
+    let _ = writeln!(text, "    start(( )) --> n{}", id(&graph.entry));
+    for (from, to, label) in arrows(graph) {
+        let label = if label.is_empty() {
+            String::new()
+        } else {
+            format!("|{label}|")
+        };
+        let _ = writeln!(text, "    n{} -->{label} n{}", id(from), id(to));
+    }
+    text
+}
+
+pub(super) fn dot<S>(graph: &StateGraph<S>) -> String {
+    let mut text = String::from("digraph {\n    start [shape=point];\n");
+    let _ = writeln!(text, "    \"{END}\" [shape=doublecircle];");
+    let _ = writeln!(text, "    start -> \"{}\";", quoted(&graph.entry));
+    for (from, to, label) in arrows(graph) {
+        let label = if label.is_empty() {
+            String::new()
+        } else {
+            format!(" [label={label}]")
+        };
+        let _ = writeln!(
+            text,
+            "    \"{}\" -> \"{}\"{label};",
+            quoted(from),
+            quoted(to)
+        );
+    }
+    text.push_str("}\n");
+    text
+}

@@ -1,0 +1,421 @@
+//! A graph of steps over a state of the user's own.
+
+mod check;
+mod drawing;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use futures_util::future::{BoxFuture, FutureExt, try_join_all};
+use ghostlight_actors::{
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Answer, ErrorKind, OperationError, Outcome, Question, QuestionKind, StopReason,
+    },
+};
+use serde_json::{Value, json};
+
+pub use check::GraphError;
+
+/// Where a graph ends.
+pub const END: &str = "end";
+
+type Work<S> =
+    Arc<dyn Fn(RunContext, S) -> BoxFuture<'static, Result<S, AgentError>> + Send + Sync>;
+type Choose<S> = Arc<dyn Fn(&S) -> String + Send + Sync>;
+type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
+
+/// A graph while it is put together: nodes that change a state, and where each leads.
+///
+/// ```
+/// use ghostlight::prelude::*;
+/// use ghostlight::workflows::{END, StateGraph};
+///
+/// #[derive(Clone, Default)]
+/// struct Draft {
+///     text: String,
+///     rounds: u32,
+/// }
+///
+/// let graph = StateGraph::new("write")
+///     .node("write", |cx: RunContext, mut draft: Draft| async move {
+///         draft.text = cx.delegate("writer", draft.text.as_str()).await?.text;
+///         draft.rounds += 1;
+///         Ok(draft)
+///     })
+///     .route("write", ["write", END], |draft| {
+///         if draft.rounds < 3 { "write".into() } else { END.into() }
+///     })
+///     .compile()?;
+/// println!("{}", graph.mermaid());
+///
+/// let agent = Agent::new("author")
+///     .agent(Agent::new("writer"))
+///     .behavior(graph.into_behavior(
+///         |cx| Draft { text: cx.input().content(), rounds: 0 },
+///         |draft| draft.text,
+///     ));
+/// # let _ = agent;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A node is an async function over a context of its own and the state; what it does through the
+/// context is recorded, so a graph that is killed goes on in the node where it was. A node that
+/// [asks](RunContext::ask) suspends the graph.
+pub struct StateGraph<S> {
+    entry: String,
+    nodes: BTreeMap<String, Work<S>>,
+    /// What a person is asked before a node.
+    gates: BTreeMap<String, String>,
+    ways: BTreeMap<String, Way<S>>,
+    /// Names that were given twice.
+    twice: Vec<String>,
+    max_steps: u32,
+}
+
+/// Where a node leads.
+enum Way<S> {
+    To(String),
+    Choice {
+        targets: Vec<String>,
+        choose: Choose<S>,
+    },
+    /// Several ways at once, that meet again.
+    Fork {
+        branches: Vec<String>,
+        join: String,
+        merge: Merge<S>,
+    },
+}
+
+impl<S> Way<S> {
+    fn targets(&self) -> Vec<&str> {
+        match self {
+            Self::To(target) => vec![target],
+            Self::Choice { targets, .. } => targets.iter().map(String::as_str).collect(),
+            Self::Fork { branches, .. } => branches.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl<S: Clone + Send + 'static> StateGraph<S> {
+    /// A graph that begins with this node, and may take 100 steps.
+    pub fn new(entry: impl Into<String>) -> Self {
+        Self {
+            entry: entry.into(),
+            nodes: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            twice: Vec::new(),
+            max_steps: 100,
+        }
+    }
+
+    /// Adds a node.
+    #[must_use]
+    pub fn node<F, Fut>(mut self, name: impl Into<String>, work: F) -> Self
+    where
+        F: Fn(RunContext, S) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<S, AgentError>> + Send + 'static,
+    {
+        let name = name.into();
+        let work: Work<S> = Arc::new(move |cx, state| work(cx, state).boxed());
+        if self.nodes.insert(name.clone(), work).is_some() {
+            self.twice.push(name);
+        }
+        self
+    }
+
+    /// Adds a graph as a node: it is walked from its entry to its end. Its steps count in its own
+    /// bound.
+    #[must_use]
+    pub fn graph(self, name: impl Into<String>, graph: Graph<S>) -> Self
+    where
+        S: Sync,
+    {
+        self.node(name, move |cx, state| {
+            let graph = graph.clone();
+            async move {
+                match graph.run(&cx, state).await? {
+                    GraphEnd::Done(state) => Ok(state),
+                    GraphEnd::MaxSteps { steps, .. } => {
+                        let message = format!("the graph within took more than {steps} steps");
+                        Err(OperationError::new(ErrorKind::Other, message).into())
+                    }
+                }
+            }
+        })
+    }
+
+    /// Leads from a node to another, or to [`END`].
+    #[must_use]
+    pub fn edge(self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.way(from, Way::To(to.into()))
+    }
+
+    /// Leads from a node to the one of the targets that the function names.
+    #[must_use]
+    pub fn route<T: Into<String>>(
+        self,
+        from: impl Into<String>,
+        targets: impl IntoIterator<Item = T>,
+        choose: impl Fn(&S) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let targets = targets.into_iter().map(Into::into).collect();
+        let choose = Arc::new(choose);
+        self.way(from, Way::Choice { targets, choose })
+    }
+
+    /// Leads from a node to several at once. Each branch begins with the state as it was at the
+    /// fork and is walked until it reaches `join`; then the reducer makes one state of the one at
+    /// the fork and those of the branches, in their order, with which the graph goes on at `join`.
+    #[must_use]
+    pub fn fork<T: Into<String>>(
+        self,
+        from: impl Into<String>,
+        branches: impl IntoIterator<Item = T>,
+        join: impl Into<String>,
+        reducer: impl Fn(S, Vec<S>) -> S + Send + Sync + 'static,
+    ) -> Self {
+        let branches = branches.into_iter().map(Into::into).collect();
+        let (join, merge) = (join.into(), Arc::new(reducer));
+        self.way(
+            from,
+            Way::Fork {
+                branches,
+                join,
+                merge,
+            },
+        )
+    }
+
+    fn way(mut self, from: impl Into<String>, way: Way<S>) -> Self {
+        let from = from.into();
+        if self.ways.insert(from.clone(), way).is_some() {
+            self.twice.push(from);
+        }
+        self
+    }
+
+    /// Asks a person before a node, each time that it is reached; a refusal ends the run as
+    /// denied.
+    #[must_use]
+    pub fn interrupt_before(mut self, node: impl Into<String>, prompt: impl Into<String>) -> Self {
+        self.gates.insert(node.into(), prompt.into());
+        self
+    }
+
+    /// Sets how many nodes may be walked in all, branches included.
+    #[must_use]
+    pub fn max_steps(mut self, steps: u32) -> Self {
+        self.max_steps = steps;
+        self
+    }
+
+    /// Checks the graph.
+    ///
+    /// # Errors
+    /// The first fault: a name that stands for nothing or for two things, a node that leads
+    /// nowhere or cannot be reached, a graph without an end, branches that do not meet.
+    pub fn compile(self) -> Result<Graph<S>, GraphError> {
+        check::check(&self)?;
+        Ok(Graph(Arc::new(self)))
+    }
+}
+
+impl<S> fmt::Debug for StateGraph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateGraph")
+            .field("entry", &self.entry)
+            .field("nodes", &self.nodes.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A graph that was checked. Cloning shares it.
+pub struct Graph<S>(Arc<StateGraph<S>>);
+
+impl<S> Clone for Graph<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a walk through a graph came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GraphEnd<S> {
+    /// It reached the end with this state.
+    Done(S),
+    /// It was stopped at its bound on steps, with the state so far; of branches under way, the
+    /// state at their fork.
+    MaxSteps {
+        /// The bound.
+        steps: u32,
+        /// The state.
+        state: S,
+    },
+}
+
+impl<S: Clone + Send + Sync + 'static> Graph<S> {
+    /// Walks the graph from its entry. Each step is told to observers as the event `node`.
+    ///
+    /// # Errors
+    /// What a node fails with, and a route that names no target of its own.
+    pub async fn run(&self, cx: &RunContext, state: S) -> Result<GraphEnd<S>, AgentError> {
+        let steps = AtomicU32::new(0);
+        let walk = Walk {
+            graph: &self.0,
+            cx,
+            steps: &steps,
+        };
+        Ok(match walk.go(&self.0.entry, END, state).await? {
+            Ok(state) => GraphEnd::Done(state),
+            Err(state) => GraphEnd::MaxSteps {
+                steps: self.0.max_steps,
+                state,
+            },
+        })
+    }
+
+    /// A behavior that walks this graph: how the state begins, and what the answer is. At the
+    /// bound on steps it stops with the answer so far.
+    pub fn into_behavior(
+        self,
+        begin: impl Fn(&RunContext) -> S + Send + Sync + 'static,
+        answer: impl Fn(S) -> String + Send + Sync + 'static,
+    ) -> impl Behavior {
+        GraphBehavior {
+            graph: self,
+            begin,
+            answer,
+        }
+    }
+
+    /// The graph in Mermaid's language.
+    pub fn mermaid(&self) -> String {
+        drawing::mermaid(&self.0)
+    }
+
+    /// The graph in Graphviz's language.
+    pub fn dot(&self) -> String {
+        drawing::dot(&self.0)
+    }
+}
+
+struct Walk<'a, S> {
+    graph: &'a StateGraph<S>,
+    cx: &'a RunContext,
+    steps: &'a AtomicU32,
+}
+
+impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
+    /// Walks from a node until another one; `Err` holds the state at the bound on steps.
+    fn go<'a>(
+        &'a self,
+        from: &'a str,
+        until: &'a str,
+        mut state: S,
+    ) -> BoxFuture<'a, Result<Result<S, S>, AgentError>> {
+        async move {
+            let mut at = from.to_owned();
+            while at != until {
+                // Walks of one run take turns, so that nothing but the count is shared.
+                let step = self.steps.fetch_add(1, Ordering::Relaxed);
+                if step >= self.graph.max_steps {
+                    return Ok(Err(state));
+                }
+                state = self.step(&at, step + 1, state).await?;
+                at = match self.graph.ways.get(&at) {
+                    Some(Way::To(target)) => target.clone(),
+                    Some(Way::Choice { targets, choose }) => {
+                        let target = choose(&state);
+                        if !targets.contains(&target) {
+                            return Err(AgentError::failed(format!(
+                                "node {at:?} leads to {target:?}, which is none of its targets: {}",
+                                targets.join(", ")
+                            )));
+                        }
+                        target
+                    }
+                    Some(Way::Fork {
+                        branches,
+                        join,
+                        merge,
+                    }) => {
+                        let walks = branches
+                            .iter()
+                            .map(|branch| self.go(branch, join, state.clone()));
+                        let ends: Result<Vec<S>, S> =
+                            try_join_all(walks).await?.into_iter().collect();
+                        let Ok(ends) = ends else {
+                            return Ok(Err(state));
+                        };
+                        state = merge(state, ends);
+                        join.clone()
+                    }
+                    // The check has found a way out of every node.
+                    None => END.to_owned(),
+                };
+            }
+            Ok(Ok(state))
+        }
+        .boxed()
+    }
+
+    async fn step(&self, name: &str, number: u32, state: S) -> Result<S, AgentError> {
+        let Some(work) = self.graph.nodes.get(name) else {
+            return Err(AgentError::failed(format!(
+                "the graph has no node {name:?}"
+            )));
+        };
+        let cx = self.cx.branch(name);
+        cx.emit("node", &json!({ "node": name, "step": number }));
+        if let Some(prompt) = self.graph.gates.get(name) {
+            let mut question = Question::new(prompt.as_str());
+            question.kind = QuestionKind::Confirmation;
+            let answer = cx.ask(question).await?;
+            if answer != Value::Bool(true) {
+                let message = format!("a person refused to let the graph go on at {name:?}");
+                return Err(OperationError::new(ErrorKind::Denied, message).into());
+            }
+        }
+        work(cx, state).await
+    }
+}
+
+struct GraphBehavior<S, B, A> {
+    graph: Graph<S>,
+    begin: B,
+    answer: A,
+}
+
+impl<S, B, A> Behavior for GraphBehavior<S, B, A>
+where
+    S: Clone + Send + Sync + 'static,
+    B: Fn(&RunContext) -> S + Send + Sync + 'static,
+    A: Fn(S) -> String + Send + Sync + 'static,
+{
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let state = (self.begin)(&cx);
+        Ok(match self.graph.run(&cx, state).await? {
+            GraphEnd::Done(state) => Outcome::answer((self.answer)(state)),
+            GraphEnd::MaxSteps { steps, state } => Outcome::Stopped {
+                reason: StopReason::MaxSteps(steps),
+                partial: Some(Answer::text((self.answer)(state))),
+            },
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! A member of a workflow at work.
+
+use std::{pin::pin, time::Duration};
+
+pub(super) use crate::behaviors::task;
+use futures_util::{
+    future::{BoxFuture, FutureExt},
+    stream::{self, StreamExt},
+};
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{RunContext, Task},
+    vocabulary::{AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a workflow does when a member fails, or stops before its task is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// It ends as the member did: failed, or stopped for the same reason.
+    #[default]
+    Stop,
+    /// It goes on, and what follows is told that this member failed.
+    GoOn,
+}
+
+/// What a member's task came to.
+#[derive(Clone, Debug)]
+pub(super) enum MemberEnd {
+    /// It answered.
+    Answered(String),
+    /// It stopped before its end, with what it has so far.
+    Stopped(StopReason, String),
+    /// It failed.
+    Failed(OperationError),
+}
+
+impl MemberEnd {
+    /// Its answer, or in words why there is none.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Answered(text) => text.clone(),
+            Self::Stopped(reason, text) if text.is_empty() => format!("[stopped: {reason}]"),
+            Self::Stopped(reason, text) => format!("{text}\n[stopped: {reason}]"),
+            Self::Failed(error) => format!("[failed: {error}]"),
+        }
+    }
+
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Answered(_))
+    }
+
+    /// Whether it ends the workflow, whatever its settings say.
+    pub(super) fn leaves(&self) -> bool {
+        let reason = match self {
+            Self::Stopped(reason, _) => reason,
+            _ => return false,
+        };
+        matches!(reason, StopReason::Escalated(_) | StopReason::LoopExited)
+    }
+
+    /// The workflow's own end, where it ends as its member did; `partial` is what it has where
+    /// the member has nothing.
+    pub(super) fn into_outcome(self, partial: &str) -> Result<Outcome, AgentError> {
+        match self {
+            Self::Answered(text) => Ok(Outcome::answer(text)),
+            Self::Stopped(reason, text) => {
+                let text = if text.is_empty() {
+                    partial.to_owned()
+                } else {
+                    text
+                };
+                let partial = (!text.is_empty()).then(|| Answer::text(text));
+                Ok(Outcome::Stopped { reason, partial })
+            }
+            Self::Failed(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Gives a member a task and waits for what comes of it, not longer than `limit`.
+///
+/// # Errors
+/// What no workflow can deal with: a run that has diverged, ended or moved.
+pub(super) async fn ask(
+    cx: &RunContext,
+    member: &str,
+    task: impl Into<Task>,
+    limit: Option<Duration>,
+) -> Result<MemberEnd, AgentError> {
+    let delegated = cx.delegate(member, task);
+    let ended = match limit {
+        None => delegated.await,
+        Some(limit) => match cx.timeout(limit, delegated).await {
+            Ok(ended) => ended,
+            Err(elapsed) => {
+                let mut error = OperationError::new(ErrorKind::Timeout, elapsed.to_string());
+                error.path = vec![member.to_owned()];
+                return Ok(MemberEnd::Failed(error));
+            }
+        },
+    };
+    match ended {
+        Ok(delegated) => Ok(match delegated.outcome {
+            Outcome::Stopped { reason, .. } => MemberEnd::Stopped(reason, delegated.text),
+            _ => MemberEnd::Answered(delegated.text),
+        }),
+        Err(AgentError::Operation(error)) => Ok(match error.kind {
+            ErrorKind::Budget(resource) => {
+                MemberEnd::Stopped(StopReason::BudgetExhausted(resource), String::new())
+            }
+            _ => MemberEnd::Failed(error),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// A part of a task, and the member that is to do it.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) member: String,
+    pub(super) task: String,
+}
+
+impl Part {
+    pub(super) fn new(member: impl Into<String>, task: impl Into<String>) -> Self {
+        Self {
+            member: member.into(),
+            task: task.into(),
+        }
+    }
+}
+
+/// Gives all parts to their members, at most `at_once` of them at a time, until all have ended or
+/// `enough` says so after one of them; those that are still at work then are cancelled. The ends
+/// are in the order of the parts.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) async fn ask_all(
+    cx: &RunContext,
+    parts: &[Part],
+    at_once: Option<u32>,
+    limit: Option<Duration>,
+    mut enough: impl FnMut(&MemberEnd) -> bool,
+) -> Result<Vec<Option<MemberEnd>>, AgentError> {
+    let mut ends: Vec<Option<MemberEnd>> = vec![None; parts.len()];
+    let asked: Vec<BoxFuture<'_, _>> = parts
+        .iter()
+        .enumerate()
+        .map(|(place, part)| {
+            let end = ask(cx, &part.member, part.task.as_str(), limit);
+            end.map(move |end| (place, end)).boxed()
+        })
+        .collect();
+    let at_once = at_once.map_or(parts.len(), |bound| bound as usize).max(1);
+    let mut working = pin!(stream::iter(asked).buffer_unordered(at_once));
+    while let Some(ended) = working.next().await {
+        let (place, end) = ended;
+        let end = end?;
+        let is_enough = enough(&end);
+        ends[place] = Some(end);
+        if is_enough {
+            break;
+        }
+    }
+    Ok(ends)
+}
+
+/// A limit in milliseconds as a duration.
+pub(super) fn limit(milliseconds: Option<u64>) -> Option<Duration> {
+    milliseconds.map(Duration::from_millis)
+}
+
+/// The named members, or all agents below that have no other part in the workflow.
+pub(super) fn members<'a>(
+    agent: &'a AgentSpec,
+    named: &'a [String],
+    others: &[Option<&str>],
+) -> Vec<&'a str> {
+    if !named.is_empty() {
+        return named.iter().map(String::as_str).collect();
+    }
+    let below = agent.agents.iter().map(|agent| agent.name.as_str());
+    below.filter(|name| !others.contains(&Some(name))).collect()
+}
+
+/// Checks that a setting names an agent below.
+///
+/// # Errors
+/// Which name is wrong, and which there are.
+pub(super) fn check_name(agent: &AgentSpec, setting: &str, name: &str) -> Result<(), String> {
+    if agent.agents.iter().any(|below| below.name == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = agent
+        .agents
+        .iter()
+        .map(|below| below.name.as_str())
+        .collect();
+    let below = match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    Err(format!(
+        "{setting} names {name:?}, which is no agent below {}; there are: {below}",
+        agent.name
+    ))
+}
+
+/// Checks that every name stands for an agent below, and that there are members enough.
+///
+/// # Errors
+/// What is missing.
+pub(super) fn check_members(
+    agent: &AgentSpec,
+    named: &[String],
+    others: &[(&str, Option<&str>)],
+    at_least: usize,
+) -> Result<(), String> {
+    for (place, name) in named.iter().enumerate() {
+        check_name(agent, &format!("members[{place}]"), name)?;
+    }
+    for (setting, name) in others {
+        if let Some(name) = name {
+            check_name(agent, setting, name)?;
+        }
+    }
+    let apart: Vec<Option<&str>> = others.iter().map(|(_, name)| *name).collect();
+    let found = members(agent, named, &apart).len();
+    if found < at_least {
+        return Err(format!(
+            "it needs at least {at_least} members and has {found}: put agents below {}, or name \
+             them in `members`",
+            agent.name
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that a bound is not zero.
+///
+/// # Errors
+/// Which one is.
+pub(super) fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
+    match value {
+        Some(0) => Err(format!("{setting} must be at least 1")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! Several agents as one: behaviors whose work is done by the agents below them.
+//!
+//! | name | workflow |
+//! |---|---|
+//! | `sequential` | [`Sequential`]: one after the other, each sees what was said before |
+//! | `pipeline` | [`Pipeline`]: one after the other, each gets the answer of the one before |
+//! | `loop` | [`Repeat`]: the same agents again and again, until a condition holds |
+//! | `parallel` | [`Parallel`]: all at once, their answers under their names or put together |
+//! | `for_each` | [`ForEach`]: one agent for each item of a list |
+//! | `fan_out` | [`FanOut`]: a planner divides the task, workers do the parts, an aggregator answers |
+//! | `router` | [`Router`]: the agent that fits the task |
+//! | `round_robin` | [`RoundRobin`]: a conversation in which the agents take turns |
+//! | `role_play` | [`RolePlay`]: one agent instructs, another one does |
+//! | `debate` | [`Debate`]: agents argue over rounds, and a judge decides |
+//! | `vote` | [`Vote`]: agents choose, the votes decide |
+//! | `coordinator` | [`Coordinator`]: a model hands out work to the others over rounds |
+//! | `tool_chain` | [`ToolChain`]: tools one after the other, without a model |
+//!
+//! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext): its members
+//! work in child runs, so a workflow is durable, cancelled, budgeted and observed without any code
+//! of its own for that, and workflows nest. Which agents are its members its settings say, or else
+//! all agents below, in their order.
+//!
+//! ```yaml
+//! agent:
+//!   name: article
+//!   behavior: { name: loop, until: { text: APPROVED }, max_rounds: 3 }
+//!   agents:
+//!     - { name: writer, instructions: Write or revise the article. }
+//!     - { name: critic, instructions: Criticise the article; say APPROVED when it is good. }
+//! ```
+//!
+//! A [`StateGraph`] is for those who write code: nodes that change a state of any type, and where
+//! each leads.
+//!
+//! A member that fails, or that stops before its task is done, ends the workflow, unless its
+//! settings say otherwise. A member that [escalates](ghostlight_actors::vocabulary::StopReason::Escalated)
+//! ends every workflow on the way up to an agent that can reason about it; one that
+//! [exits the loop](ghostlight_actors::vocabulary::StopReason::LoopExited) ends the innermost loop
+//! around it, which then answers.
+
+mod conversation;
+mod coordinator;
+mod debate;
+mod fan_out;
+mod for_each;
+mod graph;
+mod member;
+mod parallel;
+mod repeat;
+mod role_play;
+mod round_robin;
+mod router;
+mod sequential;
+mod termination;
+mod tool_chain;
+mod vote;
+
+use ghostlight_actors::run::Registry;
+
+pub use conversation::Said;
+pub use coordinator::Coordinator;
+pub use debate::Debate;
+pub use fan_out::FanOut;
+pub use for_each::ForEach;
+pub use graph::{END, Graph, GraphEnd, GraphError, StateGraph};
+pub use member::OnFailure;
+pub use parallel::{Parallel, ParallelFailure};
+pub use repeat::Repeat;
+pub use role_play::RolePlay;
+pub use round_robin::RoundRobin;
+pub use router::{Route, Router};
+pub use sequential::{Pipeline, Sequential, Stage};
+pub use termination::Termination;
+pub use tool_chain::{ToolChain, ToolStep};
+pub use vote::{Tie, Vote};
+
+/// Registers every workflow that is built in under its name.
+#[must_use]
+pub fn register(registry: Registry) -> Registry {
+    registry
+        .behavior_type::<Coordinator>("coordinator")
+        .behavior_type::<Debate>("debate")
+        .behavior_type::<FanOut>("fan_out")
+        .behavior_type::<ForEach>("for_each")
+        .behavior_type::<Parallel>("parallel")
+        .behavior_type::<Pipeline>("pipeline")
+        .behavior_type::<Repeat>("loop")
+        .behavior_type::<RolePlay>("role_play")
+        .behavior_type::<RoundRobin>("round_robin")
+        .behavior_type::<Router>("router")
+        .behavior_type::<Sequential>("sequential")
+        .behavior_type::<ToolChain>("tool_chain")
+        .behavior_type::<Vote>("vote")
+}

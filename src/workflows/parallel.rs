@@ -1,0 +1,141 @@
+//! Agents side by side.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    Said,
+    conversation::with_minutes,
+    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+};
+
+/// All members at once with the same task. None sees what the others say. The answer is what the
+/// aggregator makes of theirs, or else a JSON object with each answer under its member's name.
+///
+/// ```yaml
+/// behavior: { name: parallel, aggregator: editor, max_at_once: 4, on_failure: { quorum: 2 } }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Parallel {
+    /// The members; all agents below but the aggregator when left out.
+    pub members: Vec<String>,
+    /// The agent below that answers from the task and all answers.
+    pub aggregator: Option<String>,
+    /// How many members work at once; all when left out.
+    pub max_at_once: Option<u32>,
+    /// What happens when a member fails.
+    pub on_failure: ParallelFailure,
+    /// The longest that one member may take, in milliseconds.
+    pub member_timeout_ms: Option<u64>,
+}
+
+/// What [`Parallel`] work does when a member fails, or stops before its task is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ParallelFailure {
+    /// It ends as the member did, and the others are cancelled.
+    #[default]
+    FailFast,
+    /// All others end first; the answer says of the failed one that it failed.
+    CollectAll,
+    /// It is done as soon as this many have answered, and the others are cancelled.
+    Quorum(u32),
+}
+
+impl Behavior for Parallel {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let aggregator = self.aggregator.as_deref();
+        let members = members(cx.spec(), &self.members, &[aggregator]);
+        let parts: Vec<Part> = members
+            .iter()
+            .map(|member| Part::new(*member, task.as_str()))
+            .collect();
+        let mut answered = 0;
+        let enough = |end: &MemberEnd| {
+            answered += u32::from(end.is_answer());
+            end.leaves()
+                || match self.on_failure {
+                    ParallelFailure::FailFast => !end.is_answer(),
+                    ParallelFailure::CollectAll => false,
+                    ParallelFailure::Quorum(quorum) => answered >= quorum,
+                }
+        };
+        let wait = limit(self.member_timeout_ms);
+        let ends = ask_all(&cx, &parts, self.max_at_once, wait, enough).await?;
+        let fails = |end: &MemberEnd| {
+            end.leaves() || self.on_failure == ParallelFailure::FailFast && !end.is_answer()
+        };
+        if let Some(end) = ends.iter().flatten().find(|end| fails(end)) {
+            return end.clone().into_outcome("");
+        }
+        let said = self.results(&members, &ends)?;
+        match aggregator {
+            Some(aggregator) => {
+                let asked = with_minutes(&task, &said);
+                ask(&cx, aggregator, asked, wait).await?.into_outcome("")
+            }
+            None => Ok(Outcome::answer(by_name(said))),
+        }
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_at_once", self.max_at_once)?;
+        let aggregator = [("aggregator", self.aggregator.as_deref())];
+        check_members(agent, &self.members, &aggregator, 1)?;
+        let members = members(agent, &self.members, &[self.aggregator.as_deref()]).len();
+        match self.on_failure {
+            ParallelFailure::Quorum(quorum) if !(1..=members).contains(&(quorum as usize)) => Err(
+                format!("on_failure: the quorum must be from 1 to the {members} members"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Parallel {
+    /// What every member that ended said, when enough of them answered.
+    fn results(
+        &self,
+        members: &[&str],
+        ends: &[Option<MemberEnd>],
+    ) -> Result<Vec<Said>, AgentError> {
+        let answered = ends.iter().flatten().filter(|end| end.is_answer()).count();
+        let needed = match self.on_failure {
+            ParallelFailure::Quorum(quorum) => quorum as usize,
+            _ => 1,
+        };
+        let ended = members.iter().zip(ends);
+        let ended = ended.filter_map(|(member, end)| Some((member, end.as_ref()?)));
+        if answered < needed {
+            let reasons = ended.filter(|(_, end)| !end.is_answer());
+            let reasons: Vec<String> = reasons
+                .map(|(member, end)| format!("{member}: {}", end.told()))
+                .collect();
+            let message = format!(
+                "{answered} of {} members answered, and {needed} are needed: {}",
+                members.len(),
+                reasons.join("; ")
+            );
+            return Err(OperationError::new(ErrorKind::Delegation, message).into());
+        }
+        Ok(ended
+            .map(|(member, end)| Said::new(*member, end.told()))
+            .collect())
+    }
+}
+
+/// Each answer under its member's name.
+fn by_name(said: Vec<Said>) -> String {
+    let named = said.into_iter().map(|said| (said.by, said.text.into()));
+    Value::Object(named.collect::<Map<_, _>>()).to_string()
+}

@@ -1,0 +1,93 @@
+//! Agents again and again.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Answer, Outcome, StopReason},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OnFailure, Said, Termination,
+    conversation::{last, with_minutes},
+    member::{MemberEnd, ask, at_least_one, check_members, limit, members, task},
+};
+
+/// Members one after the other, and again from the first, until a condition holds, a member
+/// exits the loop, or a bound is reached. Each sees the task and what was said in the last
+/// rounds. The last answer is the workflow's.
+///
+/// ```yaml
+/// behavior: { name: loop, until: { text: APPROVED }, max_rounds: 5 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Repeat {
+    /// The members; all agents below when left out.
+    pub members: Vec<String>,
+    /// The condition by which it ends, asked after each answer.
+    pub until: Option<Termination>,
+    /// The most rounds. Where a condition is set and does not hold by then, the workflow stops
+    /// with the last answer as a partial one; where none is set, that many rounds are the work.
+    pub max_rounds: u32,
+    /// How many of the last rounds a member sees.
+    pub rounds_seen: u32,
+    /// What happens when a member fails.
+    pub on_failure: OnFailure,
+    /// The longest that one member may take, in milliseconds.
+    pub member_timeout_ms: Option<u64>,
+}
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            until: None,
+            max_rounds: 10,
+            rounds_seen: 1,
+            on_failure: OnFailure::Stop,
+            member_timeout_ms: None,
+        }
+    }
+}
+
+impl Behavior for Repeat {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let members = members(cx.spec(), &self.members, &[]);
+        let seen = members.len() * self.rounds_seen as usize;
+        let mut said: Vec<Said> = Vec::new();
+        for round in 1..=self.max_rounds {
+            cx.emit("round", &serde_json::json!({ "round": round }));
+            for member in &members {
+                let asked = with_minutes(&task, &said[said.len().saturating_sub(seen)..]);
+                let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
+                if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
+                    let answer = if text.is_empty() { last(&said) } else { &text };
+                    return Ok(Outcome::answer(answer));
+                }
+                if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+                    return end.into_outcome(last(&said));
+                }
+                said.push(Said::new(*member, end.told()));
+                if self.until.as_ref().is_some_and(|until| until.is_met(&said)) {
+                    return Ok(Outcome::answer(last(&said)));
+                }
+            }
+        }
+        Ok(match self.until {
+            None => Outcome::answer(last(&said)),
+            Some(_) => Outcome::Stopped {
+                reason: StopReason::MaxSteps(self.max_rounds),
+                partial: Some(Answer::text(last(&said))),
+            },
+        })
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_rounds", Some(self.max_rounds))?;
+        check_members(agent, &self.members, &[], 1)
+    }
+}

@@ -1,0 +1,109 @@
+//! One agent instructs, another one does.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Answer, Outcome, StopReason},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::member::{ask, at_least_one, check_members, limit, members, task};
+use crate::behaviors::Prompt;
+
+const INSTRUCT: &str = "\
+You lead somebody who does a task for you. The task: {task}
+
+Give one instruction at a time, and wait for the answer. When the task is done, say {done} and \
+nothing else.
+
+{last}";
+
+const ASSIST: &str = "\
+You do a task for somebody who leads you. The task: {task}
+
+Follow this instruction, and give the whole result of it:
+
+{last}";
+
+/// Two members: the first instructs, the second does what it is told, turn by turn, until the
+/// first says that the task is done. Each sees the task and what the other said last. The
+/// second's last answer is the workflow's. After Li et al., "CAMEL" (2023).
+///
+/// ```yaml
+/// behavior: { name: role_play, done: "<TASK_DONE>" }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RolePlay {
+    /// The one who instructs and the one who does; the two agents below when left out.
+    pub members: Vec<String>,
+    /// What the first says when the task is done. The prompts tell it.
+    pub done: String,
+    /// The most turns of both together.
+    pub max_turns: u32,
+    /// What the first is asked: `{task}`, `{done}`, `{last}`.
+    pub instruct: Prompt,
+    /// What the second is asked: `{task}`, `{done}`, `{last}`.
+    pub assist: Prompt,
+    /// The longest that one turn may take, in milliseconds.
+    pub turn_timeout_ms: Option<u64>,
+}
+
+impl Default for RolePlay {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            done: "<TASK_DONE>".to_owned(),
+            max_turns: 30,
+            instruct: Prompt::new(INSTRUCT),
+            assist: Prompt::new(ASSIST),
+            turn_timeout_ms: None,
+        }
+    }
+}
+
+impl Behavior for RolePlay {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let pair = members(cx.spec(), &self.members, &[]);
+        let prompts = [&self.instruct, &self.assist];
+        let mut said = "Begin.".to_owned();
+        let mut result = String::new();
+        for turn in 0..self.max_turns as usize {
+            let place = turn % 2;
+            let asked = prompts[place].fill(&[
+                ("task", task.as_str()),
+                ("done", &self.done),
+                ("last", &said),
+            ]);
+            let end = ask(&cx, pair[place], asked, limit(self.turn_timeout_ms)).await?;
+            if !end.is_answer() {
+                return end.into_outcome(&result);
+            }
+            said = end.told();
+            if place == 1 {
+                result.clone_from(&said);
+            } else if said.contains(&self.done) {
+                return Ok(Outcome::answer(result));
+            }
+        }
+        Ok(Outcome::Stopped {
+            reason: StopReason::MaxSteps(self.max_turns),
+            partial: Some(Answer::text(result)),
+        })
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_turns", Some(self.max_turns))?;
+        check_members(agent, &self.members, &[], 2)?;
+        if members(agent, &self.members, &[]).len() > 2 {
+            return Err("it has two members: name the two in `members`".to_owned());
+        }
+        if self.done.trim().is_empty() {
+            return Err("done must not be empty".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! A conversation in turns.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Answer, Outcome, StopReason},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OnFailure, Said, Termination,
+    conversation::{last, with_minutes},
+    member::{ask, at_least_one, check_members, limit, members, task},
+};
+
+/// A conversation in which the members take turns; each sees the task and all that was said. It
+/// ends when a condition holds, with the last thing said as its answer.
+///
+/// ```yaml
+/// behavior: { name: round_robin, until: { text: agreed }, max_turns: 12 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RoundRobin {
+    /// The members in the order in which they speak; all agents below when left out.
+    pub members: Vec<String>,
+    /// The condition by which it ends.
+    pub until: Option<Termination>,
+    /// The most turns. Where a condition is set and does not hold by then, the workflow stops
+    /// with what was said last as a partial answer.
+    pub max_turns: u32,
+    /// What happens when a member fails.
+    pub on_failure: OnFailure,
+    /// The longest that one turn may take, in milliseconds.
+    pub turn_timeout_ms: Option<u64>,
+}
+
+impl Default for RoundRobin {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            until: None,
+            max_turns: 20,
+            on_failure: OnFailure::Stop,
+            turn_timeout_ms: None,
+        }
+    }
+}
+
+impl Behavior for RoundRobin {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let members = members(cx.spec(), &self.members, &[]);
+        let mut said: Vec<Said> = Vec::new();
+        for member in members.iter().cycle().take(self.max_turns as usize) {
+            let asked = with_minutes(&task, &said);
+            let end = ask(&cx, member, asked, limit(self.turn_timeout_ms)).await?;
+            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+                return end.into_outcome(last(&said));
+            }
+            said.push(Said::new(*member, end.told()));
+            if self.until.as_ref().is_some_and(|until| until.is_met(&said)) {
+                return Ok(Outcome::answer(last(&said)));
+            }
+        }
+        Ok(match self.until {
+            None => Outcome::answer(last(&said)),
+            Some(_) => Outcome::Stopped {
+                reason: StopReason::MaxSteps(self.max_turns),
+                partial: Some(Answer::text(last(&said))),
+            },
+        })
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_turns", Some(self.max_turns))?;
+        check_members(agent, &self.members, &[], 1)
+    }
+}

@@ -1,0 +1,166 @@
+//! The agent that fits the task.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Outcome, ToolSet},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::member::{ask, check_members, check_name, limit, members, task};
+use crate::behaviors::{Loop, Prompt, below_instructions};
+
+const CHOOSE: &str = "\
+Choose who is to do the user's task. Do not do it yourself. There are:
+{members}
+
+Answer with JSON only: {\"agent\": \"…\"}";
+
+/// Gives the task to the one member that fits, and answers what it answers. The first rule whose
+/// words are in the task decides; where none does, the agent's own model chooses by the members'
+/// descriptions.
+///
+/// ```yaml
+/// behavior:
+///   name: router
+///   rules: [{ words: [invoice, price], agent: billing }]
+///   otherwise: front_desk
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Router {
+    /// The members; all agents below when left out.
+    pub members: Vec<String>,
+    /// Rules, of which the first that fits decides.
+    pub rules: Vec<Route>,
+    /// Who takes a task that no rule fits, instead of whom the model chooses; also who takes it
+    /// when the model chooses nobody.
+    pub otherwise: Option<String>,
+    /// Whether the model is asked where no rule fits.
+    pub ask_model: bool,
+    /// How the model is asked: `{members}`.
+    pub prompt: Prompt,
+    /// The longest that the member may take, in milliseconds.
+    pub member_timeout_ms: Option<u64>,
+}
+
+/// A rule of a [`Router`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Route {
+    /// The task has one of these words, whatever their letters' case.
+    pub words: Vec<String>,
+    /// Who takes it then.
+    pub agent: String,
+}
+
+impl Route {
+    /// Tasks with one of these words go to this agent.
+    pub fn new<W: Into<String>>(
+        words: impl IntoIterator<Item = W>,
+        agent: impl Into<String>,
+    ) -> Self {
+        Self {
+            words: words.into_iter().map(Into::into).collect(),
+            agent: agent.into(),
+        }
+    }
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            rules: Vec::new(),
+            otherwise: None,
+            ask_model: true,
+            prompt: Prompt::new(CHOOSE),
+            member_timeout_ms: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    agent: String,
+}
+
+impl Router {
+    fn rule(&self, task: &str) -> Option<&str> {
+        let task = task.to_lowercase();
+        let words: Vec<&str> = task.split(|c: char| !c.is_alphanumeric()).collect();
+        let fits = |route: &&Route| {
+            let mut wanted = route.words.iter().map(|word| word.to_lowercase());
+            wanted.any(|word| words.contains(&word.as_str()))
+        };
+        self.rules
+            .iter()
+            .find(fits)
+            .map(|route| route.agent.as_str())
+    }
+
+    /// Whom the model chooses, or how its turn ended.
+    async fn chosen(&self, cx: &RunContext) -> Result<Result<String, Outcome>, AgentError> {
+        let members = members(cx.spec(), &self.members, &[]);
+        let about = |name: &&str| {
+            let agent = cx.spec().agents.iter().find(|agent| agent.name == **name);
+            let description = agent.map_or("", |agent| agent.description.as_str());
+            format!("- {name}: {description}")
+        };
+        let list: Vec<String> = members.iter().map(about).collect();
+        let prompt = self.prompt.fill(&[("members", &list.join("\n"))]);
+        let schema = json!({
+            "type": "object",
+            "properties": {"agent": {"type": "string", "enum": members}},
+            "required": ["agent"],
+            "additionalProperties": false,
+        });
+        let mut chooser = Loop::new(cx)?
+            .instructions(below_instructions(&cx.agent().instructions, &prompt))
+            .tools(ToolSet::default())
+            .inner()
+            .schema("choice", schema)?;
+        let chosen = chooser.run_as::<Choice>().await?;
+        Ok(chosen.map(|choice| choice.agent))
+    }
+}
+
+impl Behavior for Router {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let chosen = match (self.rule(&task), &self.otherwise) {
+            (Some(agent), _) => agent.to_owned(),
+            (None, Some(otherwise)) if !self.ask_model => otherwise.clone(),
+            (None, otherwise) => match (self.chosen(&cx).await?, otherwise) {
+                (Ok(agent), _) => agent,
+                (Err(_), Some(otherwise)) => otherwise.clone(),
+                (Err(outcome), None) => return Ok(outcome),
+            },
+        };
+        cx.emit("routed", &json!({ "agent": chosen }));
+        let wait = limit(self.member_timeout_ms);
+        ask(&cx, &chosen, task.as_str(), wait)
+            .await?
+            .into_outcome("")
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        for (place, route) in self.rules.iter().enumerate() {
+            check_name(agent, &format!("rules[{place}]"), &route.agent)?;
+            if route.words.is_empty() {
+                return Err(format!("rules[{place}] needs at least one word"));
+            }
+        }
+        if !self.ask_model && self.otherwise.is_none() {
+            return Err("without ask_model it needs `otherwise`".to_owned());
+        }
+        if let Some(otherwise) = &self.otherwise {
+            check_name(agent, "otherwise", otherwise)?;
+        }
+        check_members(agent, &self.members, &[], 1)
+    }
+}

@@ -1,0 +1,225 @@
+//! Agents one after the other.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, Outcome},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OnFailure, Said,
+    conversation::{last, minutes, with_minutes},
+    member::{ask, check_members, check_name, limit, members, task},
+};
+use crate::behaviors::Prompt;
+
+/// Members one after the other, each of which sees the task and all that was said before it. The
+/// last answer is the workflow's.
+///
+/// ```yaml
+/// behavior: { name: sequential, on_failure: go_on }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Sequential {
+    /// The members; all agents below when left out.
+    pub members: Vec<String>,
+    /// What happens when a member fails.
+    pub on_failure: OnFailure,
+    /// The longest that one member may take, in milliseconds.
+    pub member_timeout_ms: Option<u64>,
+}
+
+impl Behavior for Sequential {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let mut said: Vec<Said> = Vec::new();
+        for member in members(cx.spec(), &self.members, &[]) {
+            let asked = with_minutes(&task, &said);
+            let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
+            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+                return end.into_outcome(last(&said));
+            }
+            said.push(Said::new(member, end.told()));
+        }
+        Ok(Outcome::answer(last(&said)))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        check_members(agent, &self.members, &[], 1)
+    }
+}
+
+/// Stages one after the other, each of which gets the answer of the one before it, put into a
+/// prompt of its own. The last answer is the workflow's.
+///
+/// ```yaml
+/// behavior:
+///   name: pipeline
+///   stages:
+///     - outline
+///     - { agent: writer, prompt: "Write about {task} by this outline:\n{previous}" }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Pipeline {
+    /// The stages; all agents below when left out.
+    pub stages: Vec<Stage>,
+    /// What happens when a stage fails; the next one after it gets the last answer that there is.
+    pub on_failure: OnFailure,
+    /// The longest that one stage may take, in milliseconds.
+    pub stage_timeout_ms: Option<u64>,
+}
+
+/// A stage of a [`Pipeline`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NameOrStage", into = "NameOrStage")]
+#[schemars(with = "NameOrStage")]
+#[non_exhaustive]
+pub struct Stage {
+    /// The agent.
+    pub agent: String,
+    /// What it is asked: `{previous}` (the answer before it, or the task), `{task}`, `{said}`
+    /// (all answers so far), and each earlier agent's name for its answer.
+    pub prompt: Option<Prompt>,
+}
+
+impl Stage {
+    /// A stage that gets the answer before it as it is.
+    pub fn new(agent: impl Into<String>) -> Self {
+        Self {
+            agent: agent.into(),
+            prompt: None,
+        }
+    }
+
+    /// Sets what it is asked.
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = Some(Prompt::new(prompt));
+        self
+    }
+
+    fn asked(&self, task: &str, said: &[Said]) -> String {
+        let previous = match said.last() {
+            Some(said) => said.text.as_str(),
+            None => task,
+        };
+        let Some(prompt) = &self.prompt else {
+            return previous.to_owned();
+        };
+        let minutes = minutes(said);
+        let mut texts = vec![("previous", previous), ("task", task), ("said", &minutes)];
+        // Of two answers of one agent the later one counts.
+        let answers = said.iter().rev();
+        texts.extend(answers.map(|said| (said.by.as_str(), said.text.as_str())));
+        prompt.fill(&texts)
+    }
+}
+
+/// In a file: an agent's name, or the agent with a prompt.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected an agent's name, or a mapping with `agent` and `prompt`"
+)]
+enum NameOrStage {
+    /// Only the name.
+    Name(String),
+    /// With a prompt.
+    Stage {
+        /// The agent.
+        agent: String,
+        /// What it is asked.
+        prompt: Prompt,
+    },
+}
+
+impl From<NameOrStage> for Stage {
+    fn from(stage: NameOrStage) -> Self {
+        match stage {
+            NameOrStage::Name(agent) => Self {
+                agent,
+                prompt: None,
+            },
+            NameOrStage::Stage { agent, prompt } => Self {
+                agent,
+                prompt: Some(prompt),
+            },
+        }
+    }
+}
+
+impl From<Stage> for NameOrStage {
+    fn from(stage: Stage) -> Self {
+        let Stage { agent, prompt } = stage;
+        match prompt {
+            None => Self::Name(agent),
+            Some(prompt) => Self::Stage { agent, prompt },
+        }
+    }
+}
+
+impl Pipeline {
+    fn stages(&self, agent: &AgentSpec) -> Vec<Stage> {
+        if !self.stages.is_empty() {
+            return self.stages.clone();
+        }
+        let below = agent.agents.iter();
+        below.map(|agent| Stage::new(agent.name.as_str())).collect()
+    }
+}
+
+impl Behavior for Pipeline {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let mut said: Vec<Said> = Vec::new();
+        for stage in self.stages(cx.spec()) {
+            let asked = stage.asked(&task, &said);
+            let end = ask(&cx, &stage.agent, asked, limit(self.stage_timeout_ms)).await?;
+            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+                return end.into_outcome(last(&said));
+            }
+            if end.is_answer() {
+                said.push(Said::new(stage.agent, end.told()));
+            }
+        }
+        Ok(Outcome::answer(last(&said)))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        for (place, stage) in self.stages.iter().enumerate() {
+            check_name(agent, &format!("stages[{place}]"), &stage.agent)?;
+        }
+        if self.stages(agent).is_empty() {
+            return Err(format!("it has no stages: put agents below {}", agent.name));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stage_is_a_name_or_an_agent_with_a_prompt() {
+        let given = json!({"stages": ["a", {"agent": "b", "prompt": "{a} {task} {previous} {x}"}]});
+        let pipeline: Pipeline = serde_json::from_value(given.clone()).unwrap();
+        let said = [Said::new("a", "old"), Said::new("a", "new")];
+        assert_eq!(pipeline.stages[0].asked("task", &[]), "task");
+        assert_eq!(pipeline.stages[0].asked("task", &said), "new");
+        assert_eq!(pipeline.stages[1].asked("task", &said), "new task new {x}");
+        assert_eq!(
+            serde_json::to_value(&pipeline).unwrap()["stages"],
+            given["stages"]
+        );
+    }
+}

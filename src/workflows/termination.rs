@@ -1,0 +1,132 @@
+//! When a conversation or a loop is over.
+
+use std::ops::{BitAnd, BitOr, Not};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Said;
+
+/// A condition over what was said, by which a workflow ends. Conditions are put together by
+/// `|`, `&` and `!`, or in a file by `any`, `all` and `not`.
+///
+/// ```
+/// use ghostlight::workflows::{Said, Termination};
+///
+/// let over = Termination::text("approved") & !Termination::text("not approved")
+///     | Termination::max_turns(6);
+/// assert!(!over.is_met(&[Said::new("critic", "Not approved yet.")]));
+/// assert!(over.is_met(&[Said::new("critic", "APPROVED.")]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Termination {
+    /// This many things were said.
+    MaxTurns(u32),
+    /// One of them contains this text, whatever its letters' case.
+    Text(String),
+    /// This member has spoken.
+    Speaker(String),
+    /// All of these hold; none is true.
+    All(Vec<Termination>),
+    /// One of these holds; none is false.
+    Any(Vec<Termination>),
+    /// This does not hold.
+    Not(Box<Termination>),
+}
+
+impl Termination {
+    /// After this many turns.
+    pub fn max_turns(turns: u32) -> Self {
+        Self::MaxTurns(turns)
+    }
+
+    /// Once somebody says this.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Whether it holds after all this was said.
+    pub fn is_met(&self, said: &[Said]) -> bool {
+        match self {
+            Self::MaxTurns(turns) => said.len() >= *turns as usize,
+            Self::Text(text) => {
+                let text = text.to_lowercase();
+                said.iter()
+                    .any(|said| said.text.to_lowercase().contains(&text))
+            }
+            Self::Speaker(name) => said.iter().any(|said| said.by == *name),
+            Self::All(conditions) => conditions.iter().all(|condition| condition.is_met(said)),
+            Self::Any(conditions) => conditions.iter().any(|condition| condition.is_met(said)),
+            Self::Not(condition) => !condition.is_met(said),
+        }
+    }
+}
+
+impl BitAnd for Termination {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self::All(vec![self, other])
+    }
+}
+
+impl BitOr for Termination {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self::Any(vec![self, other])
+    }
+}
+
+impl Not for Termination {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(texts: &[&str]) -> Vec<Said> {
+        texts.iter().map(|text| Said::new("a", *text)).collect()
+    }
+
+    #[test]
+    fn a_condition_reads_as_it_is_written_in_a_file() {
+        let read: Termination = serde_json::from_value(
+            json!({"any": [{"all": [{"text": "Done"}, {"not": {"speaker": "b"}}]}, {"max_turns": 3}]}),
+        )
+        .unwrap();
+        assert!(read.is_met(&said(&["well done"])));
+        assert!(!read.is_met(&said(&["no", "no"])));
+        assert!(read.is_met(&said(&["no", "no", "no"])));
+        assert!(!read.is_met(&[Said::new("b", "done")]));
+    }
+
+    proptest! {
+        #[test]
+        fn the_operators_are_those_of_logic(
+            turns in 0u32..5, texts in prop::collection::vec("[a-c]{1,2}", 0..5), word in "[a-c]",
+        ) {
+            let spoken: Vec<Said> = texts.iter().map(|text| Said::new("x", text.as_str())).collect();
+            let (left, right) = (Termination::max_turns(turns), Termination::text(word));
+            let (l, r) = (left.is_met(&spoken), right.is_met(&spoken));
+            prop_assert_eq!((left.clone() & right.clone()).is_met(&spoken), l && r);
+            prop_assert_eq!((left.clone() | right.clone()).is_met(&spoken), l || r);
+            prop_assert_eq!((!left.clone()).is_met(&spoken), !l);
+            // Conditions only ever become true as more is said, as long as none is negated.
+            if let Some((_, before)) = spoken.split_last() {
+                prop_assert!(!(left.clone() | right.clone()).is_met(before) || (left | right).is_met(&spoken));
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Tools one after the other, without a model.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall, ToolStatus},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{OnFailure, member::task};
+use crate::behaviors::Prompt;
+
+/// The agent's tools one after the other, each with the result of the one before, without a
+/// model. The last result is the answer.
+///
+/// ```yaml
+/// tools: [search, summarise]
+/// behavior:
+///   name: tool_chain
+///   steps:
+///     - { tool: search, arguments: { query: "{task}" } }
+///     - summarise
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ToolChain {
+    /// The steps; all tools of the agent in their order when left out.
+    pub steps: Vec<ToolStep>,
+    /// What happens when a tool fails: the run fails, or the next step gets the last result
+    /// that there is.
+    pub on_failure: OnFailure,
+}
+
+/// A step of a [`ToolChain`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NameOrStep", into = "NameOrStep")]
+#[schemars(with = "NameOrStep")]
+#[non_exhaustive]
+pub struct ToolStep {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, in whose texts `{previous}` stands for the result before (or the task),
+    /// `{task}` for the task, and each earlier tool's name for its result. When left out the
+    /// result before is the arguments, where it is a JSON object, and otherwise the value of the
+    /// tool's first required argument.
+    pub arguments: Option<Value>,
+}
+
+impl ToolStep {
+    /// A step that hands on what came before.
+    pub fn new(tool: impl Into<String>) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments: None,
+        }
+    }
+
+    /// Sets its arguments.
+    #[must_use]
+    pub fn arguments(mut self, arguments: Value) -> Self {
+        self.arguments = Some(arguments);
+        self
+    }
+
+    fn call(&self, cx: &RunContext, number: usize, task: &str, results: &[Done]) -> ToolCall {
+        let previous = results.last().map_or(task, |done| done.text.as_str());
+        let arguments = match &self.arguments {
+            Some(template) => {
+                let mut texts = vec![("previous", previous), ("task", task)];
+                let earlier = results.iter().rev();
+                texts.extend(earlier.map(|done| (done.tool.as_str(), done.text.as_str())));
+                filled(template, &texts)
+            }
+            None => match serde_json::from_str(previous) {
+                Ok(Value::Object(object)) => Value::Object(object),
+                _ => json!({ first_argument(cx, &self.tool): previous }),
+            },
+        };
+        ToolCall::new(format!("step-{number}"), self.tool.as_str(), arguments)
+    }
+}
+
+/// The template with the texts in its own texts.
+fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
+    match template {
+        Value::String(text) => Prompt::new(text.as_str()).fill(texts).into(),
+        Value::Array(items) => items.iter().map(|item| filled(item, texts)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), filled(value, texts)))
+            .collect(),
+        other => other.clone(),
+    }
+}
+
+/// The name of the argument that takes the result before.
+fn first_argument(cx: &RunContext, tool: &str) -> String {
+    let definition = cx.agent().tools.get(tool);
+    let required = definition.and_then(|tool| {
+        let required = tool.parameters.get("required")?.as_array()?;
+        required.first()?.as_str().map(str::to_owned)
+    });
+    required.unwrap_or_else(|| "input".to_owned())
+}
+
+/// In a file: a tool's name, or the tool with its arguments.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected a tool's name, or a mapping with `tool` and `arguments`"
+)]
+enum NameOrStep {
+    /// Only the name.
+    Name(String),
+    /// With arguments.
+    Step {
+        /// The tool.
+        tool: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+}
+
+impl From<NameOrStep> for ToolStep {
+    fn from(step: NameOrStep) -> Self {
+        let (tool, arguments) = match step {
+            NameOrStep::Name(tool) => (tool, None),
+            NameOrStep::Step { tool, arguments } => (tool, Some(arguments)),
+        };
+        Self { tool, arguments }
+    }
+}
+
+impl From<ToolStep> for NameOrStep {
+    fn from(step: ToolStep) -> Self {
+        let ToolStep { tool, arguments } = step;
+        match arguments {
+            None => Self::Name(tool),
+            Some(arguments) => Self::Step { tool, arguments },
+        }
+    }
+}
+
+/// What a step came to.
+struct Done {
+    tool: String,
+    text: String,
+}
+
+impl ToolChain {
+    fn steps(&self, agent: &AgentSpec) -> Vec<ToolStep> {
+        if !self.steps.is_empty() {
+            return self.steps.clone();
+        }
+        agent
+            .tools
+            .iter()
+            .map(|tool| ToolStep::new(tool.as_str()))
+            .collect()
+    }
+}
+
+impl Behavior for ToolChain {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let mut results: Vec<Done> = Vec::new();
+        for (place, step) in self.steps(cx.spec()).into_iter().enumerate() {
+            let call = step.call(&cx, place + 1, &task, &results);
+            let ended = cx.tools([call]).await?;
+            let Some(result) = ended.into_iter().next() else {
+                continue;
+            };
+            if result.status == ToolStatus::Success {
+                results.push(Done {
+                    tool: step.tool,
+                    text: result.text,
+                });
+            } else if self.on_failure == OnFailure::Stop {
+                let number = place + 1;
+                let message = format!("step {number}, the tool {:?}: {}", step.tool, result.text);
+                return Err(OperationError::new(ErrorKind::Tool, message).into());
+            }
+        }
+        let answer = results.pop().map(|done| done.text);
+        Ok(Outcome::answer(answer.unwrap_or_default()))
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        let steps = self.steps(agent);
+        if steps.is_empty() {
+            return Err(format!("it has no steps: give {} tools", agent.name));
+        }
+        let unknown = steps.iter().find(|step| !agent.tools.contains(&step.tool));
+        match unknown {
+            Some(step) => Err(format!(
+                "steps name the tool {:?}, which {} does not have; it has: {}",
+                step.tool,
+                agent.name,
+                agent.tools.join(", ")
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_filled_in_every_text() {
+        let template = json!({"q": "{task}: {look}", "n": 3, "all": ["{previous}", {"x": "{y}"}]});
+        let texts = [("previous", "P"), ("task", "T"), ("look", "{task}")];
+        let expected = json!({"q": "T: {task}", "n": 3, "all": ["P", {"x": "{y}"}]});
+        assert_eq!(filled(&template, &texts), expected);
+    }
+}

@@ -1,0 +1,174 @@
+//! What every workflow promises, over one list of all of them: a new one cannot be left out.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod graph;
+mod patterns;
+mod settings;
+
+use std::collections::BTreeSet;
+
+use ghostlight::workflows;
+use ghostlight_actors::{
+    actor::{Run, System},
+    contract::{RunFilter, Store},
+    definition::BehaviorSpec,
+    run::{Agent, Registry},
+    testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{Event, Outcome, StopReason},
+};
+
+use patterns::{Disturbance, Pattern, all};
+
+async fn begun(
+    store: &InMemoryStore,
+    pattern: &Pattern,
+    disturbance: Disturbance,
+) -> (System, Run) {
+    let system = System::builder(store.clone())
+        .registry(workflows::register(Registry::new()))
+        .model("default", ScriptedModel::turns(pattern.replies.clone()))
+        .team(pattern.team(disturbance))
+        .start()
+        .await
+        .unwrap();
+    let session = system.session("desk", "session");
+    let run = session.send(pattern.task).await.unwrap();
+    (system, run)
+}
+
+/// The members that got work, in the order of the journal.
+async fn asked(run: &Run) -> Vec<String> {
+    let records = run.events().so_far().await.unwrap();
+    let asked = records.into_iter().filter_map(|record| match record.event {
+        Event::Delegated { agent, .. } => Some(agent),
+        Event::ToolCalled { result, .. } => Some(result.name),
+        _ => None,
+    });
+    asked.collect()
+}
+
+#[test]
+fn every_workflow_that_is_registered_is_in_the_list() {
+    let registry = workflows::register(Registry::new());
+    let registered: BTreeSet<&str> = registry.behavior_names().into_iter().collect();
+    let listed: BTreeSet<&str> = all().iter().map(|pattern| pattern.name).collect();
+    assert_eq!(registered, listed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_answers_and_its_members_work_in_their_order() {
+    for pattern in all() {
+        let (system, run) = begun(&InMemoryStore::new(), &pattern, Disturbance::None).await;
+        let mut live = run.events().recorded();
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::answer(pattern.answer), "{}", pattern.name);
+        assert_eq!(asked(&run).await, pattern.asked, "{}", pattern.name);
+        let mut seen = Vec::new();
+        while let Some(record) = live.next().await {
+            seen.push(record.unwrap());
+        }
+        assert_eq!(
+            run.events().so_far().await.unwrap(),
+            seen,
+            "{}",
+            pattern.name
+        );
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_comes_to_the_same_end_when_it_is_crashed_anywhere() {
+    for pattern in all() {
+        let played = pattern.clone();
+        let scenario = Scenario::new("desk", move |builder, _| {
+            builder
+                .registry(workflows::register(Registry::new()))
+                .model("default", ScriptedModel::turns(played.replies.clone()))
+                .team(played.team(Disturbance::None))
+        });
+        let scenario = scenario.named(pattern.name).turn(pattern.task);
+        let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+        assert!(report.violations.is_empty(), "{report}");
+        assert!(report.crashes > 4, "{report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_can_be_cancelled_while_any_of_its_members_works() {
+    for pattern in all() {
+        let members: BTreeSet<&str> = pattern.asked.iter().copied().collect();
+        for member in members {
+            let store = InMemoryStore::new();
+            let (system, run) = begun(&store, &pattern, Disturbance::Hang(member)).await;
+            let mut events = run.events();
+            while let Some(record) = events.next().await {
+                match record.unwrap().event {
+                    Event::Delegated { agent, .. } if agent == member => break,
+                    Event::ToolStarted { tool, .. } if tool == member => break,
+                    _ => {}
+                }
+            }
+            let place = format!("{} at {member}", pattern.name);
+            assert!(run.cancel("enough").await.unwrap(), "{place}");
+            let outcome = run.outcome().await.unwrap();
+            let reason = outcome.stop_reason();
+            assert_eq!(
+                reason,
+                Some(&StopReason::Cancelled("enough".into())),
+                "{place}"
+            );
+            let rows = store.runs(RunFilter::default()).await.unwrap();
+            assert!(
+                rows.iter().all(|row| row.status.is_ended()),
+                "{place}: {rows:?}"
+            );
+            system.stop().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_member_ends_each_as_its_settings_say() {
+    for pattern in all() {
+        let (member, expected) = pattern.when_broken;
+        let (system, run) =
+            begun(&InMemoryStore::new(), &pattern, Disturbance::Break(member)).await;
+        let name = pattern.name;
+        match (run.outcome().await, expected) {
+            (Ok(outcome), Ok(answer)) => assert_eq!(outcome, Outcome::answer(answer), "{name}"),
+            (Err(error), Err(reason)) => {
+                let told = error.to_string();
+                assert!(told.contains(reason), "{name}: {told}");
+            }
+            (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
+        }
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_not_offered_to_hand_its_task_to_those_beside_or_above() {
+    let below = Agent::new("below");
+    let desk = Agent::new("desk")
+        .works_by(BehaviorSpec::new("sequential"))
+        .agent(Agent::new("a").agent(below))
+        .agent(Agent::new("b"));
+    let model = ScriptedModel::replies(["one", "two"]);
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", model.clone())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap(), Outcome::answer("two"));
+    let offered: Vec<Vec<String>> = model
+        .requests()
+        .iter()
+        .map(|request| request.tools.iter().map(|tool| tool.name.clone()).collect())
+        .collect();
+    assert_eq!(offered, [vec!["transfer_to_below".to_owned()], Vec::new()]);
+    system.stop().await.unwrap();
+}

@@ -1,0 +1,79 @@
+//! Settings that cannot work are refused when the team is set up, with what there is instead.
+
+use ghostlight::workflows;
+use ghostlight_actors::{
+    definition::BehaviorSpec,
+    run::{Agent, Registry},
+};
+use serde_json::{Value, json};
+
+fn refused(behavior: &str, settings: Value) -> String {
+    let behavior = BehaviorSpec::new(behavior).settings(settings);
+    let team = Agent::new("desk")
+        .works_by(behavior)
+        .agent(Agent::new("a"))
+        .agent(Agent::new("b"))
+        .into_team()
+        .unwrap();
+    let registry = workflows::register(Registry::new())
+        .behavior("function_calling", |_| Err("not asked".to_owned()));
+    registry.resolve(&team.spec).unwrap_err().to_string()
+}
+
+#[test]
+fn wrong_settings_are_refused_with_what_there_is() {
+    for (behavior, settings, reason) in [
+        (
+            "sequential",
+            json!({"members": ["a", "x"]}),
+            "members[1] names \"x\", which is no agent below desk; there are: a, b",
+        ),
+        (
+            "sequential",
+            json!({"membres": []}),
+            "unknown field `membres`",
+        ),
+        (
+            "loop",
+            json!({"max_rounds": 0}),
+            "max_rounds must be at least 1",
+        ),
+        (
+            "parallel",
+            json!({"on_failure": {"quorum": 3}}),
+            "from 1 to the 2 members",
+        ),
+        (
+            "parallel",
+            json!({"aggregator": "c"}),
+            "aggregator names \"c\"",
+        ),
+        (
+            "pipeline",
+            json!({"stages": ["a", "z"]}),
+            "stages[1] names \"z\"",
+        ),
+        ("router", json!({"ask_model": false}), "needs `otherwise`"),
+        (
+            "role_play",
+            json!({"members": ["a"]}),
+            "at least 2 members and has 1",
+        ),
+        ("debate", json!({}), "judge names \"judge\""),
+        ("vote", json!({"options": ["yes"]}), "at least two"),
+        (
+            "fan_out",
+            json!({"planner": "a"}),
+            "aggregator names \"aggregator\"",
+        ),
+        (
+            "tool_chain",
+            json!({"steps": ["look"]}),
+            "the tool \"look\"",
+        ),
+    ] {
+        let told = refused(behavior, settings);
+        assert!(told.contains("agent \"desk\""), "{told}");
+        assert!(told.contains(reason), "{behavior}: {told}");
+    }
+}
