@@ -14,6 +14,7 @@
 //! | `debate` | [`Debate`]: agents argue over rounds, and a judge decides |
 //! | `vote` | [`Vote`]: agents choose, the votes decide |
 //! | `coordinator` | [`Coordinator`]: a model hands out work to the others over rounds |
+//! | `orchestrator` | [`Orchestrator`]: a model plans tasks that depend on each other, which are then done |
 //! | `tool_chain` | [`ToolChain`]: tools one after the other, without a model |
 //!
 //! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext): its members
@@ -46,6 +47,7 @@ mod fan_out;
 mod for_each;
 mod graph;
 mod member;
+mod orchestrator;
 mod parallel;
 mod repeat;
 mod role_play;
@@ -65,6 +67,9 @@ pub use fan_out::FanOut;
 pub use for_each::ForEach;
 pub use graph::{END, Graph, GraphEnd, GraphError, StateGraph};
 pub use member::OnFailure;
+pub use orchestrator::{
+    Orchestrator, Plan, PlanError, PlanFormat, PlannedTask, XmlError, read_xml,
+};
 pub use parallel::{Parallel, ParallelFailure};
 pub use repeat::Repeat;
 pub use role_play::RolePlay;
@@ -83,6 +88,7 @@ pub fn register(registry: Registry) -> Registry {
         .behavior_type::<Debate>("debate")
         .behavior_type::<FanOut>("fan_out")
         .behavior_type::<ForEach>("for_each")
+        .behavior_type::<Orchestrator>("orchestrator")
         .behavior_type::<Parallel>("parallel")
         .behavior_type::<Pipeline>("pipeline")
         .behavior_type::<Repeat>("loop")

@@ -84,7 +84,7 @@ impl ToolStep {
 }
 
 /// The template with the texts in its own texts.
-fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
+pub(super) fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
     match template {
         Value::String(text) => Prompt::new(text.as_str()).fill(texts).into(),
         Value::Array(items) => items.iter().map(|item| filled(item, texts)).collect(),
@@ -97,7 +97,7 @@ fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
 }
 
 /// The name of the argument that takes the result before.
-fn first_argument(cx: &RunContext, tool: &str) -> String {
+pub(super) fn first_argument(cx: &RunContext, tool: &str) -> String {
     let definition = cx.agent().tools.get(tool);
     let required = definition.and_then(|tool| {
         let required = tool.parameters.get("required")?.as_array()?;

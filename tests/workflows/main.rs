@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod graph;
+mod orchestrator;
 mod patterns;
 mod settings;
 

@@ -248,6 +248,21 @@ pub(crate) fn all() -> Vec<Pattern> {
             ..plain("coordinator", json!({}), echoes!["a", "b"])
         },
         Pattern {
+            replies: vec![
+                "{\"tasks\": [{\"id\": \"2\", \"processor\": \"b\", \"description\": \"two\", \"dependencies\": [\"1\"]}, \
+                 {\"id\": \"1\", \"processor\": \"a\", \"description\": \"one\"}]}",
+            ],
+            answer: "{\"completed\":{\"1\":\"a(one)\",\"2\":\"b(a(one))\"},\"failed\":{},\"skipped\":{}}",
+            asked: vec!["a", "b"],
+            when_broken: (
+                "a",
+                Ok(
+                    "{\"completed\":{},\"failed\":{\"1\":\"[failed: a: it broke]\"},\"skipped\":{\"2\":\"needs 1\"}}",
+                ),
+            ),
+            ..plain("orchestrator", json!({}), echoes!["a", "b"])
+        },
+        Pattern {
             answer: "c(b(a(go)))",
             asked: vec!["a", "b", "c"],
             when_broken: ("b", Err("step 2, the tool \"b\": it broke")),

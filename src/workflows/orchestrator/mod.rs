@@ -1,0 +1,429 @@
+//! A model breaks the task down, and the parts are done by what they need.
+
+mod plan;
+mod schedule;
+mod xml;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall, ToolSet, ToolStatus},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use self::schedule::{Schedule, TaskEnd};
+use super::{
+    Said,
+    conversation::{minutes, with_minutes},
+    member::{MemberEnd, ask, at_least_one, check_name, limit, task},
+    tool_chain::{filled, first_argument},
+};
+use crate::behaviors::{Limits, Loop, Prompt, below_instructions};
+
+pub use plan::{Plan, PlanError, PlannedTask};
+pub use xml::{XmlError, read_xml};
+
+const PLAN: &str = "\
+Do not do the user's task yourself. Break it down into tasks, each of which one of these does:
+{processors}
+
+A task gets the results of the tasks that it depends on, and begins when they are done; tasks that \
+do not depend on each other are done side by side, those with the lower priority first.
+
+{format}";
+
+const AS_JSON: &str = "\
+Answer with JSON only: {\"analysis\": \"…\", \"tasks\": [{\"id\": \"1\", \"processor\": \"…\", \
+\"description\": \"…\", \"dependencies\": [], \"priority\": 0}]}. For a tool, put its arguments \
+into \"metadata\"; in their texts {id} stands for the result of the task with that id.";
+
+const AS_XML: &str = "\
+Answer with your analysis and then:
+<tasks>
+<task id=\"1\" type=\"…\" processor=\"…\" priority=\"0\">
+<description>…</description>
+<dependencies><dep>…</dep></dependencies>
+<metadata><item key=\"…\">…</item></metadata>
+</task>
+</tasks>
+For a tool, put its arguments into the metadata; in their texts {id} stands for the result of the \
+task with that id.";
+
+/// A function that does tasks; see [`Orchestrator::function`].
+type Process = Arc<
+    dyn Fn(
+            RunContext,
+            PlannedTask,
+            BTreeMap<String, String>,
+        ) -> BoxFuture<'static, Result<String, AgentError>>
+        + Send
+        + Sync,
+>;
+
+/// The agent's own model breaks the task down into a plan; each part is done by an agent below,
+/// a tool, or a function, as soon as the parts that it needs are done; then an aggregator
+/// answers, or else the answer is a JSON object with all results.
+///
+/// A plan with a fault (an unknown dependency or processor, a circle) is given back to the model
+/// with what is wrong, up to a bound. What needs a task that failed is skipped, and the rest goes
+/// on.
+///
+/// ```yaml
+/// behavior: { name: orchestrator, max_at_once: 4, max_attempts: 2, aggregator: editor }
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Orchestrator {
+    /// How the model writes its plan.
+    pub format: PlanFormat,
+    /// How the plan is asked for, below the agent's instructions: `{processors}`, `{format}`.
+    pub plan: Prompt,
+    /// The agent below that answers from the task and all results.
+    pub aggregator: Option<String>,
+    /// The most tasks of a plan.
+    pub max_tasks: u32,
+    /// How often a plan with a fault is given back.
+    pub max_repairs: u32,
+    /// How many tasks are done at once.
+    pub max_at_once: u32,
+    /// Whether tasks wait until all tasks of the phases before theirs have ended, instead of only
+    /// those that they need.
+    pub phases: bool,
+    /// The longest that one attempt of a task may take, in milliseconds.
+    pub task_timeout_ms: Option<u64>,
+    /// How often a task is tried.
+    pub max_attempts: u32,
+    /// The longest pause before the second attempt, in milliseconds; the real one is random.
+    pub retry_pause_ms: u64,
+    /// By how much each further pause is longer.
+    pub retry_multiplier: f64,
+    /// Functions that do tasks.
+    #[serde(skip)]
+    functions: Functions,
+}
+
+/// How a model writes its plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PlanFormat {
+    /// As JSON, held to a schema where the server can.
+    #[default]
+    Json,
+    /// As XML within its analysis, for models that write that better.
+    Xml,
+}
+
+#[derive(Clone, Default)]
+struct Functions(BTreeMap<String, Process>);
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Default for Orchestrator {
+    fn default() -> Self {
+        Self {
+            format: PlanFormat::Json,
+            plan: Prompt::new(PLAN),
+            aggregator: None,
+            max_tasks: 32,
+            max_repairs: 3,
+            max_at_once: 8,
+            phases: false,
+            task_timeout_ms: None,
+            max_attempts: 1,
+            retry_pause_ms: 1_000,
+            retry_multiplier: 2.0,
+            functions: Functions::default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Planned {
+    tasks: Vec<PlannedTask>,
+}
+
+impl Orchestrator {
+    /// Lets a function do tasks under this name. It gets a context of its own, the task, and the
+    /// results of the tasks that it needs by their ids.
+    #[must_use]
+    pub fn function<F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(RunContext, PlannedTask, BTreeMap<String, String>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, AgentError>> + Send + 'static,
+    {
+        let process: Process = Arc::new(move |cx, task, inputs| function(cx, task, inputs).boxed());
+        self.functions.0.insert(name.into(), process);
+        self
+    }
+
+    /// Everybody who can do a task, with what each is good for.
+    fn processors<'a>(&'a self, cx: &'a RunContext) -> BTreeMap<&'a str, &'a str> {
+        let aggregator = self.aggregator.as_deref();
+        let agents = cx.spec().agents.iter();
+        let agents = agents
+            .filter(|agent| Some(agent.name.as_str()) != aggregator)
+            .map(|agent| (agent.name.as_str(), agent.description.as_str()));
+        let tools = cx.agent().tools.iter();
+        let tools = tools.map(|tool| (tool.name.as_str(), tool.description.as_str()));
+        let functions = self.functions.0.keys().map(|name| (name.as_str(), ""));
+        functions.chain(tools).chain(agents).collect()
+    }
+
+    /// The plan in what the model wrote, or what it is told to mend.
+    fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<Plan, String> {
+        let tasks = match self.format {
+            PlanFormat::Json => {
+                serde_json::from_str::<Planned>(text)
+                    .map_err(|error| error.to_string())?
+                    .tasks
+            }
+            PlanFormat::Xml => read_xml(text).map_err(|error| error.to_string())?,
+        };
+        let plan = Plan::new(tasks, self.max_tasks as usize).map_err(|error| error.to_string())?;
+        let unknown = plan
+            .tasks()
+            .iter()
+            .find(|task| !known.contains_key(task.processor.as_str()));
+        match unknown {
+            Some(task) => {
+                let names: Vec<&str> = known.keys().copied().collect();
+                let error = PlanError::Processor {
+                    task: task.id.clone(),
+                    processor: task.processor.clone(),
+                    known: names.join(", "),
+                };
+                Err(error.to_string())
+            }
+            None => Ok(plan),
+        }
+    }
+
+    /// The plan that the model makes, or how its turn ended.
+    async fn planned(&self, cx: &RunContext) -> Result<Result<Plan, Outcome>, AgentError> {
+        let known = self.processors(cx);
+        let list: Vec<String> = known
+            .iter()
+            .map(|(name, about)| format!("- {name}: {about}"))
+            .collect();
+        let format = match self.format {
+            PlanFormat::Json => AS_JSON,
+            PlanFormat::Xml => AS_XML,
+        };
+        let prompt = self
+            .plan
+            .fill(&[("processors", &list.join("\n")), ("format", format)]);
+        let mut planner = Loop::new(cx)?
+            .instructions(below_instructions(&cx.agent().instructions, &prompt))
+            .tools(ToolSet::default())
+            .limits(Limits {
+                steps: 8 + self.max_repairs,
+                ..Limits::default()
+            })
+            .inner();
+        planner = match self.format {
+            PlanFormat::Json => planner.schema("plan", schema(&known))?,
+            PlanFormat::Xml => planner.free_text(),
+        };
+        let mut reason = String::new();
+        for _ in 0..=self.max_repairs {
+            let text = match planner.run().await? {
+                Outcome::Answer(answer) => answer.text,
+                outcome => return Ok(Err(outcome)),
+            };
+            match self.read(&text, &known) {
+                Ok(plan) => return Ok(Ok(plan)),
+                Err(fault) => reason = fault,
+            }
+            cx.emit("plan_rejected", &json!({ "reason": reason }));
+            planner.say(format!(
+                "The plan cannot be carried out: {reason}. Write it again, whole."
+            ));
+        }
+        let message = format!("the model made no plan that can be carried out: {reason}");
+        Err(OperationError::new(ErrorKind::Malformed, message).into())
+    }
+
+    /// Gives a task to whoever does it.
+    async fn process(
+        &self,
+        cx: &RunContext,
+        task: &PlannedTask,
+        inputs: &BTreeMap<String, String>,
+    ) -> Result<MemberEnd, AgentError> {
+        let wait = limit(self.task_timeout_ms);
+        let PlannedTask { processor, .. } = task;
+        let is_agent = cx
+            .spec()
+            .agents
+            .iter()
+            .any(|agent| agent.name == *processor);
+        if is_agent && !self.functions.0.contains_key(processor) {
+            let said: Vec<Said> = inputs
+                .iter()
+                .map(|(id, text)| Said::new(format!("task {id}"), text.as_str()))
+                .collect();
+            return ask(cx, processor, with_minutes(&task.description, &said), wait).await;
+        }
+        let work = match self.functions.0.get(processor) {
+            Some(function) => function(cx.branch(task.id.as_str()), task.clone(), inputs.clone()),
+            None => self.call(cx, task, inputs),
+        };
+        let done = match wait {
+            None => work.await,
+            Some(limit) => match cx.timeout(limit, work).await {
+                Ok(done) => done,
+                Err(elapsed) => {
+                    let error = OperationError::new(ErrorKind::Timeout, elapsed.to_string());
+                    return Ok(MemberEnd::Failed(error));
+                }
+            },
+        };
+        match done {
+            Ok(text) => Ok(MemberEnd::Answered(text)),
+            Err(error @ (AgentError::Diverged { .. } | AgentError::Ended)) => Err(error),
+            Err(AgentError::Operation(error)) => Ok(MemberEnd::Failed(error)),
+            Err(error) => {
+                let error = OperationError::new(ErrorKind::Other, error.to_string());
+                Ok(MemberEnd::Failed(error))
+            }
+        }
+    }
+
+    /// Calls the tool that does a task.
+    fn call<'a>(
+        &self,
+        cx: &'a RunContext,
+        task: &PlannedTask,
+        inputs: &BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<String, AgentError>> {
+        let arguments = if task.metadata.is_empty() {
+            let argument = first_argument(cx, &task.processor);
+            json!({ argument: task.description })
+        } else {
+            let texts: Vec<(&str, &str)> = inputs
+                .iter()
+                .map(|(id, text)| (id.as_str(), text.as_str()))
+                .collect();
+            filled(&Value::Object(task.metadata.clone()), &texts)
+        };
+        let call = ToolCall::new(format!("task-{}", task.id), &task.processor, arguments);
+        let called = cx.tools([call]);
+        async move {
+            let result = called.await?.into_iter().next();
+            match result {
+                Some(result) if result.status == ToolStatus::Success => Ok(result.text),
+                Some(result) => Err(OperationError::new(ErrorKind::Tool, result.text).into()),
+                None => Ok(String::new()),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The schema of a plan over these processors.
+fn schema(known: &BTreeMap<&str, &str>) -> Value {
+    let names: Vec<&str> = known.keys().copied().collect();
+    json!({
+        "type": "object",
+        "properties": {
+            "analysis": {"type": "string"},
+            "tasks": {"type": "array", "minItems": 1, "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"},
+                    "type": {"type": "string"},
+                    "processor": {"type": "string", "enum": names},
+                    "description": {"type": "string"},
+                    "dependencies": {"type": "array", "items": {"type": "string"}},
+                    "priority": {"type": "integer"},
+                    "metadata": {"type": "object"},
+                },
+                "required": ["id", "processor", "description"],
+            }},
+        },
+        "required": ["tasks"],
+    })
+}
+
+/// All that came of a plan, as an answer.
+fn report(plan: &Plan, ends: &[TaskEnd]) -> String {
+    let (mut done, mut failed, mut skipped) = (Map::new(), Map::new(), Map::new());
+    for (task, end) in plan.tasks().iter().zip(ends) {
+        let (group, told) = match end {
+            TaskEnd::Done(text) => (&mut done, text.clone()),
+            TaskEnd::Failed(reason) => (&mut failed, reason.clone()),
+            TaskEnd::Skipped(need) => (&mut skipped, format!("needs {need}")),
+        };
+        group.insert(task.id.clone(), told.into());
+    }
+    json!({ "completed": done, "failed": failed, "skipped": skipped }).to_string()
+}
+
+impl Behavior for Orchestrator {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let plan = match self.planned(&cx).await? {
+            Ok(plan) => plan,
+            Err(outcome) => return Ok(outcome),
+        };
+        cx.emit("plan", &json!({ "tasks": plan.tasks() }));
+        let schedule = Schedule {
+            cx: &cx,
+            plan: &plan,
+            settings: self,
+        };
+        let ends = match schedule.run().await? {
+            Ok(ends) => ends,
+            Err(leaves) => return leaves.into_outcome(""),
+        };
+        let Some(aggregator) = &self.aggregator else {
+            return Ok(Outcome::answer(report(&plan, &ends)));
+        };
+        let told = |end: &TaskEnd| match end {
+            TaskEnd::Done(text) => text.clone(),
+            TaskEnd::Failed(reason) => format!("[failed: {reason}]"),
+            TaskEnd::Skipped(need) => format!("[not done: it needs task {need}]"),
+        };
+        let said: Vec<Said> = plan
+            .tasks()
+            .iter()
+            .zip(&ends)
+            .map(|(task, end)| {
+                Said::new(format!("task {}: {}", task.id, task.description), told(end))
+            })
+            .collect();
+        let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), minutes(&said));
+        let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
+        answered.into_outcome("")
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        at_least_one("max_tasks", Some(self.max_tasks))?;
+        at_least_one("max_at_once", Some(self.max_at_once))?;
+        at_least_one("max_attempts", Some(self.max_attempts))?;
+        if !(1.0..=100.0).contains(&self.retry_multiplier) {
+            return Err("retry_multiplier must be from 1 to 100".to_owned());
+        }
+        if let Some(aggregator) = &self.aggregator {
+            check_name(agent, "aggregator", aggregator)?;
+        }
+        let agents = agent.agents.len() - usize::from(self.aggregator.is_some());
+        if agents + agent.tools.len() + self.functions.0.len() == 0 {
+            return Err(format!(
+                "nobody can do its tasks: put agents below {}, or give it tools",
+                agent.name
+            ));
+        }
+        Ok(())
+    }
+}

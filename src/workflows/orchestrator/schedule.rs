@@ -1,0 +1,153 @@
+//! The tasks of a plan at work.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::{
+    future::{BoxFuture, FutureExt},
+    stream::{FuturesUnordered, StreamExt},
+};
+use ghostlight_actors::{run::RunContext, vocabulary::AgentError};
+use serde_json::json;
+
+use super::{Orchestrator, Plan};
+use crate::workflows::member::MemberEnd;
+
+/// What became of a task.
+#[derive(Clone, Debug)]
+pub(super) enum TaskEnd {
+    /// It was done, with this result.
+    Done(String),
+    /// It failed, after all attempts.
+    Failed(String),
+    /// It was not begun, since this task that it needs was not done.
+    Skipped(String),
+}
+
+/// What became of a plan: each task's end in the order of the plan, or what ends the workflow
+/// before its end.
+pub(super) type PlanEnd = Result<Vec<TaskEnd>, MemberEnd>;
+
+/// A plan while it is done.
+pub(super) struct Schedule<'a> {
+    pub(super) cx: &'a RunContext,
+    pub(super) plan: &'a Plan,
+    pub(super) settings: &'a Orchestrator,
+}
+
+impl Schedule<'_> {
+    /// Does all tasks: each as soon as those that it needs are done and there is room, those with
+    /// the lower priority first. What needs a task that failed is skipped, and the rest goes on.
+    pub(super) async fn run(&self) -> Result<PlanEnd, AgentError> {
+        let count = self.plan.tasks().len();
+        let mut ends: Vec<Option<TaskEnd>> = vec![None; count];
+        let mut waiting = self.plan.by_priority();
+        let mut working = FuturesUnordered::new();
+        loop {
+            self.skip(&mut waiting, &mut ends);
+            let room = (self.settings.max_at_once as usize).saturating_sub(working.len());
+            for place in self.ready(&waiting, &ends).into_iter().take(room) {
+                waiting.retain(|other| *other != place);
+                let inputs = self.inputs(place, &ends);
+                self.tell(place, "begun", "");
+                working.push(self.attempts(place, inputs));
+            }
+            let Some((place, ended)) = working.next().await else {
+                break;
+            };
+            let end = match ended? {
+                Ok(end) => end,
+                Err(leaves) => return Ok(Err(leaves)),
+            };
+            match &end {
+                TaskEnd::Failed(reason) => self.tell(place, "failed", reason),
+                _ => self.tell(place, "done", ""),
+            }
+            ends[place] = Some(end);
+        }
+        Ok(Ok(ends.into_iter().flatten().collect()))
+    }
+
+    fn tell(&self, place: usize, what: &str, reason: &str) {
+        let id = &self.plan.tasks()[place].id;
+        self.cx.emit("task", &json!({ "id": id, what: reason }));
+    }
+
+    /// Skips what needs a task that was not done, and what needs that.
+    fn skip(&self, waiting: &mut Vec<usize>, ends: &mut [Option<TaskEnd>]) {
+        loop {
+            let missed = waiting.iter().find_map(|place| {
+                let not_done = |need: &&usize| {
+                    matches!(ends[**need], Some(TaskEnd::Failed(_) | TaskEnd::Skipped(_)))
+                };
+                let need = self.plan.needs(*place).iter().find(not_done)?;
+                Some((*place, *need))
+            });
+            let Some((place, need)) = missed else { return };
+            waiting.retain(|other| *other != place);
+            let need = self.plan.tasks()[need].id.clone();
+            self.tell(place, "skipped", &need);
+            ends[place] = Some(TaskEnd::Skipped(need));
+        }
+    }
+
+    /// The tasks that may begin now, in the order in which they do.
+    fn ready(&self, waiting: &[usize], ends: &[Option<TaskEnd>]) -> Vec<usize> {
+        let phase = (0..ends.len())
+            .filter(|place| ends[*place].is_none())
+            .map(|place| self.plan.level(place))
+            .min()
+            .unwrap_or(0);
+        let may_begin = |place: &usize| {
+            let is_done = |need: &usize| matches!(ends[*need], Some(TaskEnd::Done(_)));
+            let in_phase = !self.settings.phases || self.plan.level(*place) == phase;
+            in_phase && self.plan.needs(*place).iter().all(is_done)
+        };
+        waiting.iter().copied().filter(may_begin).collect()
+    }
+
+    /// The results that a task needs, by their tasks' ids.
+    fn inputs(&self, place: usize, ends: &[Option<TaskEnd>]) -> BTreeMap<String, String> {
+        let needs = self.plan.needs(place).iter();
+        let results = needs.filter_map(|need| match &ends[*need] {
+            Some(TaskEnd::Done(text)) => Some((self.plan.tasks()[*need].id.clone(), text.clone())),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    /// Tries a task until it is done or has had all its attempts, with growing pauses.
+    fn attempts(
+        &self,
+        place: usize,
+        inputs: BTreeMap<String, String>,
+    ) -> BoxFuture<'_, (usize, Result<Result<TaskEnd, MemberEnd>, AgentError>)> {
+        let task = &self.plan.tasks()[place];
+        async move {
+            let mut pause = self.settings.retry_pause_ms as f64;
+            for attempt in 1.. {
+                let end = match self.settings.process(self.cx, task, &inputs).await {
+                    Ok(end) => end,
+                    Err(error) => return Err(error),
+                };
+                if end.leaves() {
+                    return Ok(Err(end));
+                }
+                if end.is_answer() {
+                    return Ok(Ok(TaskEnd::Done(end.told())));
+                }
+                if attempt >= self.settings.max_attempts {
+                    return Ok(Ok(TaskEnd::Failed(end.told())));
+                }
+                // Full jitter: tasks that failed together do not come back together.
+                let part = self.cx.random().await?;
+                self.cx
+                    .sleep(Duration::from_millis((pause * part) as u64))
+                    .await?;
+                pause *= self.settings.retry_multiplier;
+            }
+            Ok(Ok(TaskEnd::Failed("it was never tried".to_owned())))
+        }
+        .map(move |end| (place, end))
+        .boxed()
+    }
+}

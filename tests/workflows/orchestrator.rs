@@ -1,0 +1,235 @@
+//! The orchestrator: plans are done in their order, within their caps, and survive what fails.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight::workflows::{Orchestrator, PlanFormat};
+use ghostlight_actors::{
+    actor::System,
+    run::{Agent, RunContext},
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{AgentError, Event, Outcome},
+};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// What the orchestrator said, and the names and data of what it told meanwhile.
+async fn orchestrated(
+    orchestrator: Orchestrator,
+    replies: Vec<String>,
+    agents: Vec<Agent>,
+) -> (Result<Outcome, String>, Vec<(String, Value)>, ScriptedModel) {
+    let desk = agents
+        .into_iter()
+        .fold(Agent::new("desk"), Agent::agent)
+        .behavior(orchestrator);
+    let model = ScriptedModel::turns(replies);
+    let system = System::builder(InMemoryStore::new())
+        .model("default", model.clone())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let outcome = run.outcome().await.map_err(|error| error.to_string());
+    let records = run.events().so_far().await.unwrap();
+    let told = records.into_iter().filter_map(|record| match record.event {
+        Event::Custom { name, data } => Some((name, data)),
+        _ => None,
+    });
+    let told = told.collect();
+    system.stop().await.unwrap();
+    (outcome, told, model)
+}
+
+fn settings(settings: Value) -> Orchestrator {
+    serde_json::from_value(settings).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_with_a_fault_is_given_back_with_what_is_wrong() {
+    let plan = |tasks: Value| json!({ "tasks": tasks }).to_string();
+    let task = |id: &str, needs: &[&str]| json!({"id": id, "processor": "f", "description": "d", "dependencies": needs});
+    let replies = vec![
+        plan(json!([task("a", &["b"]), task("b", &["a"])])),
+        plan(json!([task("a", &["c"])])),
+        plan(json!([task("a", &[])])),
+    ];
+    let orchestrator = Orchestrator::default().function("f", |_, task, _| async move {
+        Ok(format!("did {}", task.id))
+    });
+    let (outcome, told, model) = orchestrated(orchestrator, replies, Vec::new()).await;
+    let answer: Value = serde_json::from_str(outcome.unwrap().text()).unwrap();
+    assert_eq!(answer["completed"]["a"], "did a");
+    let rejected: Vec<String> = told
+        .iter()
+        .filter(|(name, _)| name == "plan_rejected")
+        .map(|(_, data)| data["reason"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(rejected[0].contains("a -> b -> a"), "{rejected:?}");
+    assert!(
+        rejected[1].contains("\"c\", which is not in the plan"),
+        "{rejected:?}"
+    );
+    assert_eq!(model.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_in_xml_reaches_its_processors_with_what_they_need() {
+    let xml = "I think:\n```xml\n<tasks>\n\
+        <task id=\"1\" type=\"t\" processor=\"f\"><description>R&D</description></task>\n\
+        <task id=\"2\" type=\"t\" processor=\"writer\"><description><![CDATA[a < b]]></description>\
+        <dependencies><dep>1</dep></dependencies></task>\n</tasks>\n```";
+    let mut orchestrator = settings(json!({"format": "xml", "aggregator": "last"}));
+    assert_eq!(orchestrator.format, PlanFormat::Xml);
+    orchestrator = orchestrator.function("f", |_, task, _| async move { Ok(task.description) });
+    let echo = |name: &'static str| {
+        Agent::from_fn(name, |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.input().content()))
+        })
+    };
+    let agents = vec![echo("writer"), echo("last")];
+    let (outcome, _, _) = orchestrated(orchestrator, vec![xml.to_owned()], agents).await;
+    let outcome = outcome.unwrap();
+    assert!(outcome.text().contains("a < b"), "{}", outcome.text());
+    assert!(
+        outcome.text().contains("### task 1\nR&D"),
+        "{}",
+        outcome.text()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_tried_again_after_growing_pauses_and_has_a_time_limit() {
+    let plan = json!({"tasks": [
+        {"id": "flaky", "processor": "flaky", "description": "d"},
+        {"id": "slow", "processor": "slow", "description": "d"},
+    ]});
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let orchestrator =
+        settings(json!({"max_attempts": 3, "task_timeout_ms": 1000}))
+            .function("flaky", move |cx, _, _| {
+                let tries = counted.clone();
+                async move {
+                    // The function is run again in replay, so the count is kept by an operation.
+                    let attempt = cx
+                    .step("try", ghostlight::vocabulary::Effect::Idempotent, async move {
+                        Ok::<_, AgentError>(tries.fetch_add(1, Ordering::Relaxed))
+                    })
+                    .await?;
+                    match attempt {
+                        2 => Ok("third time".to_owned()),
+                        _ => Err(AgentError::failed("not yet")),
+                    }
+                }
+            })
+            .function("slow", |cx: RunContext, _, _| async move {
+                cx.sleep(Duration::from_secs(60)).await?;
+                Ok(String::new())
+            });
+    let (outcome, _, _) = orchestrated(orchestrator, vec![plan.to_string()], Vec::new()).await;
+    let answer: Value = serde_json::from_str(outcome.unwrap().text()).unwrap();
+    assert_eq!(answer["completed"]["flaky"], "third time");
+    let reason = answer["failed"]["slow"].as_str().unwrap();
+    assert!(reason.contains("not done within 1s"), "{reason}");
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
+}
+
+/// Tasks by their places, each with what it needs of those before it, its priority, and whether
+/// it fails.
+type Tasks = Vec<(BTreeSet<usize>, i64, bool)>;
+
+fn tasks() -> impl Strategy<Value = Tasks> {
+    let needs = prop::collection::btree_set(0usize..8, 0..3);
+    let tasks = prop::collection::vec((needs, -2i64..3, prop::bool::weighted(0.2)), 1..8);
+    tasks.prop_map(|mut tasks| {
+        for (place, (needs, _, _)) in tasks.iter_mut().enumerate() {
+            needs.retain(|need| *need < place);
+        }
+        tasks
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_plan_is_done_in_its_order_within_the_cap_and_only_what_needs_a_failed_task_is_skipped(
+        tasks in tasks(), cap in 1u32..4, phases: bool,
+    ) {
+        let planned: Vec<Value> = tasks
+            .iter()
+            .enumerate()
+            .map(|(place, (needs, priority, fails))| json!({
+                "id": place.to_string(),
+                "processor": if *fails { "fails" } else { "works" },
+                "description": "d",
+                "priority": priority,
+                "dependencies": needs.iter().map(usize::to_string).collect::<Vec<_>>(),
+            }))
+            .collect();
+        let log: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
+        let work = |fails: bool| {
+            let log = log.clone();
+            move |cx: RunContext, task: ghostlight::workflows::PlannedTask, inputs: std::collections::BTreeMap<String, String>| {
+                let log = log.clone();
+                async move {
+                    let place: usize = task.id.parse().unwrap();
+                    assert_eq!(inputs.keys().cloned().collect::<Vec<_>>(), task.dependencies);
+                    log.lock().push((place, true));
+                    cx.sleep(Duration::from_millis(10 + 7 * place as u64)).await?;
+                    log.lock().push((place, false));
+                    if fails { Err(AgentError::failed("broken")) } else { Ok(task.id) }
+                }
+            }
+        };
+        let orchestrator = settings(json!({"max_at_once": cap, "phases": phases}))
+            .function("fails", work(true))
+            .function("works", work(false));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let plan = json!({ "tasks": planned }).to_string();
+        let (outcome, _, _) = runtime.block_on(orchestrated(orchestrator, vec![plan], Vec::new()));
+        let answer: Value = serde_json::from_str(outcome.unwrap().text()).unwrap();
+
+        // The plain interpreter: a task is done when nothing that it needs was not done.
+        let mut done: Vec<bool> = Vec::new();
+        for (needs, _, fails) in &tasks {
+            done.push(needs.iter().all(|need| done[*need]) && !fails);
+        }
+        for (place, (needs, _, fails)) in tasks.iter().enumerate() {
+            let id = place.to_string();
+            let may_begin = needs.iter().all(|need| done[*need]);
+            prop_assert_eq!(answer["completed"].get(&id).is_some(), done[place]);
+            prop_assert_eq!(answer["failed"].get(&id).is_some(), may_begin && *fails);
+            prop_assert_eq!(answer["skipped"].get(&id).is_some(), !may_begin);
+        }
+        // A sleep suspends a run, whose function is then run again: what counts is the first time.
+        let mut seen = BTreeSet::new();
+        let first: Vec<(usize, bool)> =
+            log.lock().iter().copied().filter(|event| seen.insert(*event)).collect();
+        let mut at_work = BTreeSet::new();
+        let mut ended = BTreeSet::new();
+        for (place, begins) in first {
+            if begins {
+                at_work.insert(place);
+                prop_assert!(at_work.len() <= cap as usize);
+                prop_assert!(tasks[place].0.is_subset(&ended));
+            } else {
+                at_work.remove(&place);
+                ended.insert(place);
+            }
+        }
+    }
+}
