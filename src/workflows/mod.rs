@@ -15,6 +15,7 @@
 //! | `vote` | [`Vote`]: agents choose, the votes decide |
 //! | `coordinator` | [`Coordinator`]: a model hands out work to the others over rounds |
 //! | `orchestrator` | [`Orchestrator`]: a model plans tasks that depend on each other, which are then done |
+//! | `reactree` | [`ReAcTree`]: a tree of goals that the model divides under sequence, fallback and parallel nodes |
 //! | `tool_chain` | [`ToolChain`]: tools one after the other, without a model |
 //!
 //! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext): its members
@@ -49,6 +50,7 @@ mod graph;
 mod member;
 mod orchestrator;
 mod parallel;
+mod reactree;
 mod repeat;
 mod role_play;
 mod round_robin;
@@ -71,6 +73,7 @@ pub use orchestrator::{
     Orchestrator, Plan, PlanError, PlanFormat, PlannedTask, XmlError, read_xml,
 };
 pub use parallel::{Parallel, ParallelFailure};
+pub use reactree::{ParallelVote, ReAcTree};
 pub use repeat::Repeat;
 pub use role_play::RolePlay;
 pub use round_robin::RoundRobin;
@@ -91,6 +94,7 @@ pub fn register(registry: Registry) -> Registry {
         .behavior_type::<Orchestrator>("orchestrator")
         .behavior_type::<Parallel>("parallel")
         .behavior_type::<Pipeline>("pipeline")
+        .behavior_type::<ReAcTree>("reactree")
         .behavior_type::<Repeat>("loop")
         .behavior_type::<RolePlay>("role_play")
         .behavior_type::<RoundRobin>("round_robin")

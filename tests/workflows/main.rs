@@ -4,6 +4,7 @@
 mod graph;
 mod orchestrator;
 mod patterns;
+mod reactree;
 mod settings;
 
 use std::collections::BTreeSet;

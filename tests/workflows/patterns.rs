@@ -6,7 +6,8 @@ use ghostlight_actors::{
     contract::{ToolError, ToolHandle},
     definition::BehaviorSpec,
     run::{Agent, RunContext, Team},
-    vocabulary::{AgentError, Effect, Outcome, ToolDefinition},
+    testing::Reply,
+    vocabulary::{AgentError, Effect, ModelResponse, Outcome, ToolCall, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ pub(crate) struct Pattern {
     settings: Value,
     members: Vec<(&'static str, Answer)>,
     /// What the workflow's own model says.
-    pub(crate) replies: Vec<&'static str>,
+    pub(crate) replies: Vec<Reply>,
     pub(crate) task: &'static str,
     pub(crate) answer: &'static str,
     /// The members that get work, in their order.
@@ -39,7 +40,7 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     fn has_tools(&self) -> bool {
-        self.name == "tool_chain"
+        ["tool_chain", "reactree"].contains(&self.name)
     }
 
     pub(crate) fn team(&self, disturbance: Disturbance) -> Team {
@@ -86,6 +87,14 @@ fn tool(name: &'static str, answer: Answer, disturbance: Disturbance) -> ToolHan
         }
         Ok(answer(&asked.task))
     })
+}
+
+/// A turn of a model that calls tools.
+pub(crate) fn acts<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Reply {
+    let calls = calls.into_iter().enumerate();
+    let calls = calls
+        .map(|(place, (name, arguments))| ToolCall::new(format!("call-{place}"), name, arguments));
+    ModelResponse::tool_calls(calls).into()
 }
 
 /// The last line of what was asked, in brackets behind the name.
@@ -173,7 +182,7 @@ pub(crate) fn all() -> Vec<Pattern> {
             )
         },
         Pattern {
-            replies: vec!["{\"agent\": \"b\"}"],
+            replies: vec!["{\"agent\": \"b\"}".into()],
             answer: "b(go)",
             asked: vec!["b"],
             when_broken: ("b", Err("it broke")),
@@ -239,8 +248,8 @@ pub(crate) fn all() -> Vec<Pattern> {
         },
         Pattern {
             replies: vec![
-                "{\"tasks\": [{\"worker\": \"a\", \"task\": \"x\"}, {\"worker\": \"b\", \"task\": \"y\"}]}",
-                "{\"answer\": \"both\"}",
+                "{\"tasks\": [{\"worker\": \"a\", \"task\": \"x\"}, {\"worker\": \"b\", \"task\": \"y\"}]}".into(),
+                "{\"answer\": \"both\"}".into(),
             ],
             answer: "both",
             asked: vec!["a", "b"],
@@ -250,7 +259,7 @@ pub(crate) fn all() -> Vec<Pattern> {
         Pattern {
             replies: vec![
                 "{\"tasks\": [{\"id\": \"2\", \"processor\": \"b\", \"description\": \"two\", \"dependencies\": [\"1\"]}, \
-                 {\"id\": \"1\", \"processor\": \"a\", \"description\": \"one\"}]}",
+                 {\"id\": \"1\", \"processor\": \"a\", \"description\": \"one\"}]}".into(),
             ],
             answer: "{\"completed\":{\"1\":\"a(one)\",\"2\":\"b(a(one))\"},\"failed\":{},\"skipped\":{}}",
             asked: vec!["a", "b"],
@@ -261,6 +270,16 @@ pub(crate) fn all() -> Vec<Pattern> {
                 ),
             ),
             ..plain("orchestrator", json!({}), echoes!["a", "b"])
+        },
+        Pattern {
+            replies: vec![
+                acts([("a", json!({"task": "x"})), ("b", json!({"task": "y"}))]),
+                acts([("done", json!({"result": "found"}))]),
+            ],
+            answer: "found",
+            asked: vec!["a", "b"],
+            when_broken: ("b", Ok("found")),
+            ..plain("reactree", json!({}), echoes!["a", "b"])
         },
         Pattern {
             answer: "c(b(a(go)))",

@@ -1,0 +1,366 @@
+//! One node of the tree at work.
+
+use futures_util::{
+    future::{BoxFuture, FutureExt},
+    stream::{self, StreamExt},
+};
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{
+        AgentError, ErrorKind, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+    },
+};
+use serde_json::json;
+
+use super::{
+    Counts, Tree,
+    acts::{self, Act, Flow},
+    memory::{self, Episode},
+};
+use crate::behaviors::{Loop, Turn, below_instructions};
+
+const GO_ON: &str = "If the goal is reached, call `done` with the result; otherwise go on.";
+
+/// The goal of a node, and where it stands.
+pub(super) struct Goal {
+    text: String,
+    /// The goals above, the root's first.
+    above: Vec<String>,
+    /// How the goals beside it are worked on, and which they are.
+    beside: Option<(Flow, Vec<String>)>,
+}
+
+/// What came of a goal.
+#[derive(Debug)]
+pub(super) enum NodeEnd {
+    /// It was reached.
+    Reached(String),
+    /// It was not, for this reason: whoever set it may know another way.
+    Missed(String),
+    /// The whole tree ends, for this reason.
+    Stopped(StopReason),
+}
+
+impl Goal {
+    pub(super) fn root(text: String) -> Self {
+        Self {
+            text,
+            above: Vec::new(),
+            beside: None,
+        }
+    }
+
+    fn below(&self, flow: Flow, goals: &[String], text: &str) -> Self {
+        let above = self.above.iter().cloned().chain([self.text.clone()]);
+        Self {
+            text: text.to_owned(),
+            above: above.collect(),
+            beside: Some((flow, goals.to_vec())),
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        u32::try_from(self.above.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Where it stands, in words.
+    fn place(&self) -> String {
+        let (Some(above), Some((flow, goals))) = (self.above.last(), &self.beside) else {
+            return String::new();
+        };
+        let list: Vec<String> = goals.iter().map(|goal| format!("- {goal}")).collect();
+        format!(
+            "It is one of the sub-goals of {above:?}, which are worked on as a {}:\n{}\nWork on \
+             your own goal only.\n",
+            flow.name(),
+            list.join("\n")
+        )
+    }
+}
+
+/// What a turn of a node led to.
+enum Step {
+    GoesOn,
+    Ends(NodeEnd),
+    Expands(Flow, Vec<String>),
+}
+
+impl Tree<'_> {
+    /// Works on a goal until something has come of it, and keeps that as an episode.
+    pub(super) fn walk<'a>(
+        &'a self,
+        cx: &'a RunContext,
+        goal: Goal,
+    ) -> BoxFuture<'a, Result<NodeEnd, AgentError>> {
+        async move {
+            if !Counts::one_more(&self.counts.nodes, self.settings.max_nodes) {
+                let most = self.settings.max_nodes;
+                return Ok(NodeEnd::Missed(format!("the tree may have {most} nodes")));
+            }
+            let cx = cx.branch("node");
+            let depth = goal.depth();
+            cx.emit(
+                "node",
+                &json!({ "goal": goal.text, "depth": depth, "is": "begun" }),
+            );
+            let mut acts = Vec::new();
+            let end = self.work(&cx, &goal, &mut acts).await?;
+            let (is, result) = match &end {
+                NodeEnd::Reached(result) => ("reached", result),
+                NodeEnd::Missed(reason) => ("missed", reason),
+                NodeEnd::Stopped(_) => return Ok(end),
+            };
+            cx.emit(
+                "node",
+                &json!({ "goal": goal.text, "depth": depth, "is": is, "result": result }),
+            );
+            if self.settings.episodes > 0 {
+                let episode = Episode {
+                    goal: goal.text.clone(),
+                    reached: is == "reached",
+                    acts,
+                    result: result.clone(),
+                };
+                memory::keep(&cx, episode).await?;
+            }
+            Ok(end)
+        }
+        .boxed()
+    }
+
+    async fn work(
+        &self,
+        cx: &RunContext,
+        goal: &Goal,
+        acts: &mut Vec<String>,
+    ) -> Result<NodeEnd, AgentError> {
+        let may_expand = goal.depth() + 1 < self.settings.max_depth;
+        let mut conversation = Transcript::new();
+        conversation.push(Message::user(goal.text.as_str()));
+        let mut agent = Loop::new(cx)?
+            .instructions(self.instructions(cx, goal).await?)
+            .tools(acts::offered(&cx.tools_offered(), may_expand))
+            .conversation(conversation)
+            .free_text()
+            .inner();
+        let mut said_only = false;
+        for _ in 0..self.settings.max_decisions {
+            if !Counts::one_more(&self.counts.decisions, self.settings.max_total_decisions) {
+                let most = self.settings.max_total_decisions;
+                return Ok(NodeEnd::Missed(format!(
+                    "all nodes together have {most} turns"
+                )));
+            }
+            let turn = match agent.think().await {
+                Ok(turn) => turn,
+                Err(error) => return stopped(error),
+            };
+            match turn {
+                Turn::Calls(calls) => {
+                    said_only = false;
+                    match self.act(cx, goal, &mut agent, &calls, acts).await? {
+                        Step::GoesOn => {}
+                        Step::Ends(end) => return Ok(end),
+                        Step::Expands(flow, goals) => {
+                            return self.expand(cx, goal, flow, &goals).await;
+                        }
+                    }
+                }
+                // Who says the same in words twice means it.
+                Turn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
+                turn => {
+                    said_only = matches!(turn, Turn::Answer(_));
+                    agent.say(GO_ON);
+                }
+            }
+        }
+        let most = self.settings.max_decisions;
+        Ok(NodeEnd::Missed(format!(
+            "it was not reached within {most} turns"
+        )))
+    }
+
+    async fn instructions(&self, cx: &RunContext, goal: &Goal) -> Result<String, AgentError> {
+        let notes = memory::notes(cx).await?;
+        let notes: Vec<String> = notes
+            .iter()
+            .map(|(key, note)| format!("- {key}: {} (by who works on {:?})", note.value, note.by))
+            .collect();
+        let episodes = memory::alike(cx, &goal.text, self.settings.episodes).await?;
+        let episodes: Vec<String> = episodes
+            .iter()
+            .map(|episode| {
+                let end = if episode.reached {
+                    "reached"
+                } else {
+                    "not reached"
+                };
+                let acts = episode.acts.join(", ");
+                format!("- {:?} by {acts}: {end}: {}", episode.goal, episode.result)
+            })
+            .collect();
+        let titled = |title: &str, lines: Vec<String>| match lines.as_slice() {
+            [] => String::new(),
+            lines => format!("\n{title}\n{}\n", lines.join("\n")),
+        };
+        let notes = titled("Notes:", notes);
+        let episodes = titled("What came of goals like it:", episodes);
+        let place = goal.place();
+        let prompt = self.settings.prompt.fill(&[
+            ("goal", goal.text.as_str()),
+            ("place", &place),
+            ("notes", &notes),
+            ("episodes", &episodes),
+        ]);
+        Ok(below_instructions(&cx.agent().instructions, &prompt))
+    }
+
+    /// Does what a turn asks for: the agent's tools first, then the acts in their order.
+    async fn act(
+        &self,
+        cx: &RunContext,
+        goal: &Goal,
+        agent: &mut Loop<'_>,
+        calls: &[ToolCall],
+        acts: &mut Vec<String>,
+    ) -> Result<Step, AgentError> {
+        let own: Vec<ToolCall> = calls
+            .iter()
+            .filter(|call| !acts::is_act(&call.name))
+            .cloned()
+            .collect();
+        acts.extend(own.iter().map(|call| call.name.clone()));
+        let mut results = match own.is_empty() {
+            true => Vec::new(),
+            false => agent.call(&own).await?.results,
+        };
+        let mut ends = Vec::new();
+        for call in calls.iter().filter(|call| acts::is_act(&call.name)) {
+            let told = match acts::read(call, self.settings.max_subgoals) {
+                Err(fault) => {
+                    results.push(ToolResult::new(call, ToolStatus::Error, fault));
+                    continue;
+                }
+                Ok(Act::Remember { key, value }) => {
+                    memory::remember(cx, &key, &value, &goal.text).await?
+                }
+                Ok(Act::Recall(key)) => {
+                    let mut notes = memory::notes(cx).await?;
+                    notes.retain(|name, _| key.as_ref().is_none_or(|key| key == name));
+                    let notes = notes.into_iter().map(|(key, note)| (key, note.value));
+                    json!(notes.collect::<std::collections::BTreeMap<_, _>>()).to_string()
+                }
+                Ok(Act::Expand(..)) if goal.depth() + 1 >= self.settings.max_depth => {
+                    let told = "the tree is at its deepest level: reach the goal by tools, or fail";
+                    results.push(ToolResult::new(call, ToolStatus::Error, told));
+                    continue;
+                }
+                Ok(Act::Done(result)) => {
+                    ends.push(Step::Ends(NodeEnd::Reached(result)));
+                    "told".to_owned()
+                }
+                Ok(Act::Fail(reason)) => {
+                    ends.push(Step::Ends(NodeEnd::Missed(reason)));
+                    "told".to_owned()
+                }
+                Ok(Act::Expand(flow, goals)) => {
+                    ends.push(Step::Expands(flow, goals));
+                    "begun".to_owned()
+                }
+            };
+            results.push(ToolResult::new(call, ToolStatus::Success, told));
+        }
+        agent.record(results);
+        Ok(ends.into_iter().next().unwrap_or(Step::GoesOn))
+    }
+
+    /// Works on the sub-goals as the flow says.
+    async fn expand(
+        &self,
+        cx: &RunContext,
+        goal: &Goal,
+        flow: Flow,
+        goals: &[String],
+    ) -> Result<NodeEnd, AgentError> {
+        cx.emit(
+            "expanded",
+            &json!({ "goal": goal.text, "flow": flow.name(), "subgoals": goals }),
+        );
+        if flow == Flow::Parallel {
+            return self.side_by_side(cx, goal, goals).await;
+        }
+        let mut told = Vec::new();
+        for text in goals {
+            let end = self.walk(cx, goal.below(flow, goals, text)).await?;
+            match (flow, end) {
+                (_, NodeEnd::Stopped(reason)) => return Ok(NodeEnd::Stopped(reason)),
+                (Flow::Sequence, NodeEnd::Missed(reason)) => {
+                    return Ok(NodeEnd::Missed(format!("{text}: {reason}")));
+                }
+                (Flow::Fallback, NodeEnd::Reached(result)) => return Ok(NodeEnd::Reached(result)),
+                (_, NodeEnd::Reached(told_of) | NodeEnd::Missed(told_of)) => {
+                    told.push(format!("{text}: {told_of}"));
+                }
+            }
+        }
+        let told = told.join("\n");
+        Ok(match flow {
+            Flow::Fallback => NodeEnd::Missed(told),
+            _ => NodeEnd::Reached(told),
+        })
+    }
+
+    async fn side_by_side(
+        &self,
+        cx: &RunContext,
+        goal: &Goal,
+        goals: &[String],
+    ) -> Result<NodeEnd, AgentError> {
+        let walks: Vec<_> = goals
+            .iter()
+            .enumerate()
+            .map(|(place, text)| {
+                let end = self.walk(cx, goal.below(Flow::Parallel, goals, text));
+                end.map(move |end| (place, end)).boxed()
+            })
+            .collect();
+        let mut ends = Vec::with_capacity(goals.len());
+        let mut working = stream::iter(walks).buffer_unordered(self.settings.max_at_once as usize);
+        while let Some((place, end)) = working.next().await {
+            match end? {
+                NodeEnd::Stopped(reason) => return Ok(NodeEnd::Stopped(reason)),
+                end => ends.push((place, end)),
+            }
+        }
+        ends.sort_by_key(|(place, _)| *place);
+        let reached = ends
+            .iter()
+            .filter(|(_, end)| matches!(end, NodeEnd::Reached(_)))
+            .count();
+        let told: Vec<String> = ends
+            .into_iter()
+            .map(|(place, end)| match end {
+                NodeEnd::Reached(told) => format!("{}: {told}", goals[place]),
+                NodeEnd::Missed(told) => format!("{}: not reached: {told}", goals[place]),
+                NodeEnd::Stopped(reason) => format!("{}: {reason}", goals[place]),
+            })
+            .collect();
+        let told = told.join("\n");
+        Ok(if self.settings.vote.is_won(reached, goals.len()) {
+            NodeEnd::Reached(told)
+        } else {
+            NodeEnd::Missed(told)
+        })
+    }
+}
+
+/// A budget that is used up ends the tree; any other failure of a model call is the run's.
+fn stopped(error: AgentError) -> Result<NodeEnd, AgentError> {
+    match error.kind() {
+        Some(ErrorKind::Budget(resource)) => {
+            let reason = StopReason::BudgetExhausted(resource.clone());
+            Ok(NodeEnd::Stopped(reason))
+        }
+        _ => Err(error),
+    }
+}
