@@ -155,3 +155,49 @@ fn a_run_whose_code_changed_is_parked_and_nothing_is_lost() {
     assert_eq!(done.out, "through the gate\n");
     assert_eq!(desk.firsts(), 1);
 }
+
+/// Freezes the process at a moment at which it does not hold SQLite's own lock, which nobody can
+/// take from it.
+fn freeze(desk: &Desk, started: &Started) {
+    for _ in 0..50 {
+        started.signal("STOP");
+        if !desk.run(&["runs"]).err.contains("locked") {
+            return;
+        }
+        started.signal("CONT");
+    }
+    panic!("it cannot be stopped outside of a commit");
+}
+
+#[test]
+fn a_frozen_owner_keeps_its_run_until_it_is_killed() {
+    let (desk, started) = at_the_gate();
+    let run = desk.only_run();
+    freeze(&desk, &started);
+    desk.open_gate();
+    let refused = desk.run(&["resume", &run]).exits(6);
+    assert!(refused.err.contains("--take-over"), "{}", refused.err);
+    // Neither is it taken up with all that is open.
+    desk.run(&["resume"]).exits(0);
+    assert_eq!(desk.status(), "running");
+    started.signal("KILL");
+    started.ends();
+    let done = desk.run(&["resume", &run]).exits(0);
+    assert_eq!(done.out, "through the gate\n");
+    assert_eq!(desk.firsts(), 1);
+}
+
+#[test]
+fn a_thawed_owner_whose_run_was_taken_starts_nothing_and_writes_nothing() {
+    let (desk, started) = at_the_gate();
+    let run = desk.only_run();
+    freeze(&desk, &started);
+    desk.open_gate();
+    let taken = desk.run(&["resume", &run, "--take-over"]).exits(0);
+    assert_eq!(taken.out, "through the gate\n");
+    let before = desk.run(&["show", &run]).exits(0).out;
+    started.signal("CONT");
+    started.ends();
+    assert_eq!(desk.run(&["show", &run]).exits(0).out, before);
+    assert_eq!(desk.firsts(), 1);
+}

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -15,9 +14,6 @@ use crate::{
     run::Command,
     vocabulary::{RunId, SessionId, Timestamp},
 };
-
-/// How often inboxes are looked at for what other processes posted.
-const LOOK: Duration = Duration::from_millis(25);
 
 /// Wakes sleeping runs when it is time or when something was posted to them, and puts agents to
 /// sleep that have nothing to do.
@@ -119,7 +115,7 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         if now < look {
             continue;
         }
-        look = now.after(LOOK);
+        look = now.after(shared.limits.look);
         match shared.doors.store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {

@@ -28,7 +28,7 @@ pub use event_stream::EventStream;
 pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
-pub use system::{Limits, System, SystemBuilder, pinned_team};
+pub use system::{Limits, Scheduled, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
 
 /// With ractor's `cluster` feature no type is a message unless it says so.

@@ -27,6 +27,9 @@ pub struct GatewayOptions {
     pub base_pause: Duration,
     /// The longest pause, also where the server asks for a longer one.
     pub max_pause: Duration,
+    /// How long a call goes on being tried past its attempts while its provider is down, so that
+    /// its run waits; zero, the default, gives the run the error, which says that it is retryable.
+    pub patience: Duration,
 }
 
 impl Default for GatewayOptions {
@@ -36,6 +39,7 @@ impl Default for GatewayOptions {
             attempts: 4,
             base_pause: Duration::from_millis(500),
             max_pause: Duration::from_secs(60),
+            patience: Duration::ZERO,
         }
     }
 }
@@ -182,7 +186,8 @@ impl Attempts {
                 }
                 Err(error) => error,
             };
-            if !error.retryable || attempt >= self.options.attempts {
+            let waits = self.clock.now().since(began) < self.options.patience;
+            if !error.retryable || (attempt >= self.options.attempts && !waits) {
                 return Err(self.give_up(error, attempt));
             }
             let pause = self.pause(&error, attempt);

@@ -1,6 +1,7 @@
 //! Everything in this process: the root supervisor, the store, the gateways.
 
 mod builder;
+mod schedules;
 mod tree;
 
 use std::{
@@ -16,7 +17,8 @@ use std::{
 pub use builder::SystemBuilder;
 use parking_lot::{Mutex, RwLock};
 use ractor::{ActorRef, ActorRuntime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+pub use schedules::Scheduled;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
     ExecutorOptions, GatewayOptions, Run, Session, SystemError,
@@ -53,6 +55,9 @@ pub struct Limits {
     pub linger: Duration,
     /// How long a session without anything to do stays in memory.
     pub passivate_after: Duration,
+    /// How often it is looked for what other processes posted to runs of this one. What this
+    /// process posts is seen at once.
+    pub look: Duration,
     /// The bound on a run's journal, in entries; past it operations fail as over budget.
     pub max_entries: u64,
     /// How often a run's function may crash without recording anything in between before its
@@ -80,6 +85,7 @@ impl Default for Limits {
             live_runs: 100_000,
             linger: Duration::from_secs(30),
             passivate_after: Duration::from_secs(300),
+            look: Duration::from_millis(25),
             max_entries: 100_000,
             poison_after: 3,
             run_restarts: Intensity::new(10, Duration::from_secs(60)),
@@ -108,6 +114,8 @@ pub(crate) struct Shared {
     root: OnceLock<Supervisor>,
     teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
     errands: mpsc::UnboundedSender<Errand>,
+    /// Tells the scheduler that a schedule was kept or let go.
+    schedules: Notify,
     stopped: AtomicBool,
 }
 

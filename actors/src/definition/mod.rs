@@ -5,8 +5,10 @@
 
 mod agent;
 mod pinned;
+mod schedule;
 mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use pinned::{DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
+pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};

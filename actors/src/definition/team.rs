@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentSpec, Reach};
+use super::{AgentSpec, Reach, Schedule};
 use crate::vocabulary::Budget;
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
@@ -32,6 +32,9 @@ pub struct TeamSpec {
     pub max_transfers: Option<u32>,
     /// Whether a model request that differs from the recorded one parks the run.
     pub park_on_drift: bool,
+    /// When the team is woken by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<Schedule>,
 }
 
 impl TeamSpec {
@@ -96,10 +99,6 @@ impl TeamSpec {
     /// # Errors
     /// The first fault, with the agent and what to do.
     pub fn check(&self) -> Result<(), DefinitionError> {
-        let well_formed = |name: &str| {
-            let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
-        };
         if !well_formed(&self.name) {
             return Err(DefinitionError::Name {
                 what: "team",
@@ -132,6 +131,14 @@ impl TeamSpec {
                 }
             }
         }
+        let mut schedules = BTreeSet::new();
+        for schedule in &self.schedules {
+            DefinitionError::of_schedule(schedule)?;
+            if !schedules.insert(schedule.name.as_str()) {
+                let (name, reason) = (schedule.name.clone(), "there are two of this name".into());
+                return Err(DefinitionError::Schedule { name, reason });
+            }
+        }
         if self.agent.reach == Reach::Hidden {
             return Err(DefinitionError::HiddenRoot {
                 name: self.agent.name.clone(),
@@ -142,6 +149,26 @@ impl TeamSpec {
 
     /// How many levels of agents a team may have.
     pub const MAX_DEPTH: usize = 64;
+}
+
+/// Whether names of teams, agents and schedules may look so.
+fn well_formed(name: &str) -> bool {
+    let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
+}
+
+impl DefinitionError {
+    /// The fault of a schedule, if it has one.
+    pub(crate) fn of_schedule(schedule: &Schedule) -> Result<(), Self> {
+        let name = schedule.name.clone();
+        if !well_formed(&name) {
+            let what = "schedule";
+            return Err(Self::Name { what, name });
+        }
+        schedule
+            .check()
+            .map_err(|reason| Self::Schedule { name, reason })
+    }
 }
 
 /// A model of a team: which provider serves it, and how.
@@ -246,6 +273,14 @@ pub enum DefinitionError {
     TooDeep {
         /// The agent.
         name: String,
+    },
+    /// A schedule cannot be kept.
+    #[error("the schedule {name:?} cannot be kept: {reason}")]
+    Schedule {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
     },
     /// Nobody could reach the root.
     #[error("the root agent {name:?} is hidden: remove its `reach`")]

@@ -6,7 +6,7 @@ use super::{Behavior, BehaviorHandle, Policy, PolicyHandle, Registry, RunContext
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, TeamSpec,
+        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec,
         TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
@@ -267,6 +267,13 @@ impl Team {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.spec.budget = budget;
+        self
+    }
+
+    /// Adds a time at which the team is woken by itself.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.spec.schedules.push(schedule);
         self
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 use ractor::ActorCell;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::{Limits, Shared, System, TeamEntry};
 use crate::{
@@ -92,8 +92,9 @@ impl SystemBuilder {
         self
     }
 
-    /// Sets whether open runs go on by themselves when the System starts; they do, when left
-    /// out. Without it each waits for [`System::resume`] or for something in its inbox.
+    /// Sets whether open runs go on and schedules are kept by themselves when the System starts;
+    /// they are, when left out. Without it each run waits for [`System::resume`] or for something
+    /// in its inbox, and schedules are left to other processes.
     pub fn take_up(mut self, take_up: bool) -> Self {
         self.take_up = take_up;
         self
@@ -171,9 +172,10 @@ impl SystemBuilder {
             root: OnceLock::new(),
             teams_supervisor: OnceLock::new(),
             errands,
+            schedules: Notify::new(),
             stopped: AtomicBool::new(false),
         });
-        let supervisor = shared.clone().tree(errands_in);
+        let supervisor = shared.clone().tree(errands_in, take_up);
         let (root, _) = match above {
             Some(above) => supervisor.start_linked(above).await?,
             None => supervisor.start().await?,
@@ -181,6 +183,7 @@ impl SystemBuilder {
         let _ = shared.root.set(root);
         let system = System(shared);
         if take_up {
+            system.0.declare_schedules().await?;
             system.take_up().await?;
         }
         Ok(system)

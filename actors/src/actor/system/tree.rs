@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use ractor::{Actor, ActorRuntime, Message};
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::{Shared, schedules::Scheduler};
 use crate::{
     actor::{
         attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
@@ -45,6 +45,7 @@ impl Shared {
     pub(super) fn tree(
         self: Arc<Self>,
         errands: mpsc::UnboundedReceiver<Errand>,
+        keeps_schedules: bool,
     ) -> SupervisorBuilder {
         let spec = SupervisorSpec::new(Strategy::OneForOne)
             .seed(self.doors.entropy.bits() as u64)
@@ -80,6 +81,11 @@ impl Shared {
             let (shared, book) = (shared.clone(), book.clone());
             (Attendant, AttendantArguments { shared, book })
         }));
+        if keeps_schedules {
+            children.push(Child::of(ChildSpec::worker("schedules"), move || {
+                (Scheduler, self.clone())
+            }));
+        }
         Supervisor::builder(spec).children(children)
     }
 

@@ -1,0 +1,309 @@
+//! Who says the turns of schedules.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use serde::{Deserialize, Serialize};
+use tokio::{sync::oneshot, task::JoinSet};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Shared, System};
+use crate::{
+    actor::{SystemError, attendant::Nothing},
+    contract::{Batch, Expected, StateWrite, StoreError},
+    definition::{DefinitionError, Missed, Schedule},
+    run::Ports,
+    session::Turn,
+    vocabulary::Timestamp,
+};
+
+/// The scope of shared state in which schedules are kept, by team and name.
+const SCOPE: &str = "schedules";
+/// How often it is looked for schedules that another process keeps, at most.
+const LOOK: Duration = Duration::from_secs(60);
+/// The pause after a turn that could not be said.
+const RETRY: Duration = Duration::from_secs(10);
+/// How often a schedule is kept again whose record changed meanwhile.
+const TRIES: u32 = 8;
+
+/// A schedule that a store keeps.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Scheduled {
+    /// The team.
+    pub team: String,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// When it is due next.
+    pub next: Option<Timestamp>,
+}
+
+/// A schedule as the store keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kept {
+    schedule: Schedule,
+    /// When it was first kept.
+    since: Timestamp,
+    /// The first time for which no turn was said yet.
+    next: Option<Timestamp>,
+    /// Whether the team's definition names it; such a one goes when the definition drops it.
+    declared: bool,
+}
+
+impl Kept {
+    fn new(schedule: Schedule, now: Timestamp, declared: bool) -> Self {
+        let next = schedule.next(now, now);
+        Self {
+            schedule,
+            since: now,
+            next,
+            declared,
+        }
+    }
+
+    /// Whether it is the same schedule, wherever it stands.
+    fn is(&self, other: &Self) -> bool {
+        self.schedule == other.schedule && self.declared == other.declared
+    }
+
+    /// The time for which a turn is to be said now.
+    fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        let first = self.next.filter(|next| *next <= now)?;
+        let last = self
+            .schedule
+            .last(self.since, now)
+            .unwrap_or(first)
+            .max(first);
+        match self.schedule.missed {
+            Missed::Skip => (now.since(last) < Missed::LATE).then_some(last),
+            Missed::Once => Some(last),
+        }
+    }
+}
+
+/// A record of the store, with its key and version.
+type Record = (String, Kept, u64);
+
+impl System {
+    /// Keeps a schedule for a team of this System: from now on a turn is said at each of its
+    /// times, by whichever process has the store open. One of the same name is replaced; the
+    /// same one again changes nothing.
+    ///
+    /// A turn's id is made from the schedule's name and the time, so a time is never said twice.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownTeam`], [`SystemError::Definition`] when the schedule cannot be
+    /// kept, what the store fails with.
+    pub async fn schedule(
+        &self,
+        team: impl Into<String>,
+        schedule: Schedule,
+    ) -> Result<(), SystemError> {
+        let (team, shared): (String, _) = (team.into(), self.shared());
+        if shared.team(&team).is_none() {
+            let (name, known) = (team, shared.team_names());
+            return Err(SystemError::UnknownTeam { name, known });
+        }
+        DefinitionError::of_schedule(&schedule)?;
+        shared.keep(&team, schedule, false).await?;
+        shared.schedules.notify_one();
+        Ok(())
+    }
+
+    /// Lets go of a team's schedule. `false` when there is none of this name. One that the team's
+    /// definition names comes back with the next start.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn unschedule(&self, team: &str, name: &str) -> Result<bool, SystemError> {
+        let key = format!("{team}/{name}");
+        let kept = self.shared().kept().await?;
+        let there = kept.iter().any(|(at, ..)| *at == key);
+        if there {
+            self.shared().put(key, None, Expected::Any).await?;
+            self.shared().schedules.notify_one();
+        }
+        Ok(there)
+    }
+
+    /// The schedules that the store keeps, by team and name.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn schedules(&self) -> Result<Vec<Scheduled>, SystemError> {
+        let kept = self.shared().kept().await?.into_iter();
+        let scheduled = |(key, kept, _): Record| Scheduled {
+            team: team_of(&key).to_owned(),
+            schedule: kept.schedule,
+            next: kept.next,
+        };
+        Ok(kept.map(scheduled).collect())
+    }
+}
+
+/// The names of teams hold no `/`.
+fn team_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(team, _)| team)
+}
+
+impl Shared {
+    /// All records. One that does not read is left alone: a later version wrote it.
+    async fn kept(&self) -> Result<Vec<Record>, StoreError> {
+        let values = self.doors.store.scope(SCOPE.to_owned()).await?;
+        let read = |value| serde_json::from_value::<Kept>(value).ok();
+        let records = values.into_iter();
+        let records = records.filter_map(|(key, found)| {
+            let kept = read(found.value)?;
+            Some((key, kept, found.version))
+        });
+        Ok(records.collect())
+    }
+
+    async fn put(
+        &self,
+        key: String,
+        kept: Option<&Kept>,
+        expected: Expected,
+    ) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        batch.writes.push(StateWrite {
+            scope: SCOPE.to_owned(),
+            key,
+            value: kept.and_then(|kept| serde_json::value::to_raw_value(kept).ok()),
+            expected,
+        });
+        let (sender, written) = oneshot::channel();
+        let tell = move |result: Result<_, StoreError>| {
+            // Whoever asked may have gone.
+            let _ = sender.send(result.map(drop));
+        };
+        self.doors.commit(batch, Box::new(tell));
+        written.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn keep(&self, team: &str, schedule: Schedule, declared: bool) -> Result<(), StoreError> {
+        let key = format!("{team}/{}", schedule.name);
+        let kept = Kept::new(schedule, self.doors.clock.now(), declared);
+        let mut tries = 0;
+        loop {
+            let found = self.kept().await?;
+            let found = found.into_iter().find(|(at, ..)| *at == key);
+            let expected = match &found {
+                Some((_, found, _)) if found.is(&kept) => return Ok(()),
+                Some((.., version)) => Expected::Version(*version),
+                None => Expected::Any,
+            };
+            match self.put(key.clone(), Some(&kept), expected).await {
+                // A time of it has just been said, or another process keeps it.
+                Err(StoreError::Conflict { .. }) if tries < TRIES => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Keeps what the definitions of this System's teams name, and lets go of what they named
+    /// before.
+    pub(super) async fn declare_schedules(&self) -> Result<(), StoreError> {
+        let teams: Vec<_> = self.teams.read().values().cloned().collect();
+        for (key, kept, version) in self.kept().await? {
+            let team = teams.iter().find(|t| t.pinned.team.name == team_of(&key));
+            let named = |team: &super::TeamEntry| {
+                let schedules = &team.pinned.team.schedules;
+                schedules.iter().any(|s| s.name == kept.schedule.name)
+            };
+            if kept.declared && team.is_some_and(|team| !named(team)) {
+                self.put(key, None, Expected::Version(version)).await?;
+            }
+        }
+        for team in teams {
+            let spec = &team.pinned.team;
+            for schedule in &spec.schedules {
+                self.keep(&spec.name, schedule.clone(), true).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says the turns of schedules when they are due.
+pub(super) struct Scheduler;
+
+impl Actor for Scheduler {
+    type Msg = Nothing;
+    type State = AbortOnDropHandle<()>;
+    type Arguments = Arc<Shared>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Nothing>,
+        shared: Arc<Shared>,
+    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
+        Ok(AbortOnDropHandle::new(tokio::spawn(keep_time(shared))))
+    }
+}
+
+async fn keep_time(shared: Arc<Shared>) {
+    let clock = shared.doors.clock.clone();
+    let mut saying: JoinSet<String> = JoinSet::new();
+    let mut busy: HashSet<String> = HashSet::new();
+    loop {
+        let now = clock.now();
+        let mut look = now.after(LOOK.max(shared.limits.look));
+        let kept = shared.kept().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "schedules cannot be looked at");
+            Vec::new()
+        });
+        for (key, kept, version) in kept {
+            if busy.contains(&key) || shared.team(team_of(&key)).is_none() {
+                continue;
+            }
+            let Some(next) = kept.next else { continue };
+            if next > now {
+                look = look.min(next);
+                continue;
+            }
+            busy.insert(key.clone());
+            saying.spawn(say(shared.clone(), (key, kept, version)));
+        }
+        tokio::select! {
+            Some(said) = saying.join_next(), if !saying.is_empty() => match said {
+                Ok(key) => {
+                    busy.remove(&key);
+                }
+                // Which one it was is not known; what is said already is not said again.
+                Err(_) => busy.clear(),
+            },
+            () = shared.schedules.notified() => {}
+            () = clock.sleep_until(look) => {}
+        }
+    }
+}
+
+/// Says the turn of the time that is due, then moves the schedule on. When the process dies in
+/// between, the turn is said again under the same id, and is the same run.
+async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
+    let clock = shared.doors.clock.clone();
+    let now = clock.now();
+    let schedule = &kept.schedule;
+    if let Some(at) = kept.due(now) {
+        let mut turn = Turn::text(&schedule.say).id(format!("schedule/{}/{}", schedule.name, at.0));
+        turn.owner.clone_from(&schedule.owner);
+        let session = System(shared.clone()).session(team_of(&key), schedule.session_key());
+        if let Err(error) = session.send(turn).await {
+            tracing::warn!(schedule = key, %error, "a turn could not be said; it is tried again");
+            clock.sleep_until(clock.now().after(RETRY)).await;
+            return key;
+        }
+    }
+    kept.next = kept.schedule.next(kept.since, now);
+    let moved = shared.put(key.clone(), Some(&kept), Expected::Version(version));
+    match moved.await {
+        // Another process moved it on, or somebody changed it.
+        Ok(()) | Err(StoreError::Conflict { .. }) => {}
+        Err(error) => {
+            tracing::warn!(schedule = key, %error, "a schedule could not be moved on");
+            clock.sleep_until(clock.now().after(RETRY)).await;
+        }
+    }
+    key
+}

@@ -1,0 +1,111 @@
+//! A provider that is down is no failure of the agents that need it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::SystemError,
+    contract::ModelError,
+    run::{Agent, RunContext},
+    testing::ScriptedModel,
+    vocabulary::{Entry, ErrorKind, Event, ModelResponse, Outcome},
+};
+
+use crate::stage::{Stage, ask, pause, text};
+
+fn provider(down: &Arc<AtomicBool>, calls: &Arc<AtomicU32>) -> ScriptedModel {
+    let (down, calls) = (down.clone(), calls.clone());
+    ScriptedModel::from_fn(move |_, _| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        if down.load(Ordering::SeqCst) {
+            let error = ModelError::new(ErrorKind::Model, "no server").status(503);
+            return Err(error.retryable());
+        }
+        Ok(ModelResponse::text("hello"))
+    })
+}
+
+fn asking() -> Agent {
+    Agent::from_fn("a", |cx: RunContext| async move {
+        let request = cx.model_request(cx.conversation());
+        Ok(Outcome::answer(cx.model(request).await?.content()))
+    })
+}
+
+fn is_restart(entry: &Entry) -> bool {
+    matches!(entry, Entry::Restarted { .. } | Entry::Parked { .. })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_outages_restart_nothing_and_are_typed_errors() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let stage = Stage::new();
+    let system = stage.start_with(asking(), provider(&down, &calls)).await;
+    for outage in 1..=100 {
+        let run = ask(&system, "a", "go").await;
+        let SystemError::Failed { error, .. } = run.outcome().await.unwrap_err() else {
+            panic!("outage {outage} did not fail the run");
+        };
+        let error = error.operation().unwrap();
+        assert_eq!(error.kind, ErrorKind::Model);
+        assert!(error.retryable && error.status == Some(503), "{error:?}");
+        let entries = stage.entries(run.id()).await;
+        assert!(!entries.iter().any(is_restart), "outage {outage}");
+        assert_eq!(calls.load(Ordering::SeqCst), 4 * outage);
+    }
+    let teams = system.tree().await;
+    let restarts: u64 = teams.iter().map(|child| child.restarts).sum();
+    assert_eq!(restarts, 0);
+    down.store(false, Ordering::SeqCst);
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_setting_a_run_waits_for_its_provider_as_long_as_told() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let mut stage = Stage::new();
+    stage.limits.look = Duration::from_secs(60);
+    stage.limits.gateway.patience = Duration::from_secs(1800);
+    let system = stage.start_with(asking(), provider(&down, &calls)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(1_200_000).await;
+    let tries = calls.load(Ordering::SeqCst);
+    assert!((20..80).contains(&tries), "{tries} tries in 20 minutes");
+    down.store(false, Ordering::SeqCst);
+    assert_eq!(text(&run).await, "hello");
+    assert!(!stage.entries(run.id()).await.iter().any(is_restart));
+    // Past its patience it fails as without.
+    down.store(true, Ordering::SeqCst);
+    let run = ask(&system, "a", "go").await;
+    let began = tokio::time::Instant::now();
+    assert!(matches!(
+        run.outcome().await,
+        Err(SystemError::Failed { .. })
+    ));
+    assert!(began.elapsed() >= Duration::from_secs(1800));
+    let events = run.events().so_far().await.unwrap();
+    let restarted = |event: &Event| matches!(event, Event::Restarted { .. });
+    assert!(!events.iter().any(|record| restarted(&record.event)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_its_provider_can_be_cancelled() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let mut stage = Stage::new();
+    stage.limits.look = Duration::from_secs(60);
+    stage.limits.gateway.patience = Duration::from_secs(1800);
+    let system = stage.start_with(asking(), provider(&down, &calls)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(600_000).await;
+    assert!(run.cancel("enough").await.unwrap());
+    let outcome = tokio::time::timeout(Duration::from_secs(1), run.outcome()).await;
+    assert!(outcome.unwrap().unwrap().stop_reason().is_some());
+    let tries = calls.load(Ordering::SeqCst);
+    pause(600_000).await;
+    assert_eq!(calls.load(Ordering::SeqCst), tries, "it is asked no more");
+}

@@ -1,0 +1,65 @@
+//! An agent that lives long: it wakes on a schedule, sleeps in between, is out of memory while it
+//! sleeps, and goes on after a crash of its process.
+//!
+//!     cargo run --example long_lived
+//!
+//! A day takes 400 milliseconds here. The process "dies" in the night of the third day and is missing for
+//! some days; what it missed is one wake-up, and nothing is said twice.
+#![allow(clippy::print_stdout)]
+
+use std::time::Duration;
+
+use ghostlight::{
+    actor::Limits, definition::Schedule, prelude::*, run::operations::Scope, testing::InMemoryStore,
+};
+
+const DAY: Duration = Duration::from_millis(400);
+
+/// Waters the plants, waits until the water has gone down, and remembers how often it did.
+async fn gardener(cx: RunContext) -> Result<Outcome, AgentError> {
+    let diary = cx.state(Scope::App);
+    let days: u32 = diary.get("days").await?.unwrap_or(0) + 1;
+    cx.sleep(DAY / 4).await?; // a durable timer: it may be weeks as well
+    diary.set("days", &days).await?;
+    Ok(Outcome::answer(format!("watered, for the {days}. time")))
+}
+
+async fn process(store: &InMemoryStore) -> Result<System, ghostlight::Error> {
+    let mut limits = Limits::default();
+    limits.linger = DAY / 20; // how long a sleeping run stays in memory
+    limits.passivate_after = DAY / 20; // how long an idle session does
+    // In a real house: Schedule::cron("morning", "0 7 * * *", ..).zone("Europe/Berlin")
+    let morning = Schedule::every("morning", DAY, "Good morning!").session("garden");
+    let team = Agent::from_fn("gardener", gardener).into_team()?;
+    let builder = System::builder(store.clone()).limits(limits);
+    Ok(builder.team(team.schedule(morning)).start().await?)
+}
+
+async fn print_diary(system: &System) -> Result<usize, ghostlight::Error> {
+    let said = system.session("gardener", "garden").transcript().await?;
+    for message in said.messages().iter().skip(1).step_by(2) {
+        println!("  {}", message.content());
+    }
+    Ok(said.messages().len() / 2)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ghostlight::Error> {
+    let store = InMemoryStore::new();
+    let system = process(&store).await?;
+    tokio::time::sleep(DAY * 7 / 2).await;
+    println!("three days and a night:");
+    let before = print_diary(&system).await?;
+
+    // What `kill -9` does to a process, and then days without one.
+    store.crash();
+    system.supervisor().map(|root| root.actor().kill());
+    tokio::time::sleep(DAY * 3).await;
+
+    let system = process(&store.another_process()).await?;
+    tokio::time::sleep(DAY * 7 / 4).await;
+    println!("three days without a process, and two mornings:");
+    let after = print_diary(&system).await?;
+    assert!(after > before, "it did not go on");
+    system.stop().await
+}
