@@ -4,7 +4,9 @@
 //! [`contract`](crate::contract), [`vocabulary`](crate::vocabulary) and so on.
 
 pub use ghostlight_actors::{
-    actor::{Delegation, EventStream, Limits, Run, Session, System, SystemBuilder, SystemError},
+    actor::{
+        Delegation, EventStream, Fork, Limits, Run, Session, System, SystemBuilder, SystemError,
+    },
     contract::{
         Model, ModelError, Reconciled, StoreError, Ticket, Tool, ToolContext, ToolError,
         ToolHandle, ToolOutput,

@@ -8,7 +8,7 @@ use ghostlight_actors::vocabulary::OperationId;
 const AFTER_HELP: &str = "\
 Exit codes:
     0  answered, or what was asked for is done
-    1  the run failed or is parked
+    1  the run failed or is parked, or a replay found a difference
     2  wrong usage, or a fault in the team file
     3  the run stopped before its end (a bound was reached, or it was cancelled)
     4  the run waits for an answer (`ghostlight answer`)
@@ -48,6 +48,12 @@ pub(super) enum Command {
     Answer(Answer),
     /// Cancel a run
     Cancel(Cancel),
+    /// Begin a new run that goes on from a point of a recorded one
+    Fork(Fork),
+    /// Run recorded runs again with today's code, without effects, and tell where they differ
+    Replay(Replay),
+    /// Print all that is recorded of a run, to keep it and to replay it
+    Export(Export),
     /// Print the JSON Schema of team files
     Schema,
     /// Check a team file
@@ -212,6 +218,60 @@ impl Answer {
             )),
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Fork {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    /// How many of its entries count, as `ghostlight show` numbers them: entry N is the first that
+    /// is done anew [default: all; before the mismatch, where the run is parked for one]
+    #[arg(long, value_name = "N")]
+    pub(super) at: Option<u64>,
+    /// What is said at that point; with `--at 1` in the place of the run's own input
+    #[arg(long, value_name = "TEXT")]
+    pub(super) input: Option<String>,
+    /// Go on with the team of this file, and not with the definition that the run is pinned to
+    #[arg(long, value_name = "FILE")]
+    pub(super) team: Option<PathBuf>,
+    /// The conversation in which the fork goes on [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    pub(super) session: Option<String>,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+    /// Approve whatever the fork asks approval or confirmation for
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Replay {
+    /// Runs, by their ids or the beginnings of them, or files that `ghostlight export` made
+    #[arg(value_name = "RUN|FILE", required_unless_present = "all")]
+    pub(super) runs: Vec<String>,
+    /// All runs of the store; with `--team` those of that team
+    #[arg(long, conflicts_with = "runs")]
+    pub(super) all: bool,
+    /// Replay with the team of this file, and not with the definitions that the runs are pinned to
+    #[arg(long, value_name = "FILE")]
+    pub(super) team: Option<PathBuf>,
+    /// Let a model request that differs from the recorded one count as a difference
+    #[arg(long)]
+    pub(super) deny_drift: bool,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    /// The run, or the beginning of its id; its whole tree is printed
+    pub(super) run: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
 }
 
 #[derive(Debug, Args)]

@@ -75,6 +75,8 @@ impl Failure {
                 | SystemError::UnknownTeam { .. }
                 | SystemError::UnknownRun(_)
                 | SystemError::NoQuestion { .. }
+                | SystemError::Fork(_)
+                | SystemError::SessionExists { .. }
                 | SystemError::Foreign { .. } => Exit::Usage,
                 _ => Exit::Failed,
             },

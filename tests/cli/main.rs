@@ -6,3 +6,4 @@ mod crashes;
 mod files;
 mod own_command;
 mod running;
+mod time_travel;

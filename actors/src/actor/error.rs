@@ -2,6 +2,7 @@ use super::supervisor::StartError;
 use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
+    run::{ForkError, RecordingError},
     vocabulary::{AgentError, RunId},
 };
 
@@ -80,6 +81,18 @@ pub enum SystemError {
         run: RunId,
         /// What is wrong.
         reason: String,
+    },
+    /// The run cannot be forked there.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
+    /// What is recorded of a run does not read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A fork is to begin in a session that there is already.
+    #[error("session {session} exists already: a fork begins a session of its own; name another")]
+    SessionExists {
+        /// The session.
+        session: String,
     },
     /// The System has stopped.
     #[error("the system has stopped")]

@@ -8,6 +8,7 @@ mod attendant;
 mod doors;
 mod error;
 mod event_stream;
+mod fork;
 mod handles;
 mod journal;
 mod launch;
@@ -15,6 +16,7 @@ mod member;
 mod memory_store;
 mod model_gateway;
 mod observers;
+mod recording;
 mod routes;
 mod run_actor;
 mod slot;
@@ -25,9 +27,11 @@ mod tool_executor;
 
 pub use error::SystemError;
 pub use event_stream::EventStream;
+pub use fork::Fork;
 pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
+pub use recording::recording;
 pub use system::{Limits, Scheduled, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
 

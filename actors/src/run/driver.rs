@@ -4,7 +4,7 @@
 mod begin;
 mod children;
 mod inbox;
-mod waker;
+pub(super) mod waker;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},

@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    News,
+    News, Recorded,
     operation::{ErasedOperation, Operation, erase},
 };
 use crate::{
-    definition::{Pinned, PinnedAgent},
+    definition::{Pinned, PinnedAgent, TAKEN_OVER},
     vocabulary::{
         AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId, Resource,
         RunId, RunStart, Spent, ToolCall, Transcript,
@@ -127,7 +127,71 @@ pub(crate) enum Delivery {
     Recorded(Box<RawValue>),
 }
 
+/// Where a leg begins.
+pub(crate) struct Opening<'a> {
+    pub(crate) run: RunId,
+    pub(crate) start: Arc<RunStart>,
+    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) agent: Arc<PinnedAgent>,
+    pub(crate) number: u32,
+    pub(crate) history: &'a Transcript,
+    pub(crate) request: Option<String>,
+    /// What was said in the run before this leg.
+    pub(crate) said: &'a [Arc<Message>],
+    /// What the run consumed before this leg.
+    pub(crate) spent: Spent,
+    pub(crate) news: News,
+}
+
 impl Leg {
+    /// A leg that goes on from what is recorded of it.
+    pub(crate) fn open(opening: Opening<'_>, recorded: &mut Recorded) -> Self {
+        let Opening {
+            run,
+            start,
+            pinned,
+            agent,
+            number,
+            history,
+            request,
+            said,
+            spent,
+            news,
+        } = opening;
+        let mut conversation = history.clone();
+        let history = conversation.len();
+        if said.is_empty() {
+            conversation.push(start.input.clone());
+        } else {
+            conversation.extend(said.iter().cloned());
+        }
+        if let Some(request) = &request {
+            let text = format!("{TAKEN_OVER} {request}]");
+            conversation.push(Message::user(text));
+        }
+        let books = Books {
+            recorded: std::mem::take(&mut recorded.calls),
+            noted: std::mem::take(&mut recorded.noted),
+            branches: 1,
+            spent,
+            ..Books::default()
+        };
+        Self {
+            run,
+            number,
+            start,
+            pinned,
+            agent,
+            conversation,
+            history,
+            request,
+            books: Mutex::new(books),
+            steering: Mutex::default(),
+            taken: Mutex::default(),
+            news,
+        }
+    }
+
     /// Registers an operation's first poll.
     pub(crate) fn begin<O: Operation>(
         &self,

@@ -86,12 +86,13 @@ impl Recorded {
                 place: format!("entry {} of run {run}", stored.sequence),
                 reason: error.to_string(),
             })?;
-            recorded.add(entry);
+            recorded.add(stored.sequence, entry);
         }
         Ok(recorded)
     }
 
-    fn add(&mut self, entry: Entry) {
+    /// Folds the next entry.
+    pub(crate) fn add(&mut self, sequence: u64, entry: Entry) {
         match &entry {
             Entry::Restarted { .. } => self.crashes += 1,
             Entry::Activated { .. } => {}
@@ -188,7 +189,11 @@ impl Recorded {
             }
             Entry::UndoRegistered { op, call } => {
                 self.noted.insert(op);
-                self.undo.push((op, call));
+                // What another run did is for that run to undo.
+                let forked = self.start.as_ref().and_then(|start| start.forked);
+                if forked.is_none_or(|forked| sequence >= forked.copied) {
+                    self.undo.push((op, call));
+                }
             }
             Entry::Parked { reason } => self.parked = Some(reason),
             Entry::Activated { .. } | Entry::Restarted { .. } => self.parked = None,

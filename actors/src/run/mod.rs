@@ -8,6 +8,7 @@ mod behavior;
 mod builder;
 mod context;
 mod driver;
+mod fork;
 mod journal;
 mod leg;
 mod load;
@@ -16,13 +17,16 @@ mod operation;
 pub mod operations;
 mod policy;
 mod ports;
+mod recording;
 mod registry;
+mod replay;
 mod task;
 
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
+pub use fork::ForkError;
 pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{
@@ -37,7 +41,10 @@ pub use ports::{
     Acknowledge, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
     ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation,
 };
+pub use recording::{Recording, RecordingError};
 pub use registry::Registry;
+pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
 pub use task::{Rest, RunTask, SessionTail, row_of};
 
+pub(crate) use fork::{Branch, ForkedRun, fork, written};
 pub(crate) use leg::Leg;

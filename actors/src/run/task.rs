@@ -1,11 +1,10 @@
 //! A run from where its journal ends to its own end: leg after leg.
 
 mod close;
-mod end;
+pub(super) mod end;
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -13,13 +12,13 @@ use super::{
     ChildStart, Commands, News, ParentDoor, Policies, Ports, Registry, RunContext,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
-    leg::{Books, Leg},
+    leg::{Leg, Opening},
     load::Recorded,
     operations,
 };
 use crate::{
     contract::{BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
-    definition::{Pinned, TAKEN_OVER},
+    definition::Pinned,
     vocabulary::{
         AgentError, Entry, Message, Outcome, RunId, RunStart, SessionId, Spent, StopReason,
         Timestamp, Transcript, Transfer,
@@ -369,38 +368,19 @@ impl Carrier {
             let message = format!("the pinned team {} has no agent {agent}", self.start.team);
             return Err(AgentError::Failed(message));
         };
-        let mut conversation = self.history.clone();
-        let history = conversation.len();
-        if said.is_empty() {
-            conversation.push(self.start.input.clone());
-        } else {
-            conversation.extend(said.iter().cloned());
-        }
-        if let Some(request) = &request {
-            let text = format!("{TAKEN_OVER} {request}]");
-            conversation.push(Message::user(text));
-        }
-        let books = Books {
-            recorded: std::mem::take(&mut self.recorded.calls),
-            noted: std::mem::take(&mut self.recorded.noted),
-            branches: 1,
-            spent: self.spent,
-            ..Books::default()
-        };
-        Ok(Arc::new(Leg {
+        let opening = Opening {
             run: self.run,
-            number,
             start: self.start.clone(),
             pinned: self.pinned.clone(),
             agent: pinned,
-            conversation,
-            history,
+            number,
+            history: &self.history,
             request,
-            books: Mutex::new(books),
-            steering: Mutex::default(),
-            taken: Mutex::default(),
+            said,
+            spent: self.spent,
             news: self.driver.news.clone(),
-        }))
+        };
+        Ok(Arc::new(Leg::open(opening, &mut self.recorded)))
     }
 
     /// What waits in the inbox, and the children that nobody begins again by replay.

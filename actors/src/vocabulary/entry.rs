@@ -212,6 +212,29 @@ pub struct RunStart {
     pub deadline: Option<super::Timestamp>,
     /// When it began.
     pub at: super::Timestamp,
+    /// The run from which this one was forked.
+    #[serde(default)]
+    pub forked: Option<Forked>,
+}
+
+/// Where a run was forked from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Forked {
+    /// The other run.
+    pub run: RunId,
+    /// How many entries of it count here too.
+    pub at: u64,
+    /// How many entries at the front of this journal are copies of them; what is about the other
+    /// run's lives is not copied.
+    pub copied: u64,
+}
+
+impl Forked {
+    /// So many entries of this run, of which so many are copied.
+    pub fn new(run: RunId, at: u64, copied: u64) -> Self {
+        Self { run, at, copied }
+    }
 }
 
 impl RunStart {
@@ -237,6 +260,7 @@ impl RunStart {
             budget: Budget::default(),
             deadline: None,
             at: super::Timestamp::default(),
+            forked: None,
         }
     }
 }
@@ -287,6 +311,18 @@ impl RunEnd {
             | Self::Failed { spent, .. }
             | Self::Continued { spent, .. } => *spent,
         }
+    }
+
+    /// The same end with this consumption.
+    #[must_use]
+    pub fn with_spent(mut self, consumed: Spent) -> Self {
+        match &mut self {
+            Self::Answered { spent, .. }
+            | Self::Stopped { spent, .. }
+            | Self::Failed { spent, .. }
+            | Self::Continued { spent, .. } => *spent = consumed,
+        }
+        self
     }
 
     /// The outcome for who waits for it; a run that went on elsewhere has none.

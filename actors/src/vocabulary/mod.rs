@@ -20,7 +20,7 @@ mod transcript;
 mod usage;
 
 pub use budget::{Budget, Resource, Spent};
-pub use entry::{Begun, CallDigest, Entry, RunEnd, RunStart, SessionTurn, TurnEnd};
+pub use entry::{Begun, CallDigest, Entry, Forked, RunEnd, RunStart, SessionTurn, TurnEnd};
 pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{
     Event, EventId, EventRecord, Preview, Question, QuestionKind, RunResult, UnknownEvent,

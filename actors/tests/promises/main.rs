@@ -24,3 +24,4 @@ mod replay;
 mod schedules;
 mod sessions;
 mod stage;
+mod time_travel;

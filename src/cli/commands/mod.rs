@@ -2,6 +2,8 @@
 
 mod answer;
 mod cancel;
+mod fork;
+mod replay;
 mod resume;
 mod run;
 mod runs;
@@ -44,6 +46,9 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Show(arguments) => show::show(arguments).await,
         Command::Answer(arguments) => answer::answer(arguments, registry).await,
         Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
+        Command::Fork(arguments) => fork::fork(arguments, registry).await,
+        Command::Replay(arguments) => replay::replay(arguments, registry).await,
+        Command::Export(arguments) => replay::export(arguments).await,
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
     }

@@ -59,9 +59,11 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
 
 fn print_lines(timeline: &mut Timeline, record: &EventRecord, row: &RunRow) -> Result<(), Failure> {
     let time = when::since(row.started_at, record.at);
+    // The entry's number in its run, for `ghostlight fork --at`.
+    let number = record.sequence.map_or_else(String::new, |n| n.to_string());
     for line in timeline.lines(record) {
         let (name, text) = line.padded(0);
-        super::print(&format!("{time:>10}  {name}  {text}"))?;
+        super::print(&format!("{time:>10}  {number:>4}  {name}  {text}"))?;
     }
     Ok(())
 }

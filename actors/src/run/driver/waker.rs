@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// Wakes the driver when the function can go on.
-pub(super) struct FunctionWaker {
-    pub(super) woken: AtomicBool,
+pub(in crate::run) struct FunctionWaker {
+    pub(in crate::run) woken: AtomicBool,
     pub(super) driver: AtomicWaker,
 }
 
@@ -33,7 +33,7 @@ impl Wake for FunctionWaker {
 }
 
 impl FunctionWaker {
-    pub(super) fn new(woken: bool) -> Arc<Self> {
+    pub(in crate::run) fn new(woken: bool) -> Arc<Self> {
         let driver = AtomicWaker::new();
         Arc::new(Self {
             woken: AtomicBool::new(woken),
@@ -43,7 +43,7 @@ impl FunctionWaker {
 }
 
 /// Polls the function until it can go no further. `Some` when it returned.
-pub(super) fn poll_function(
+pub(in crate::run) fn poll_function(
     function: &mut Option<BoxFuture<'static, Result<Outcome, AgentError>>>,
     waker: &Arc<FunctionWaker>,
 ) -> Option<Result<Outcome, AgentError>> {

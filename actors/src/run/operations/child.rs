@@ -6,8 +6,8 @@ use crate::{
         RunContext, Task, Wait, WaitFor,
     },
     vocabulary::{
-        AgentError, Budget, Digest, ErrorKind, Message, OperationError, Outcome, RunId, RunStart,
-        Spent,
+        AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
+        RunId, RunStart, Spent,
     },
 };
 
@@ -36,6 +36,8 @@ pub struct Spawned {
     pub run: RunId,
     /// The agent that carries it.
     pub agent: String,
+    /// The operation that began it.
+    pub operation: OperationId,
 }
 
 /// What a delegated task came to.
@@ -168,7 +170,7 @@ impl Operation for Spawn {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Spawned> {
-        let agent = self.0.agent.clone();
+        let (agent, operation) = (self.0.agent.clone(), cx.id);
         let start = match self.0.start(&cx) {
             Ok(start) => start,
             Err(error) => return Begin::Ready(Err(error)),
@@ -176,7 +178,13 @@ impl Operation for Spawn {
         Begin::Child(Child {
             start,
             awaited: false,
-            finish: Box::new(move |run, _| Ok(Spawned { run, agent })),
+            finish: Box::new(move |run, _| {
+                Ok(Spawned {
+                    run,
+                    agent,
+                    operation,
+                })
+            }),
         })
     }
 }
@@ -193,7 +201,8 @@ impl Operation for Join {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(self.0.run.to_string().as_bytes())
+        // Not of the child's id: in a fork it is another one.
+        Digest::of(self.0.operation.to_string().as_bytes())
     }
 
     fn spent(result: &ChildResult) -> Spent {

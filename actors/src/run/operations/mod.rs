@@ -23,6 +23,6 @@ pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
 
-pub(crate) use state::run_scope;
+pub(crate) use state::{RUN_LABEL, SESSION_LABEL, recorded_write, run_scope, session_scope};
 pub(crate) use tool::tool_digest;
 pub(crate) use toolset::as_result;

@@ -9,7 +9,7 @@ use crate::{
         Act, Attempt, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress,
         RunContext, Write,
     },
-    vocabulary::{AgentError, Digest, ErrorKind, OperationError, RunId},
+    vocabulary::{AgentError, Digest, Entry, ErrorKind, OperationError, RunId, SessionId},
 };
 
 /// Whose state it is.
@@ -33,6 +33,7 @@ pub enum Scope {
 pub struct Shared<'a> {
     cx: &'a RunContext,
     scope: String,
+    label: String,
 }
 
 /// A look at a shared value.
@@ -40,6 +41,7 @@ pub struct Shared<'a> {
 pub struct Get {
     scope: String,
     key: String,
+    name: String,
 }
 
 impl Operation for Get {
@@ -50,11 +52,11 @@ impl Operation for Get {
     }
 
     fn name(&self) -> &str {
-        &self.key
+        &self.name
     }
 
     fn digest(&self) -> Digest {
-        Digest::of_parts(&[self.scope.as_bytes(), self.key.as_bytes()])
+        Digest::of(self.name.as_bytes())
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
@@ -79,6 +81,7 @@ type Decide =
 pub struct Update {
     scope: String,
     key: String,
+    name: String,
     digest: Digest,
     decide: Decide,
 }
@@ -101,12 +104,11 @@ impl Operation for Update {
     }
 
     fn name(&self) -> &str {
-        &self.key
+        &self.name
     }
 
     fn digest(&self) -> Digest {
-        let place = [self.scope.as_bytes(), self.key.as_bytes(), &self.digest.0];
-        Digest::of_parts(&place)
+        Digest::of_parts(&[self.name.as_bytes(), &self.digest.0])
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
@@ -169,9 +171,11 @@ impl Shared<'_> {
     /// The value under this key with its version, for a later
     /// [`set_if`](Self::set_if).
     pub fn get_versioned(&self, key: impl Into<String>) -> Performing<Get> {
+        let key = key.into();
         self.cx.perform(Get {
             scope: self.scope.clone(),
-            key: key.into(),
+            name: self.name_of(&key),
+            key,
         })
     }
 
@@ -250,14 +254,21 @@ impl Shared<'_> {
         }))
     }
 
+    /// What an operation on this value is called in the journal: whose state it is, but not of
+    /// which run or session, so that a fork asks for the same.
+    fn name_of(&self, key: &str) -> String {
+        format!("{}/{key}", self.label)
+    }
+
     fn perform_update<F>(&self, key: String, digest: Digest, decide: F) -> Performing<Update>
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
-        let scope = self.scope.clone();
+        let (scope, name) = (self.scope.clone(), self.name_of(&key));
         self.cx.perform(Update {
             scope,
             key,
+            name,
             digest,
             decide: Arc::new(decide),
         })
@@ -276,20 +287,57 @@ pub(crate) fn run_scope(root: RunId) -> String {
     format!("run:{root}")
 }
 
+/// The scope of a session's state.
+pub(crate) fn session_scope(session: &SessionId) -> String {
+    format!("session:{session}")
+}
+
+/// How the working memory of a tree is called in its journals.
+pub(crate) const RUN_LABEL: &str = "run";
+/// How a session's state is called in the journals of its runs.
+pub(crate) const SESSION_LABEL: &str = "session";
+
+/// A change of shared state that a journal records: how its scope is called there, the key, the
+/// value and its version. `None` when the entry records no change.
+pub(crate) fn recorded_write(entry: &Entry) -> Option<(&str, &str, Option<Value>, u64)> {
+    let Entry::Completed {
+        kind, name, result, ..
+    } = entry
+    else {
+        return None;
+    };
+    if kind != "state_update" {
+        return None;
+    }
+    let written: Result<(Option<Value>, u64), OperationError> =
+        serde_json::from_str(result.get()).ok()?;
+    let (value, version) = written.ok()?;
+    let (label, key) = name.split_once('/')?;
+    Some((label, key, value, version))
+}
+
 impl RunContext {
     /// Shared values of a scope.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         let start = self.start();
-        let scope = match scope {
-            Scope::Run => run_scope(start.root),
+        let of_run = || (run_scope(start.root), RUN_LABEL.to_owned());
+        let (scope, label) = match scope {
+            Scope::Run => of_run(),
             Scope::Session => match &start.session {
-                Some(session) => format!("session:{session}"),
-                None => run_scope(start.root),
+                Some(session) => (session_scope(session), SESSION_LABEL.to_owned()),
+                None => of_run(),
             },
-            Scope::User(owner) => format!("user:{}/{owner}", start.team),
-            Scope::App => format!("app:{}", start.team),
+            Scope::User(owner) => (
+                format!("user:{}/{owner}", start.team),
+                format!("user:{owner}"),
+            ),
+            Scope::App => (format!("app:{}", start.team), "app".to_owned()),
         };
-        Shared { cx: self, scope }
+        Shared {
+            cx: self,
+            scope,
+            label,
+        }
     }
 
     /// The working memory that all runs of the tree share.

@@ -225,7 +225,7 @@ fn status_of(outcome: &Result<Outcome, AgentError>) -> RunStatus {
     }
 }
 
-fn run_end(outcome: &Result<Outcome, AgentError>, spent: Spent) -> RunEnd {
+pub(in crate::run) fn run_end(outcome: &Result<Outcome, AgentError>, spent: Spent) -> RunEnd {
     match outcome {
         Ok(Outcome::Answer(answer)) => RunEnd::Answered {
             answer: answer.clone(),

@@ -1,0 +1,365 @@
+//! Forking: a new run goes on from a point of a recorded one.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Run, SystemError,
+    recording::{recording, tree},
+};
+use crate::{
+    contract::{
+        Append, Batch, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow, RunStatus,
+        StateWrite, StoreHandle,
+    },
+    run::{Branch, ForkedRun, Recording, Task, fork, operations, row_of, written},
+    vocabulary::{
+        Digest, Entry, JournalId, Message, RunEnd, RunId, RunStart, SessionId, SessionTurn,
+        StopReason,
+    },
+};
+
+/// The turn of a fork in its session.
+const TURN: &str = "fork";
+
+/// Where and how a run is forked.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is forked before `Run::fork`"]
+pub struct Fork {
+    at: Option<u64>,
+    input: Option<Message>,
+    session: Option<String>,
+    todays_team: bool,
+}
+
+impl Fork {
+    /// A fork that keeps the first `entries` entries of the run, so that what its entry of that
+    /// number records is the first thing that is done anew.
+    pub fn at(entries: u64) -> Self {
+        Self {
+            at: Some(entries),
+            ..Self::default()
+        }
+    }
+
+    /// A fork at the last point that there is: before the operation at which a parked run
+    /// diverged, before the end of an ended one.
+    pub fn latest() -> Self {
+        Self::default()
+    }
+
+    /// Says something at that point: in the place of the run's own input where nothing but its
+    /// beginning is kept (`at(1)`), and otherwise as [`Run::steer`] does.
+    pub fn input(mut self, input: impl Into<Task>) -> Self {
+        self.input = Some(input.into().message);
+        self
+    }
+
+    /// Sets the key of the session in which the fork goes on; a fresh one when left out. Forking
+    /// twice into one session in the same way is forking once.
+    pub fn session(mut self, key: impl Into<String>) -> Self {
+        self.session = Some(key.into());
+        self
+    }
+
+    /// Goes on with the definition that the System has of the team today, and not with the one to
+    /// which the run is pinned.
+    pub fn todays_team(mut self) -> Self {
+        self.todays_team = true;
+        self
+    }
+}
+
+impl Run {
+    /// Begins a new run that goes on from a point of this one, which may be open, ended or parked,
+    /// and stays as it is. What is recorded before that point is copied and not done again, neither
+    /// in this run nor in those below it; what comes after it is done anew, effects included.
+    ///
+    /// The fork has a session of its own, with the conversation before the run. It has the state
+    /// of the session and the working memory of the tree as they were then; the states of users
+    /// and of the team are shared. What the run had consumed counts in the fork's budget; its
+    /// deadline does not. Undo steps that were registered before that point stay with this run.
+    /// A run below another becomes a run of its own.
+    ///
+    /// # Errors
+    /// [`SystemError::Fork`] where it cannot be forked there, which says where it can;
+    /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`],
+    /// [`SystemError::UnknownTeam`]; what the store fails with.
+    pub async fn fork(&self, options: Fork) -> Result<Run, SystemError> {
+        let shared = self.system.shared();
+        let store = &shared.doors.store;
+        let recording = recording(store, self.id).await?;
+        let begun = begun(&recording, self.id)?;
+        let mut team = begun.team.clone();
+        let unknown = |name: String| SystemError::UnknownTeam {
+            name,
+            known: shared.team_names(),
+        };
+        let entry = shared.team(&team).ok_or_else(|| unknown(team.clone()))?;
+        let definition: Option<Digest> = options.todays_team.then_some(entry.digest);
+        if options.todays_team {
+            team.clone_from(&entry.pinned.team.name);
+        }
+        let fresh = || {
+            let bits = shared.doors.entropy.bits();
+            format!("fork-{}-{:08x}", self.id.short(), bits >> 96)
+        };
+        let key = options.session.clone().unwrap_or_else(fresh);
+        let session = SessionId { team, key };
+        let run = RunId::of_turn(&session, TURN);
+        // A delegated run has no session, and nothing was said in one before it.
+        let in_session = begun.session.is_some();
+        let history = if in_session {
+            &recording.history[..]
+        } else {
+            &[]
+        };
+        let branch = Branch {
+            run,
+            session: session.clone(),
+            history: history.len() as u64,
+            definition,
+            team: session.team.clone(),
+            now: shared.doors.clock.now(),
+        };
+        let forked = fork(&recording, self.id, options.at, &branch)?;
+        if self.is_made(&session, run, forked.at).await? {
+            return self.system.resume(run, false).await;
+        }
+        let mut runs = forked.runs;
+        if let (Some(input), 1, Some(first)) = (&options.input, forked.at, runs.first_mut()) {
+            first.say(input.clone());
+        } else if let Some(input) = options.input {
+            // Under the fork's id, which is known: should the process die here, nobody reads it.
+            let item = InboxItem::new("fork", branch.now, InboxBody::Steer(input));
+            store.post(run, item).await?;
+        }
+        let journal = JournalId::Session(session.clone());
+        // Claiming a session that there is would take it from whoever holds it.
+        if !store.read(journal.clone(), 0, 1).await?.is_empty() {
+            let session = session.to_string();
+            return Err(SystemError::SessionExists { session });
+        }
+        let claim = store.claim(journal.clone(), false).await?;
+        let mut lines = history.to_vec();
+        let said = runs.first().map(|run| run.start.input.clone());
+        let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
+        turn.owner = owner(store, &recording, history.len()).await?;
+        lines.push(Line::encode(
+            branch.now,
+            &Entry::TurnStarted(Box::new(turn)),
+        ));
+        let mut batch = Batch::of(Append::new(journal, 0, claim.epoch, lines));
+        let todays = definition.map(|digest| (digest, entry.bytes.clone()));
+        batch.blobs.extend(todays);
+        batch.appends.extend(appends(&runs, &branch));
+        batch.writes = memory(&recording, forked.cut, store, run).await?;
+        if let (true, Some(from)) = (in_session, &recording.session) {
+            let writes = session_state(store, from, forked.cut, &session).await?;
+            batch.writes.extend(writes);
+        }
+        let committed = store.commit(vec![batch]).await?;
+        for refused in committed {
+            refused?;
+        }
+        self.system.resume(run, false).await
+    }
+
+    /// Whether this very fork was made before.
+    async fn is_made(&self, session: &SessionId, run: RunId, at: u64) -> Result<bool, SystemError> {
+        let store = &self.system.shared().doors.store;
+        if store.run(run).await?.is_none() {
+            return Ok(false);
+        }
+        let made = begun(&recording(store, run).await?, run)?;
+        let same = |forked: crate::vocabulary::Forked| forked.run == self.id && forked.at == at;
+        if made.forked.is_some_and(same) {
+            return Ok(true);
+        }
+        let session = session.to_string();
+        Err(SystemError::SessionExists { session })
+    }
+}
+
+/// How a run of a recording began.
+fn begun(recording: &Recording, run: RunId) -> Result<RunStart, SystemError> {
+    let mut lines = recording.lines.iter();
+    let first = lines.find(|line| line.run == run && line.stored.sequence == 0);
+    let first = first.ok_or(SystemError::UnknownRun(run))?;
+    match first.stored.line.decode() {
+        Ok(Entry::RunStarted(start)) => Ok(*start),
+        _ => Err(SystemError::UnknownRun(run)),
+    }
+}
+
+/// Who owns the session that is forked.
+async fn owner(
+    store: &StoreHandle,
+    recording: &Recording,
+    history: usize,
+) -> Result<Option<String>, SystemError> {
+    let Some(session) = &recording.session else {
+        return Ok(None);
+    };
+    let journal = JournalId::Session(session.clone());
+    let lines = store.read(journal, 0, history + 1).await?;
+    let mut owners = lines
+        .iter()
+        .filter_map(|stored| match stored.line.decode() {
+            Ok(Entry::TurnStarted(turn)) => turn.owner,
+            _ => None,
+        });
+    Ok(owners.next())
+}
+
+impl ForkedRun {
+    /// Puts this in the place of what the run was asked.
+    fn say(&mut self, input: Message) {
+        self.start.input = input.into();
+        if let Some((_, first)) = self.entries.first_mut() {
+            *first = Entry::RunStarted(Box::new(self.start.clone()));
+        }
+    }
+
+    /// Its row in the index.
+    fn row(&self, branch: &Branch) -> RunRow {
+        let mut row = row_of(self.run, &self.start);
+        if self.run == branch.run {
+            row.session = Some(branch.session.clone());
+        }
+        if let Some(end) = &self.end {
+            row.status = status_of(end);
+        }
+        // The agent of the last leg carries it.
+        let agent = self
+            .entries
+            .iter()
+            .rev()
+            .find_map(|(_, entry)| match entry {
+                Entry::LegStarted { agent, .. } => Some(agent.clone()),
+                _ => None,
+            });
+        row.agent = agent.unwrap_or(row.agent);
+        row
+    }
+}
+
+/// The journals of a fork's tree, in the order of the recorded one's commits.
+fn appends(runs: &[ForkedRun], branch: &Branch) -> Vec<Append> {
+    let mut entries: Vec<(u64, &ForkedRun, &Entry)> = Vec::new();
+    for run in runs {
+        let of_run = run.entries.iter();
+        entries.extend(of_run.map(|(position, entry)| (*position, run, entry)));
+    }
+    entries.sort_by_key(|(position, ..)| *position);
+    let mut have: BTreeMap<RunId, u64> = BTreeMap::new();
+    let mut appends: Vec<Append> = Vec::new();
+    for (_, run, entry) in entries {
+        let line = Line::encode(branch.now, entry);
+        let have = have.entry(run.run).or_default();
+        match appends.last_mut() {
+            Some(last) if last.journal == JournalId::Run(run.run) => last.lines.push(line),
+            _ => {
+                let append = Append::new(run.run, *have, 1, vec![line]);
+                let append = if *have == 0 {
+                    append.row(run.row(branch))
+                } else {
+                    append
+                };
+                appends.push(append);
+            }
+        }
+        *have += 1;
+    }
+    appends
+}
+
+fn status_of(end: &RunEnd) -> RunStatus {
+    match end {
+        RunEnd::Answered { .. } => RunStatus::Answered,
+        RunEnd::Stopped {
+            reason: StopReason::Cancelled(_),
+            ..
+        } => RunStatus::Cancelled,
+        RunEnd::Stopped { .. } => RunStatus::Stopped,
+        RunEnd::Failed { .. } => RunStatus::Failed,
+        RunEnd::Continued { .. } => RunStatus::Continued,
+    }
+}
+
+/// Values of a scope with how often each was written.
+type Values = BTreeMap<String, (Option<serde_json::Value>, u64)>;
+
+/// The working memory of the fork's tree.
+async fn memory(
+    recording: &Recording,
+    cut: u64,
+    store: &StoreHandle,
+    run: RunId,
+) -> Result<Vec<StateWrite>, SystemError> {
+    let mut values = current(store, operations::run_scope(recording.root)).await?;
+    put_back(&mut values, written(recording, cut, operations::RUN_LABEL)?);
+    Ok(writes(&operations::run_scope(run), values))
+}
+
+/// The state of the fork's session.
+async fn session_state(
+    store: &StoreHandle,
+    from: &SessionId,
+    cut: u64,
+    session: &SessionId,
+) -> Result<Vec<StateWrite>, SystemError> {
+    let mut values = current(store, operations::session_scope(from)).await?;
+    let mut filter = RunFilter::default();
+    (filter.session, filter.roots) = (Some(from.clone()), true);
+    let mut rows = store.runs(filter).await?;
+    rows.reverse();
+    let mut all = std::collections::HashMap::new();
+    for row in rows {
+        let mut turn = Recording::new(row.root);
+        turn.lines = tree(store, row.root).await?;
+        for (key, value) in written(&turn, cut, operations::SESSION_LABEL)? {
+            // Turns follow one another: a later one's value is the later one.
+            let known = all.entry(key).or_insert(None);
+            *known = value.or(known.take());
+        }
+    }
+    put_back(&mut values, all);
+    Ok(writes(&operations::session_scope(session), values))
+}
+
+async fn current(store: &StoreHandle, scope: String) -> Result<Values, SystemError> {
+    let values = store.scope(scope).await?.into_iter();
+    Ok(values
+        .map(|(key, found)| (key, (Some(found.value), found.version)))
+        .collect())
+}
+
+/// Gives values that were written meanwhile the content that they had.
+fn put_back(
+    values: &mut Values,
+    then: std::collections::HashMap<String, Option<(Option<serde_json::Value>, u64)>>,
+) {
+    for (key, value) in then {
+        match value {
+            Some(value) => values.insert(key, value),
+            None => values.remove(&key),
+        };
+    }
+}
+
+/// Writes that make these values with these versions: a version counts the writes.
+fn writes(scope: &str, values: Values) -> Vec<StateWrite> {
+    let mut writes = Vec::new();
+    for (key, (value, version)) in values {
+        let raw = value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        for _ in 0..version {
+            writes.push(StateWrite {
+                scope: scope.to_owned(),
+                key: key.clone(),
+                value: raw.clone(),
+                expected: Expected::Any,
+            });
+        }
+    }
+    writes
+}

@@ -1,0 +1,500 @@
+//! A run's journal up to some entry, copied so that another run goes on from there.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    Recording, RecordingError,
+    operations::{Spawned, recorded_write},
+    recording::decode,
+};
+use crate::vocabulary::{
+    AgentError, Begun, Digest, Entry, Forked, OperationError, OperationId, RunEnd, RunId, RunStart,
+    SessionId, Timestamp,
+};
+
+/// Why a run cannot be forked there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// The run has no such place.
+    #[error(
+        "run {run} cannot be forked at {at}: it has {entries} entries, and the first, with which \
+         it began, is always kept; give a number from 1 to {entries}"
+    )]
+    OutOfRange {
+        /// The run.
+        run: RunId,
+        /// What was asked for.
+        at: u64,
+        /// How many entries it has.
+        entries: u64,
+    },
+    /// From this entry on the run's function is never run again.
+    #[error(
+        "run {run} cannot be forked behind its entry {entry}, which is {what}: fork it at {entry}, \
+         just before that, or earlier"
+    )]
+    Over {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        entry: u64,
+        /// What it is.
+        what: &'static str,
+    },
+    /// An effect that must not happen twice has begun, and its end is not recorded there.
+    #[error(
+        "run {run} cannot be forked there: {operation} {name:?} of run {of} had begun and its end \
+         was not recorded yet, so that a fork could neither repeat it nor know what came of it; \
+         fork at {before}, before it began{after}"
+    )]
+    UnderWay {
+        /// The run that is to be forked.
+        run: RunId,
+        /// The run whose operation it is: that one, or one below it.
+        of: RunId,
+        /// The operation.
+        operation: OperationId,
+        /// Its name.
+        name: String,
+        /// Where it had not begun.
+        before: u64,
+        /// Where its end is recorded, in words; empty when it never was.
+        after: String,
+    },
+    /// The journal does not read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+}
+
+/// The run that is to go on from there.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) run: RunId,
+    pub(crate) session: SessionId,
+    /// How many entries the new session has before its turn.
+    pub(crate) history: u64,
+    /// The definition, where it is another than the recorded one's.
+    pub(crate) definition: Option<Digest>,
+    /// The team's name.
+    pub(crate) team: String,
+    pub(crate) now: Timestamp,
+}
+
+/// A journal of the fork's tree.
+#[derive(Debug)]
+pub(crate) struct ForkedRun {
+    pub(crate) run: RunId,
+    pub(crate) start: RunStart,
+    /// All of its entries, the first included, each with its position in the recorded tree: the
+    /// fork's tree keeps their order.
+    pub(crate) entries: Vec<(u64, Entry)>,
+    pub(crate) end: Option<RunEnd>,
+}
+
+/// A fork that can be written.
+#[derive(Debug)]
+pub(crate) struct ForkedTree {
+    /// How many entries of the run count.
+    pub(crate) at: u64,
+    /// The root first.
+    pub(crate) runs: Vec<ForkedRun>,
+    /// From this position on nothing of the recorded tree counts.
+    pub(crate) cut: u64,
+}
+
+/// Copies what is recorded of a run before its entry `at`, and of the runs below it before that
+/// moment: a child whose end the run had heard of is referred to, one that was under way is copied
+/// as far as it had come.
+pub(crate) fn fork(
+    recording: &Recording,
+    run: RunId,
+    at: Option<u64>,
+    branch: &Branch,
+) -> Result<ForkedTree, ForkError> {
+    let mut copier = Copier {
+        recording,
+        forked: run,
+        branch,
+        runs: Vec::new(),
+    };
+    let entries = copier.entries(run)?;
+    let count = entries.len() as u64;
+    let mut place = at.unwrap_or_else(|| Copier::latest(&entries));
+    loop {
+        if place == 0 || place > count {
+            let (at, entries) = (place, count);
+            return Err(ForkError::OutOfRange { run, at, entries });
+        }
+        let next = usize::try_from(place).ok();
+        let next = next.and_then(|next| entries.get(next));
+        let cut = next.map_or(u64::MAX, |next| next.position);
+        match copier.copy(run, branch.run, cut, None) {
+            Ok(()) => {
+                let (at, runs) = (place, copier.runs);
+                return Ok(ForkedTree { at, runs, cut });
+            }
+            // Nobody asked for this very place.
+            Err(ForkError::UnderWay { before, .. }) if at.is_none() && before > 0 => {
+                copier.runs.clear();
+                place = before;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A decoded entry and its places.
+struct Placed {
+    sequence: u64,
+    position: u64,
+    entry: Entry,
+}
+
+struct Copier<'a> {
+    recording: &'a Recording,
+    forked: RunId,
+    branch: &'a Branch,
+    runs: Vec<ForkedRun>,
+}
+
+/// What the entries before a cut say of a run's operations, as far as copying depends on it.
+#[derive(Default)]
+struct Standing {
+    /// Effects that have begun, with the position of their start.
+    under_way: HashMap<OperationId, (u64, String)>,
+    /// Delegations whose child's end the run knows.
+    delegated: HashSet<OperationId>,
+    /// Operations whose child nobody wants any more.
+    unwanted: HashSet<OperationId>,
+    /// Children whose end was waited for and came.
+    joined: HashSet<RunId>,
+}
+
+impl Copier<'_> {
+    fn entries(&self, run: RunId) -> Result<Vec<Placed>, ForkError> {
+        let journal = self.recording.journal(run).into_iter();
+        let placed = journal.map(|stored| {
+            Ok(Placed {
+                sequence: stored.sequence,
+                position: stored.position,
+                entry: decode(run, &stored)?,
+            })
+        });
+        placed.collect()
+    }
+
+    /// The last place that matters of a run: before its end or its cancellation, and before the
+    /// operation at which it diverged.
+    fn latest(entries: &[Placed]) -> u64 {
+        let over = entries.iter().position(|placed| {
+            matches!(
+                placed.entry,
+                Entry::RunEnded(_) | Entry::CancelRequested { .. }
+            )
+        });
+        let mut at = over.unwrap_or(entries.len());
+        let parked = entries.iter().rev().find_map(|placed| match &placed.entry {
+            Entry::Parked {
+                reason: AgentError::Diverged { at, .. },
+            } => Some(*at),
+            _ => None,
+        });
+        if let Some(diverged) = parked {
+            let first = entries.iter().position(|placed| {
+                matches!(&placed.entry, Entry::Started { op, .. } | Entry::Completed { op, .. }
+                    if *op == diverged)
+            });
+            at = at.min(first.unwrap_or(at));
+        }
+        at.max(1) as u64
+    }
+
+    /// Copies a run's entries before a cut under another id.
+    fn copy(
+        &mut self,
+        run: RunId,
+        new: RunId,
+        cut: u64,
+        parent: Option<(RunId, OperationId)>,
+    ) -> Result<(), ForkError> {
+        let mut entries = self.entries(run)?;
+        entries.retain(|placed| placed.position < cut);
+        self.check(run, &entries, parent.is_some())?;
+        let standing = Standing::of(&entries);
+        let place = self.runs.len();
+        let at = entries.len() as u64;
+        let mut copied: Vec<(u64, Entry)> = Vec::with_capacity(entries.len());
+        let mut children: HashMap<OperationId, RunId> = HashMap::new();
+        let mut start = None;
+        let mut end = None;
+        for Placed {
+            position, entry, ..
+        } in entries
+        {
+            let entry = match entry {
+                Entry::RunStarted(recorded) => {
+                    let recorded = self.start(*recorded, parent);
+                    self.runs.push(ForkedRun {
+                        run: new,
+                        start: recorded.clone(),
+                        entries: Vec::new(),
+                        end: None,
+                    });
+                    start = Some((position, recorded));
+                    continue;
+                }
+                // They are about lives of the other run.
+                Entry::Activated { .. } | Entry::Restarted { .. } | Entry::Parked { .. } => {
+                    continue;
+                }
+                Entry::Started {
+                    op,
+                    begun: Begun::Child(child),
+                    kind,
+                    name,
+                    digest,
+                } => {
+                    let kept = standing.delegated.contains(&op);
+                    let begun = if kept {
+                        Begun::Child(child)
+                    } else if standing.unwanted.contains(&op) || !self.began(child, cut) {
+                        continue;
+                    } else {
+                        let copy = new.child(op);
+                        // What the run has heard of counts, though it was committed with that.
+                        let heard_of = standing.joined.contains(&child);
+                        let cut = if heard_of { u64::MAX } else { cut };
+                        self.copy(child, copy, cut, Some((new, op)))?;
+                        children.insert(op, copy);
+                        Begun::Child(copy)
+                    };
+                    Entry::Started {
+                        op,
+                        kind,
+                        name,
+                        digest,
+                        begun,
+                    }
+                }
+                Entry::Completed {
+                    op,
+                    kind,
+                    name,
+                    digest,
+                    result,
+                } => {
+                    let result = match children.get(&op) {
+                        Some(child) if kind == "spawn" => spawned(*child, &name, op, result),
+                        _ => result,
+                    };
+                    Entry::Completed {
+                        op,
+                        kind,
+                        name,
+                        digest,
+                        result,
+                    }
+                }
+                Entry::RunEnded(ended) => {
+                    let ended = match *ended {
+                        RunEnd::Continued { next, spent } => {
+                            let copy = new.next();
+                            self.copy(next, copy, cut, parent)?;
+                            RunEnd::Continued { next: copy, spent }
+                        }
+                        ended => ended,
+                    };
+                    end = Some(ended.clone());
+                    Entry::RunEnded(Box::new(ended))
+                }
+                entry => entry,
+            };
+            copied.push((position, entry));
+        }
+        let (position, mut start) = start.ok_or(RecordingError::Lacks {
+            run,
+            what: "the run's first entry".to_owned(),
+        })?;
+        start.forked = Some(Forked::new(run, at, 1 + copied.len() as u64));
+        copied.insert(0, (position, Entry::RunStarted(Box::new(start.clone()))));
+        if let Some(forked) = self.runs.get_mut(place) {
+            (forked.start, forked.entries, forked.end) = (start, copied, end);
+        }
+        Ok(())
+    }
+
+    /// How the copy of a run begins.
+    fn start(&self, recorded: RunStart, parent: Option<(RunId, OperationId)>) -> RunStart {
+        let mut start = recorded;
+        let above = parent.and_then(|(above, _)| self.runs.iter().find(|run| run.run == above));
+        let above = above.map(|above| above.start.path.clone());
+        start.path = above.unwrap_or_default();
+        start.path.push(start.agent.clone());
+        start.team.clone_from(&self.branch.team);
+        start.definition = self.branch.definition.unwrap_or(start.definition);
+        start.parent = parent;
+        start.root = self.branch.run;
+        // It may have passed; what bounds the fork is what it consumes.
+        start.deadline = None;
+        start.at = self.branch.now;
+        // What had no session has none in the fork: it would ask for another scope's state.
+        if start.session.is_some() {
+            start.session = Some(self.branch.session.clone());
+            start.history = self.branch.history;
+        }
+        start
+    }
+
+    /// Whether a child's first entry stands before the cut.
+    fn began(&self, child: RunId, cut: u64) -> bool {
+        let mut lines = self.recording.lines.iter();
+        lines.any(|line| line.run == child && line.stored.position < cut)
+    }
+
+    fn check(&self, run: RunId, entries: &[Placed], below: bool) -> Result<(), ForkError> {
+        for placed in entries {
+            let what = match placed.entry {
+                Entry::CancelRequested { .. } => "the wish to cancel it",
+                Entry::RunEnded(_) if !below => "its end",
+                _ => continue,
+            };
+            let entry = placed.sequence;
+            return Err(ForkError::Over { run, entry, what });
+        }
+        // A child that has ended holds nothing open.
+        if matches!(
+            entries.last().map(|last| &last.entry),
+            Some(Entry::RunEnded(_))
+        ) {
+            return Ok(());
+        }
+        let standing = Standing::of(entries);
+        let first = standing.under_way.into_iter();
+        let Some((operation, (begun, name))) = first.min_by_key(|(_, (begun, _))| *begun) else {
+            return Ok(());
+        };
+        let journal = self.recording.journal(self.forked);
+        let place = |position: u64| journal.partition_point(|line| line.position <= position);
+        let ends = self.entries(run)?.into_iter().find(|placed| {
+            matches!(&placed.entry, Entry::Completed { op, .. } | Entry::Dropped { op }
+                if *op == operation)
+        });
+        let after = ends.map(|end| place(end.position));
+        let after = after.map_or_else(String::new, |after| {
+            format!(", or at {after}, behind its end")
+        });
+        Err(ForkError::UnderWay {
+            run: self.forked,
+            of: run,
+            operation,
+            name,
+            before: place(begun).saturating_sub(1) as u64,
+            after,
+        })
+    }
+}
+
+impl Standing {
+    fn of(entries: &[Placed]) -> Self {
+        let mut standing = Self::default();
+        for Placed {
+            position, entry, ..
+        } in entries
+        {
+            match entry {
+                Entry::Started {
+                    op,
+                    name,
+                    begun: Begun::Effect | Begun::Ticket,
+                    ..
+                } => {
+                    let begun = (*position, name.clone());
+                    standing.under_way.entry(*op).or_insert(begun);
+                }
+                Entry::Completed {
+                    op, kind, result, ..
+                } => {
+                    standing.under_way.remove(op);
+                    let child = ended_child(result);
+                    match (&**kind, child) {
+                        ("delegate", Some(_)) => {
+                            standing.delegated.insert(*op);
+                        }
+                        ("join", Some(child)) => {
+                            standing.joined.insert(child);
+                        }
+                        ("delegate" | "spawn", None) if is_error(result) => {
+                            standing.unwanted.insert(*op);
+                        }
+                        _ => {}
+                    }
+                }
+                Entry::Dropped { op } => {
+                    standing.under_way.remove(op);
+                    standing.unwanted.insert(*op);
+                }
+                _ => {}
+            }
+        }
+        standing
+    }
+}
+
+/// The run that a result is about.
+fn ended_child(result: &RawValue) -> Option<RunId> {
+    #[derive(Deserialize)]
+    struct Child {
+        run: RunId,
+    }
+    let result: Result<Child, OperationError> = serde_json::from_str(result.get()).ok()?;
+    result.ok().map(|child| child.run)
+}
+
+fn is_error(result: &RawValue) -> bool {
+    result.get().starts_with("{\"Err\"")
+}
+
+/// The result of having begun this child.
+fn spawned(
+    run: RunId,
+    agent: &str,
+    operation: OperationId,
+    recorded: Box<RawValue>,
+) -> Box<RawValue> {
+    let result: Result<Spawned, OperationError> = Ok(Spawned {
+        run,
+        agent: agent.to_owned(),
+        operation,
+    });
+    to_raw_value(&result).unwrap_or(recorded)
+}
+
+/// A recorded value: what it is, and how often it had been written.
+pub(crate) type Written = (Option<serde_json::Value>, u64);
+
+/// What a tree changed in a scope: for each key that it wrote, the last value before the cut.
+pub(crate) fn written(
+    recording: &Recording,
+    cut: u64,
+    scope: &str,
+) -> Result<HashMap<String, Option<Written>>, RecordingError> {
+    let mut values: HashMap<String, Option<Written>> = HashMap::new();
+    for line in &recording.lines {
+        let entry = decode(line.run, &line.stored)?;
+        let Some((label, key, value, version)) = recorded_write(&entry) else {
+            continue;
+        };
+        if label != scope {
+            continue;
+        }
+        let known = values.entry(key.to_owned()).or_default();
+        if line.stored.position < cut {
+            *known = Some((value, version));
+        }
+    }
+    Ok(values)
+}

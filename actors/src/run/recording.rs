@@ -1,0 +1,292 @@
+//! A recorded tree of runs as plain data, and as text.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    contract::{Line, StoredLine, TreeLine},
+    definition::Pinned,
+    vocabulary::{Digest, Entry, RunId, SessionId, Timestamp, Transcript},
+};
+
+/// All that is recorded of a root run and the runs below it, with what is needed to replay it: the
+/// definitions to which they are pinned, and the session's journal before it.
+///
+/// As text it is a line of JSON each, the first of which says what follows and in which format.
+/// Entries stand there as they stand in a store, byte for byte, so such a file can be kept beside
+/// the code as a regression test: [`replay`](super::replay()) runs today's code against it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Recording {
+    /// The root run.
+    pub root: RunId,
+    /// Its session.
+    pub session: Option<SessionId>,
+    /// The entries of the session's journal that make up the run's history.
+    pub history: Vec<Line>,
+    /// The encoded definitions, by content hash.
+    pub definitions: BTreeMap<Digest, Box<str>>,
+    /// The entries of all runs of the tree, in the order of their commits.
+    pub lines: Vec<TreeLine>,
+}
+
+/// A text that is no recording, or not one that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// A line does not read.
+    #[error("line {line} of the recording does not read: {reason}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A later version wrote it.
+    #[error("the recording has format {found}, this program reads up to {known}: use a newer one")]
+    TooNew {
+        /// Its format.
+        found: u32,
+        /// The latest format that is known.
+        known: u32,
+    },
+    /// An entry does not read.
+    #[error("entry {entry} of run {run} does not read: {reason}")]
+    Entry {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        entry: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Something that the run needs is not in it.
+    #[error("the recording of run {run} lacks {what}")]
+    Lacks {
+        /// The run.
+        run: RunId,
+        /// What is not there.
+        what: String,
+    },
+}
+
+/// A line of the text.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Written {
+    Recording {
+        format: u32,
+        root: RunId,
+        session: Option<SessionId>,
+    },
+    Definition {
+        hash: Digest,
+        pinned: Box<RawValue>,
+    },
+    History {
+        at: Timestamp,
+        entry: Box<RawValue>,
+    },
+    Entry {
+        run: RunId,
+        sequence: u64,
+        position: u64,
+        at: Timestamp,
+        entry: Box<RawValue>,
+    },
+}
+
+impl Recording {
+    /// The format of journals and of this text that this program writes. It changes when an entry
+    /// that an older program wrote would be read differently.
+    pub const FORMAT: u32 = 1;
+
+    /// A recording of nothing yet.
+    pub fn new(root: RunId) -> Self {
+        Self {
+            root,
+            session: None,
+            history: Vec::new(),
+            definitions: BTreeMap::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// The runs of the tree, in the order in which they began.
+    pub fn runs(&self) -> Vec<RunId> {
+        let first = |line: &&TreeLine| line.stored.sequence == 0;
+        self.lines
+            .iter()
+            .filter(first)
+            .map(|line| line.run)
+            .collect()
+    }
+
+    /// The journal of one of the runs.
+    pub fn journal(&self, run: RunId) -> Vec<StoredLine> {
+        let of_run = self.lines.iter().filter(|line| line.run == run);
+        of_run.map(|line| line.stored.clone()).collect()
+    }
+
+    /// Whether every run of the tree has ended.
+    pub fn has_ended(&self) -> bool {
+        let ends = |run: RunId| {
+            let last = self.lines.iter().rfind(|line| line.run == run);
+            last.is_some_and(|line| line.stored.line.text.starts_with("{\"run_ended\""))
+        };
+        self.runs().into_iter().all(ends)
+    }
+
+    /// What was said in the session before the run.
+    ///
+    /// # Errors
+    /// When an entry of the history does not read.
+    pub fn transcript(&self) -> Result<Transcript, RecordingError> {
+        let mut transcript = Transcript::new();
+        for (number, line) in self.history.iter().enumerate() {
+            let entry = line.decode().map_err(|error| RecordingError::Lacks {
+                run: self.root,
+                what: format!("a history that reads (its entry {number}: {error})"),
+            })?;
+            if let Entry::TurnEnded(end) = entry {
+                transcript.extend(end.messages);
+            }
+        }
+        Ok(transcript)
+    }
+
+    /// The definition of this hash.
+    ///
+    /// # Errors
+    /// When it is not there or does not read.
+    pub fn pinned(&self, run: RunId, definition: Digest) -> Result<Pinned, RecordingError> {
+        let lacks = |what: String| RecordingError::Lacks { run, what };
+        let text = self.definitions.get(&definition);
+        let text = text.ok_or_else(|| lacks(format!("the definition {definition}")))?;
+        Pinned::decode(text.as_bytes())
+            .map_err(|error| lacks(format!("a definition that reads ({error})")))
+    }
+
+    /// The text: JSON lines.
+    pub fn to_json_lines(&self) -> String {
+        let mut text = String::new();
+        let mut write = |line: &Written| {
+            // Plain data with text keys, so encoding cannot fail; neither can writing to a text.
+            let json = serde_json::to_string(line).unwrap_or_default();
+            let _ = writeln!(text, "{json}");
+        };
+        write(&Written::Recording {
+            format: Self::FORMAT,
+            root: self.root,
+            session: self.session.clone(),
+        });
+        for (hash, pinned) in &self.definitions {
+            let (hash, pinned) = (*hash, raw(pinned));
+            write(&Written::Definition { hash, pinned });
+        }
+        for line in &self.history {
+            let (at, entry) = (line.at, raw(&line.text));
+            write(&Written::History { at, entry });
+        }
+        for TreeLine { run, stored } in &self.lines {
+            write(&Written::Entry {
+                run: *run,
+                sequence: stored.sequence,
+                position: stored.position,
+                at: stored.line.at,
+                entry: raw(&stored.line.text),
+            });
+        }
+        text
+    }
+
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// [`RecordingError::TooNew`], and [`RecordingError::Line`] for the first line that does not
+    /// read or stands where it cannot.
+    pub fn from_json_lines(text: &str) -> Result<Self, RecordingError> {
+        let mut recording: Option<Self> = None;
+        for (number, line) in text.lines().enumerate() {
+            let wrong = |reason: String| RecordingError::Line {
+                line: number + 1,
+                reason,
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let written = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            match (&mut recording, written) {
+                (
+                    None,
+                    Written::Recording {
+                        format,
+                        root,
+                        session,
+                    },
+                ) => {
+                    if format > Self::FORMAT {
+                        let (found, known) = (format, Self::FORMAT);
+                        return Err(RecordingError::TooNew { found, known });
+                    }
+                    let empty = Self::new(root);
+                    recording = Some(Self { session, ..empty });
+                }
+                (None, _) => return Err(wrong("the text does not begin as a recording".into())),
+                (Some(_), Written::Recording { .. }) => {
+                    return Err(wrong("a second recording begins; keep one a file".into()));
+                }
+                (Some(recording), written) => recording.add(written),
+            }
+        }
+        recording.ok_or(RecordingError::Line {
+            line: 1,
+            reason: "the text is empty".to_owned(),
+        })
+    }
+
+    fn add(&mut self, written: Written) {
+        match written {
+            Written::Recording { .. } => {}
+            Written::Definition { hash, pinned } => {
+                self.definitions.insert(hash, pinned.get().into());
+            }
+            Written::History { at, entry } => self.history.push(Line {
+                at,
+                text: entry.get().into(),
+            }),
+            Written::Entry {
+                run,
+                sequence,
+                position,
+                at,
+                entry,
+            } => {
+                let text = entry.get().into();
+                let line = Line { at, text };
+                let stored = StoredLine {
+                    sequence,
+                    position,
+                    line,
+                };
+                self.lines.push(TreeLine { run, stored });
+            }
+        }
+    }
+}
+
+/// Decodes an entry of a run.
+pub(crate) fn decode(run: RunId, stored: &StoredLine) -> Result<Entry, RecordingError> {
+    stored.line.decode().map_err(|error| RecordingError::Entry {
+        run,
+        entry: stored.sequence,
+        reason: error.to_string(),
+    })
+}
+
+/// Text that was read as JSON before, as it is.
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

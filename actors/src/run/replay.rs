@@ -1,0 +1,522 @@
+//! Running a recorded run again, against today's code, with no effects.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+};
+
+use serde::Serialize;
+
+use super::{
+    Leg, News, Recorded, Recording, RecordingError, Registry, RunContext,
+    driver::waker::{FunctionWaker, poll_function},
+    leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
+    recording::decode,
+    task::end::run_end,
+};
+use crate::{
+    contract::BoxFuture,
+    definition::{Pinned, TeamSpec},
+    vocabulary::{
+        AgentError, CallDigest, Entry, ErrorKind, Message, OperationId, Outcome, RunEnd, RunId,
+        RunStart, Spent, StopReason, Transcript,
+    },
+};
+
+/// What came of replaying a recorded tree of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Replay {
+    /// Each run of the tree, in the order in which they began.
+    pub runs: Vec<RunReplay>,
+}
+
+/// What came of replaying one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RunReplay {
+    /// The run.
+    pub run: RunId,
+    /// The agent that began it.
+    pub agent: String,
+    /// How many entries it has.
+    pub entries: u64,
+    /// Where today's code asks for something else, if it does.
+    pub divergence: Option<Divergence>,
+    /// Model requests that differ from the recorded ones, whose answers were used all the same.
+    pub drifts: Vec<Drift>,
+}
+
+/// Where today's code asks for something else than what is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The entry from which on the journal does not fit, where one can be named.
+    pub entry: Option<u64>,
+    /// The operation, where one can be named.
+    pub operation: Option<OperationId>,
+    /// What the journal has.
+    pub recorded: String,
+    /// What the code does.
+    pub found: String,
+}
+
+/// A model request that differs from the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Drift {
+    /// The entry that holds the answer.
+    pub entry: Option<u64>,
+    /// The operation.
+    pub operation: OperationId,
+    /// The digest of the recorded request.
+    pub recorded: CallDigest,
+    /// The digest of today's.
+    pub found: CallDigest,
+}
+
+impl Replay {
+    /// Whether today's code did in every run what is recorded. A model request may have drifted.
+    pub fn is_faithful(&self) -> bool {
+        self.runs.iter().all(|run| run.divergence.is_none())
+    }
+
+    /// Whether a model request differs from the recorded one.
+    pub fn has_drifted(&self) -> bool {
+        self.runs.iter().any(|run| !run.drifts.is_empty())
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, run) in self.runs.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{run}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RunReplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (run, agent, entries) = (self.run.short(), &self.agent, self.entries);
+        write!(f, "run {run} ({agent}, {entries} entries): ")?;
+        match &self.divergence {
+            None => f.write_str("as recorded")?,
+            Some(divergence) => write!(f, "diverges {divergence}")?,
+        }
+        for drift in &self.drifts {
+            let Drift { operation, .. } = drift;
+            write!(f, "\n  the model request of operation {operation}")?;
+            if let Some(entry) = drift.entry {
+                write!(f, " (entry {entry})")?;
+            }
+            f.write_str(" is another than the recorded one")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.entry, self.operation) {
+            (Some(entry), Some(operation)) => write!(f, "at entry {entry}, operation {operation}")?,
+            (Some(entry), None) => write!(f, "at entry {entry}")?,
+            (None, Some(operation)) => write!(f, "at operation {operation}")?,
+            (None, None) => f.write_str("at its end")?,
+        }
+        write!(
+            f,
+            "\n  recorded: {}\n  found:    {}",
+            self.recorded, self.found
+        )
+    }
+}
+
+/// Runs the functions of a recorded tree again with the code of this registry, and says where they
+/// ask for something else than what is recorded. Nothing outside is touched: every operation gets
+/// its recorded result, and one that has none is not begun. A run that has not ended is replayed
+/// as far as it is recorded, and one that was cancelled up to there.
+///
+/// The definitions are those to which the runs were pinned or, with `team`, today's.
+///
+/// # Errors
+/// When the recording does not read, or the registry lacks a behavior that it names.
+pub fn replay(
+    recording: &Recording,
+    registry: &Registry,
+    team: Option<&TeamSpec>,
+) -> Result<Replay, RecordingError> {
+    let today = team.map(|team| Arc::new(registry.pin(team)));
+    let history = recording.transcript()?;
+    let mut replay = Replay::default();
+    for run in recording.runs() {
+        let rehearsal = Rehearsal {
+            run,
+            recording,
+            registry,
+            today: today.clone(),
+            history: &history,
+            places: HashMap::new(),
+            drifts: Vec::new(),
+        };
+        replay.runs.push(rehearsal.play()?);
+    }
+    Ok(replay)
+}
+
+/// One run that is replayed.
+struct Rehearsal<'a> {
+    run: RunId,
+    recording: &'a Recording,
+    registry: &'a Registry,
+    today: Option<Arc<Pinned>>,
+    history: &'a Transcript,
+    /// The entry that holds what is known last of an operation.
+    places: HashMap<OperationId, u64>,
+    drifts: Vec<Drift>,
+}
+
+/// How a leg's function came to rest when nothing recorded was left for it.
+enum Came {
+    Returned(Result<Outcome, AgentError>),
+    /// It waits for these operations, whose ends are not recorded.
+    Waits(Vec<CallIdentity>),
+    Panicked(String),
+    Diverged(Divergence),
+}
+
+impl Rehearsal<'_> {
+    fn play(mut self) -> Result<RunReplay, RecordingError> {
+        let journal = self.recording.journal(self.run);
+        let mut recorded = Recorded::default();
+        let mut divergence = None;
+        let mut end = None;
+        for stored in &journal {
+            let entry = decode(self.run, stored)?;
+            match &entry {
+                Entry::LegStarted {
+                    agent,
+                    request,
+                    messages,
+                    ..
+                } => {
+                    let (leg, came) = self.leg(&mut recorded)?;
+                    let handed = Handed {
+                        agent,
+                        request: request.as_deref(),
+                        messages,
+                    };
+                    divergence = handed.compare(&leg, came, stored.sequence);
+                }
+                Entry::Started { op, .. } | Entry::Completed { op, .. } => {
+                    self.places.insert(*op, stored.sequence);
+                }
+                // From here on the engine alone wrote.
+                Entry::CancelRequested { .. } => break,
+                Entry::RunEnded(ended) => {
+                    end = Some((stored.sequence, RunEnd::clone(ended)));
+                    break;
+                }
+                _ => {}
+            }
+            if divergence.is_some() {
+                break;
+            }
+            recorded.add(stored.sequence, entry);
+        }
+        let begun = recorded.start.clone();
+        if divergence.is_none() {
+            let (_, came) = self.leg(&mut recorded)?;
+            divergence = compare_end(came, end);
+        }
+        Ok(RunReplay {
+            run: self.run,
+            agent: begun.map_or_else(String::new, |start| start.agent.clone()),
+            entries: journal.len() as u64,
+            divergence,
+            drifts: self.drifts,
+        })
+    }
+
+    /// Plays a leg with what is recorded of it.
+    fn leg(&mut self, recorded: &mut Recorded) -> Result<(Arc<Leg>, Came), RecordingError> {
+        let run = self.run;
+        let lacks = |what: String| RecordingError::Lacks { run, what };
+        let start = recorded.start.clone();
+        let start = start.ok_or_else(|| lacks("the run's first entry".to_owned()))?;
+        let pinned = self.pinned(&start)?;
+        let name = &recorded.agent;
+        let top = start.parent.and(start.path.last());
+        let agent = pinned
+            .agent(name, top.map(String::as_str))
+            .ok_or_else(|| lacks(format!("an agent {name:?} in team {}", pinned.team.name)))?;
+        let behavior = match self.registry.behavior_of(&agent) {
+            Some(Ok(behavior)) => behavior,
+            Some(Err(reason)) => return Err(lacks(format!("a behavior that works ({reason})"))),
+            None => {
+                let (wanted, known) = (
+                    &agent.spec.behavior.name,
+                    self.registry.behavior_names().join(", "),
+                );
+                let what = format!("the code of its behavior {wanted:?}; there are: {known}");
+                return Err(lacks(what));
+            }
+        };
+        let (request, said) = (
+            recorded.request.take(),
+            std::mem::take(&mut recorded.messages),
+        );
+        // A delegated run has no session, and nothing was said in one before it.
+        let nothing = Transcript::new();
+        let history = if start.session.is_some() {
+            self.history
+        } else {
+            &nothing
+        };
+        let opening = Opening {
+            run,
+            start,
+            pinned,
+            agent,
+            number: recorded.leg,
+            history,
+            request,
+            said: &said,
+            spent: recorded.spent,
+            news: News::channel().0,
+        };
+        let deliveries = std::mem::take(&mut recorded.deliveries);
+        let leg = Arc::new(Leg::open(opening, recorded));
+        let cx = RunContext::new(leg.clone());
+        let function = Box::pin(async move { behavior.run(cx).await });
+        let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
+        let came = self.drive(&leg, function, deliveries);
+        leg.books.lock().detached = true;
+        Ok((leg, came))
+    }
+
+    fn pinned(&self, start: &RunStart) -> Result<Arc<Pinned>, RecordingError> {
+        match &self.today {
+            Some(today) => Ok(today.clone()),
+            None => {
+                let pinned = self.recording.pinned(self.run, start.definition)?;
+                Ok(Arc::new(pinned))
+            }
+        }
+    }
+
+    /// What the driver does while it replays, and nothing of what it does afterwards.
+    fn drive(
+        &mut self,
+        leg: &Arc<Leg>,
+        function: BoxFuture<'static, Result<Outcome, AgentError>>,
+        deliveries: impl Iterator<Item = (OperationId, Box<serde_json::value::RawValue>)>,
+    ) -> Came {
+        let mut function = Some(function);
+        let waker = FunctionWaker::new(true);
+        let mut deliveries = deliveries.peekable();
+        loop {
+            let polled = catch_unwind(AssertUnwindSafe(|| poll_function(&mut function, &waker)));
+            let returned = match polled {
+                Ok(returned) => returned,
+                Err(panic) => return Came::Panicked(words(&*panic)),
+            };
+            if let Some(divergence) = self.after_poll(leg) {
+                return Came::Diverged(divergence);
+            }
+            let next = deliveries.next();
+            match (returned, next) {
+                (Some(returned), None) => return Came::Returned(returned),
+                (Some(_), Some((op, _))) => {
+                    let found = "the end of the function".to_owned();
+                    return Came::Diverged(self.missed(leg, op, found));
+                }
+                (None, Some((op, result))) => {
+                    if !leg.deliver(op, Delivery::Recorded(result)) {
+                        let found = match waited_for(leg).first() {
+                            Some(call) => format!("{} instead", describe(call)),
+                            None => "a function that does not ask for it there".to_owned(),
+                        };
+                        return Came::Diverged(self.missed(leg, op, found));
+                    }
+                }
+                (None, None) if waker.woken.load(Ordering::Acquire) => {}
+                (None, None) => return Came::Waits(waited_for(leg)),
+            }
+        }
+    }
+
+    /// Takes what the function noted and dropped, and whether it asked for something else.
+    fn after_poll(&mut self, leg: &Leg) -> Option<Divergence> {
+        let mut books = leg.books.lock();
+        let dropped = std::mem::take(&mut books.dropped);
+        books.to_begin.retain(|(op, ..)| !dropped.contains(op));
+        for note in std::mem::take(&mut books.notes) {
+            if let Note::Drifted {
+                op,
+                recorded,
+                found,
+            } = note
+            {
+                self.drifts.push(Drift {
+                    entry: self.places.get(&op).copied(),
+                    operation: op,
+                    recorded,
+                    found,
+                });
+            }
+        }
+        match &books.end {
+            Some(AgentError::Diverged {
+                at,
+                recorded,
+                found,
+            }) => Some(Divergence {
+                entry: self.places.get(at).copied(),
+                operation: Some(*at),
+                recorded: recorded.clone(),
+                found: found.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// A recorded result that nobody takes.
+    fn missed(&self, leg: &Leg, op: OperationId, found: String) -> Divergence {
+        let recorded = leg.books.lock().recorded.get(&op).map(in_words);
+        Divergence {
+            entry: self.places.get(&op).copied(),
+            operation: Some(op),
+            recorded: recorded.unwrap_or_default(),
+            found,
+        }
+    }
+}
+
+/// What the function waits for that nothing recorded ends, in the order in which it asked.
+fn waited_for(leg: &Leg) -> Vec<CallIdentity> {
+    let books = leg.books.lock();
+    let waits = books.to_begin.iter();
+    waits.map(|(_, identity, ..)| identity.clone()).collect()
+}
+
+/// How an agent handed the run to the next one.
+struct Handed<'a> {
+    agent: &'a str,
+    request: Option<&'a str>,
+    messages: &'a [Arc<Message>],
+}
+
+impl Handed<'_> {
+    fn compare(&self, leg: &Leg, came: Came, entry: u64) -> Option<Divergence> {
+        let recorded = format!("a transfer to {}", self.agent);
+        let found = match came {
+            Came::Diverged(divergence) => return Some(divergence),
+            Came::Returned(Ok(Outcome::Transfer(transfer))) => {
+                let mut said = leg.said();
+                said.extend(transfer.messages.iter().cloned());
+                if transfer.to != self.agent {
+                    format!("a transfer to {}", transfer.to)
+                } else if transfer.request.as_deref() != self.request || said != self.messages {
+                    "a transfer to it with other words".to_owned()
+                } else {
+                    return None;
+                }
+            }
+            other => other.in_words(),
+        };
+        Some(Divergence {
+            entry: Some(entry),
+            operation: None,
+            recorded,
+            found,
+        })
+    }
+}
+
+impl Came {
+    fn in_words(&self) -> String {
+        match self {
+            Self::Returned(Ok(Outcome::Transfer(to))) => format!("a transfer to {}", to.to),
+            Self::Returned(Ok(outcome)) => outcome_in_words(outcome),
+            Self::Returned(Err(error)) => format!("the failure {error}"),
+            Self::Waits(calls) => match calls.first() {
+                Some(call) => describe(call),
+                None => "a function that waits for nothing that it asked for".to_owned(),
+            },
+            Self::Panicked(message) => format!("a panic: {message}"),
+            Self::Diverged(divergence) => divergence.found.clone(),
+        }
+    }
+}
+
+/// Compares how the last leg came to rest with how the run ended.
+fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
+    if let Came::Diverged(divergence) = came {
+        return Some(divergence);
+    }
+    // A run that has not ended, or that was ended from outside: the function may stand anywhere.
+    let (entry, end) = end?;
+    let same = match (&came, &end) {
+        (Came::Returned(Ok(Outcome::ContinueAs(_))), RunEnd::Continued { .. }) => true,
+        // The engine refused a transfer.
+        (Came::Returned(Ok(Outcome::Transfer(_))), RunEnd::Failed { .. }) => true,
+        (
+            Came::Returned(Ok(Outcome::Transfer(_))),
+            RunEnd::Stopped {
+                reason: StopReason::TransferLimit(_),
+                ..
+            },
+        ) => true,
+        // It was given up after it had failed too often.
+        (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
+            error.kind() == Some(&ErrorKind::Panicked)
+        }
+        (Came::Returned(outcome), end) => {
+            run_end(outcome, Spent::default()).with_spent(end.spent()) == *end
+        }
+        _ => false,
+    };
+    let recorded = match &end {
+        RunEnd::Continued { .. } => "the going on in another journal".to_owned(),
+        end => match end.outcome() {
+            Some(Ok(outcome)) => outcome_in_words(&outcome),
+            Some(Err(error)) => format!("the failure {error}"),
+            None => "its end".to_owned(),
+        },
+    };
+    (!same).then(|| Divergence {
+        entry: Some(entry),
+        operation: None,
+        recorded,
+        found: came.in_words(),
+    })
+}
+
+fn outcome_in_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Answer(_) => format!("the answer {:?}", outcome.text()),
+        Outcome::Stopped { reason, .. } => format!("the stop {reason}"),
+        Outcome::ContinueAs(_) => "the going on in another journal".to_owned(),
+        Outcome::Transfer(to) => format!("a transfer to {}", to.to),
+    }
+}
+
+fn describe(call: &CallIdentity) -> String {
+    format!("{} {:?}", call.kind, call.name)
+}
+
+fn in_words(call: &RecordedCall) -> String {
+    format!("{} {:?}", call.kind, call.name)
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message").to_owned()
+}

@@ -1,0 +1,97 @@
+//! `ghostlight fork`.
+
+use ghostlight_actors::{
+    actor::{self, SystemError, pinned_team},
+    run::Registry,
+    vocabulary::{Entry, JournalId, RunId},
+};
+
+use crate::{
+    cli::{
+        arguments::Fork,
+        default_model,
+        exit::{Exit, Failure},
+        follow::Follow,
+        interrupt::Interrupt,
+        keeping::Keeping,
+    },
+    config,
+};
+
+/// Forks a run, and carries the fork to its rest.
+pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Failure> {
+    let file = arguments.team.as_ref().map(config::load).transpose()?;
+    let keeping = Keeping::open(&arguments.store)?;
+    let row = keeping.find(&arguments.run).await?;
+    let pinned = pinned_team(&keeping.store, row.run).await?;
+    let team = match file {
+        Some(mut file) => {
+            if file.spec().name != pinned.name {
+                return Err(Failure::Usage(format!(
+                    "run {} is one of team {}, and the file holds team {}",
+                    row.run.short(),
+                    pinned.name,
+                    file.spec().name
+                )));
+            }
+            default_model::define(file.spec_mut(), &registry);
+            file.resolve(registry.clone())?;
+            file.into_spec()
+        }
+        None => pinned,
+    };
+    let follow = Follow::new(super::column_of(&team), &keeping);
+    let system = super::start(&keeping, team, registry).await?;
+    let mut interrupt = Interrupt::new()?;
+    let result = async {
+        let mut options = match arguments.at {
+            Some(at) => actor::Fork::at(at),
+            None => actor::Fork::latest(),
+        };
+        if let Some(input) = arguments.input {
+            options = options.input(input);
+        }
+        if let Some(session) = arguments.session {
+            options = options.session(session);
+        }
+        if arguments.team.is_some() {
+            options = options.todays_team();
+        }
+        let run = system.run(row.run).fork(options).await?;
+        let copied = copied(&keeping, run.id()).await?;
+        let follow = follow.after(copied.position);
+        let mut follow = follow.json(arguments.show.json).yes(arguments.yes);
+        follow.note(&format!(
+            "team {}, run {}, forked from {} at {}",
+            row.team,
+            run.id().short(),
+            row.run.short(),
+            copied.at
+        ));
+        follow.run(&system, &run, &mut interrupt).await
+    }
+    .await;
+    super::stop(&system, &mut interrupt, result).await
+}
+
+/// What a fork has of the run from which it comes.
+struct Copied {
+    at: u64,
+    /// The place of the last copied entry in the order of commits.
+    position: u64,
+}
+
+async fn copied(keeping: &Keeping, fork: RunId) -> Result<Copied, Failure> {
+    let lines = keeping.store.read(JournalId::Run(fork), 0, 1).await?;
+    let first = lines.first().and_then(|line| line.line.decode().ok());
+    let forked = match first {
+        Some(Entry::RunStarted(start)) => start.forked,
+        _ => None,
+    };
+    let forked = forked.ok_or(SystemError::UnknownRun(fork))?;
+    let last = forked.copied.saturating_sub(1);
+    let last = keeping.store.read(JournalId::Run(fork), last, 1).await?;
+    let position = last.first().map_or(0, |line| line.position);
+    let at = forked.at;
+    Ok(Copied { at, position })
+}

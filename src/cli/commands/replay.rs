@@ -1,0 +1,121 @@
+//! `ghostlight replay` and `ghostlight export`.
+
+use std::{fs, io::Write as _, path::Path};
+
+use ghostlight_actors::{
+    actor::recording,
+    contract::RunFilter,
+    definition::TeamSpec,
+    run::{self, Recording, RecordingError, Registry},
+};
+
+use crate::{
+    cli::{
+        arguments::{Export, Replay, StoreArguments},
+        default_model,
+        exit::{Exit, Failure},
+        follow::print_json,
+        keeping::{self, Keeping},
+        plain_text,
+    },
+    config,
+};
+
+/// Replays runs and files, and says of each whether today's code does what is recorded.
+pub(super) async fn replay(arguments: Replay, registry: Registry) -> Result<Exit, Failure> {
+    let (registry, team) = match &arguments.team {
+        Some(path) => {
+            let mut file = config::load(path)?;
+            default_model::define(file.spec_mut(), &registry);
+            (file.resolve(registry)?, Some(file.into_spec()))
+        }
+        None => (registry, None),
+    };
+    let mut exit = Exit::Done;
+    let mut count = 0;
+    for recording in recordings(&arguments, team.as_ref()).await? {
+        count += 1;
+        let replayed = match run::replay(&recording, &registry, team.as_ref()) {
+            Ok(replayed) => replayed,
+            Err(error) => {
+                super::note(&format!("run {}: {error}", recording.root.short()));
+                exit = Exit::Failed;
+                continue;
+            }
+        };
+        let differs = arguments.deny_drift && replayed.has_drifted();
+        if differs || !replayed.is_faithful() {
+            exit = Exit::Failed;
+        }
+        if arguments.show.json {
+            for run in &replayed.runs {
+                print_json(run)?;
+            }
+        } else {
+            super::print(&replayed.to_string())?;
+        }
+    }
+    if count == 0 {
+        super::note("there is nothing to replay");
+    }
+    Ok(exit)
+}
+
+async fn recordings(
+    arguments: &Replay,
+    team: Option<&TeamSpec>,
+) -> Result<Vec<Recording>, Failure> {
+    let mut found = Vec::new();
+    if arguments.all {
+        let keeping = open(&arguments.store)?;
+        let mut filter = RunFilter::default();
+        filter.roots = true;
+        let mut rows = keeping.store.runs(filter).await?;
+        rows.retain(|row| team.is_none_or(|team| team.name == row.team));
+        // The oldest first.
+        for row in rows.iter().rev() {
+            found.push(recording(&keeping.store, row.run).await?);
+        }
+    }
+    let mut keeping = None;
+    for name in &arguments.runs {
+        if Path::new(name).is_file() {
+            let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {error}"));
+            let text = fs::read_to_string(name).map_err(|error| wrong(&error))?;
+            let read = Recording::from_json_lines(&text);
+            found.push(read.map_err(|error: RecordingError| wrong(&error))?);
+            continue;
+        }
+        let keeping = match &keeping {
+            Some(keeping) => keeping,
+            None => keeping.insert(open(&arguments.store)?),
+        };
+        let row = keeping.find(name).await?;
+        found.push(recording(&keeping.store, row.run).await?);
+    }
+    Ok(found)
+}
+
+/// Prints all that is recorded of a run's tree, as JSON lines.
+pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
+    let keeping = open(&arguments.store)?;
+    let row = keeping.find(&arguments.run).await?;
+    let recording = recording(&keeping.store, row.run).await?;
+    let mut out = std::io::stdout().lock();
+    for line in recording.to_json_lines().lines() {
+        writeln!(out, "{}", plain_text::json(line.to_owned()))?;
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+fn open(arguments: &StoreArguments) -> Result<Keeping, Failure> {
+    if let Some(keeping) = Keeping::open_to_read(arguments)? {
+        return Ok(keeping);
+    }
+    let path = keeping::path_of(arguments)?;
+    Err(Failure::Usage(format!(
+        "there is no store {}",
+        path.display()
+    )))
+}

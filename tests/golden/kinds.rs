@@ -1,0 +1,187 @@
+//! The kinds of run that are recorded, and the code that recorded them.
+
+use std::time::Duration;
+
+use ghostlight::{
+    actor::System,
+    contract::{StoreHandle, SystemClock},
+    prelude::*,
+    vocabulary::Timestamp,
+};
+use serde_json::json;
+
+/// A kind of run: what it is called, and what is said to the team.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+}
+
+pub(crate) fn kinds() -> Vec<Kind> {
+    let names = [
+        "parallel_tools",
+        "delegation",
+        "spawned",
+        "transfer",
+        "approval",
+        "cancelled",
+        "failed",
+        "continue_as",
+        "state_and_time",
+    ];
+    names.into_iter().map(|name| Kind { name }).collect()
+}
+
+type Ended = Result<Outcome, AgentError>;
+
+fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall::new(id, name, json!({ "what": id }))
+}
+
+async fn act(cx: RunContext) -> Ended {
+    let input = cx.input().content();
+    match input.as_str() {
+        "parallel_tools" => {
+            let request = cx.model_request(cx.conversation());
+            let thought = cx.model(request).await?.content();
+            let results = cx
+                .tools([call("1", "look"), call("2", "pay"), call("3", "look")])
+                .await?;
+            let texts: Vec<_> = results.iter().map(|result| result.text.as_str()).collect();
+            Ok(Outcome::answer(format!("{thought}: {}", texts.join(", "))))
+        }
+        "delegation" => {
+            let (one, other) =
+                tokio::join!(cx.delegate("helper", "one"), cx.delegate("helper", "other"));
+            Ok(Outcome::answer(format!("{} {}", one?.text, other?.text)))
+        }
+        "spawned" => {
+            let child = cx.spawn("helper", "beside").await?;
+            let looked = cx.tool(call("1", "look")).await?.text;
+            Ok(Outcome::answer(looked + &cx.join(&child).await?.text))
+        }
+        "transfer" => {
+            cx.tool(call("1", "look")).await?;
+            Ok(Outcome::Transfer(Transfer::to("closing").request("close")))
+        }
+        "approval" => {
+            let result = cx.tool(call("1", "delete")).await?;
+            Ok(Outcome::answer(result.text))
+        }
+        "cancelled" => {
+            cx.tool(call("1", "look")).await?;
+            cx.on_cancel(call("2", "pay"));
+            cx.sleep(Duration::from_secs(3600)).await?;
+            Ok(Outcome::answer("slept"))
+        }
+        "failed" => {
+            cx.uuid().await?;
+            Err(AgentError::failed("no luck"))
+        }
+        "continue_as" => {
+            cx.random().await?;
+            Ok(cx.continue_as("parallel_tools"))
+        }
+        _ => {
+            let now = cx.now().await?;
+            let state = cx.state(Scope::Session);
+            state.set("begun", &now).await?;
+            let memory = cx.memory();
+            let seen = memory.update("seen", |seen: Option<u32>| seen.unwrap_or(0) + 1);
+            let seen = seen.await?;
+            let brief = Duration::from_millis(20);
+            let late = cx.timeout(brief, cx.sleep(Duration::from_secs(9))).await;
+            cx.emit("seen", &seen);
+            let step = cx.step("write", Effect::Idempotent, async {
+                Ok::<_, std::io::Error>(7)
+            });
+            let written = step.await?;
+            let version = cx.version("layout", 2).await?;
+            let late = late.is_err();
+            Ok(Outcome::answer(format!(
+                "{seen} {late} {written} {version}"
+            )))
+        }
+    }
+}
+
+async fn help(cx: RunContext) -> Ended {
+    let looked = cx.tool(call("h", "look")).await?;
+    Ok(Outcome::answer(format!(
+        "{} {}",
+        cx.input().content(),
+        looked.text
+    )))
+}
+
+async fn close(cx: RunContext) -> Ended {
+    let request = cx.model_request(cx.conversation());
+    let said = cx.model(request).await?.content();
+    Ok(Outcome::answer(format!("{said} {:?}", cx.request())))
+}
+
+/// What the tools take.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct What {
+    what: String,
+}
+
+/// The team that recorded them. What it does never changes; code that must do something else is
+/// another agent.
+pub(crate) fn team() -> Team {
+    let tool = |definition: ToolDefinition| {
+        let name = definition.name.clone();
+        tool_fn(definition, move |What { what }: What| {
+            let name = name.clone();
+            async move { Ok::<_, ToolError>(format!("{name} {what}")) }
+        })
+    };
+    let named = |name: &str, effect| ToolDefinition::new(name, "says again").effect(effect);
+    let helper = Agent::from_fn("helper", help).tool_named("look");
+    let closing = Agent::from_fn("closing", close);
+    Agent::from_fn("golden", act)
+        .tool(tool(named("look", Effect::Read)))
+        .tool(tool(named("pay", Effect::Once)))
+        .tool(tool(
+            named("delete", Effect::Idempotent).approval("Delete {what}?"),
+        ))
+        .agent(helper)
+        .agent(closing)
+        .into_team()
+        .unwrap()
+}
+
+pub(crate) async fn start(store: StoreHandle) -> System {
+    System::builder(store)
+        .clock(SystemClock::starting_at(Timestamp(1_760_000_000_000)))
+        .model(
+            "default",
+            ScriptedModel::from_reply_fn(|_, _| "thought".into()),
+        )
+        .team(team())
+        .start()
+        .await
+        .unwrap()
+}
+
+/// Records a run of a kind, and gives its id.
+pub(crate) async fn record(system: &System, kind: &Kind) -> RunId {
+    // Two turns in one session, so that there is a history.
+    let session = system.session("golden", kind.name);
+    let first = session.send("state_and_time").await.unwrap();
+    first.outcome().await.unwrap();
+    let run = session.send(kind.name).await.unwrap();
+    if matches!(kind.name, "approval" | "cancelled") {
+        run.settled().await.unwrap();
+    }
+    for (run, operation, _) in run.questions().await.unwrap() {
+        system
+            .run(run)
+            .answer(operation, json!(true))
+            .await
+            .unwrap();
+    }
+    if kind.name == "cancelled" {
+        run.cancel("enough").await.unwrap();
+    }
+    let _ = run.outcome().await;
+    run.id()
+}
