@@ -542,3 +542,53 @@ fn every_team_file_of_the_examples_is_sound_and_every_workflow_has_one() {
         assert!(shown.contains(workflow), "{workflow} has no team file");
     }
 }
+
+#[test]
+fn policies_are_named_with_their_settings_and_faults_have_their_place() {
+    let registry = ghostlight::builtin;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams");
+    let research = config::load(format!("{folder}/research.yaml")).unwrap();
+    research.resolve(registry()).unwrap();
+    let names = research.spec().agent.policies.iter();
+    let names: Vec<&str> = names.map(|policy| policy.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["planning", "verification", "recovery", "repetition"]
+    );
+    for (policies, line, column, parts) in [
+        (
+            "[recovrey]",
+            3,
+            14,
+            &["the policy `recovrey`", "did you mean `recovery`?"][..],
+        ),
+        (
+            "\n    - name: recovery\n      max_tries: 0",
+            3,
+            3,
+            &["\"recovery\" refuses its settings: max_tries must be at least 1"],
+        ),
+        (
+            "\n    - todos\n    - { name: planning, revisions: 2 }",
+            3,
+            3,
+            &["unknown field `revisions`", "min_revisions"],
+        ),
+    ] {
+        let team = parse(&format!("agent:\n  name: a\n  policies: {policies}\n")).unwrap();
+        let told = team.resolve(registry()).unwrap_err().to_string();
+        let heading = format!("team.yaml:{line}:{column}: ");
+        assert!(told.starts_with(&heading), "{told}");
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    }
+    let schema = config::schema_for(&registry());
+    let known = schema.pointer("/$defs/AgentSpec/properties/policies/items/anyOf/0/enum");
+    let known = known.unwrap().as_array().unwrap();
+    assert!(known.contains(&json!("verification")), "{known:?}");
+    let fits = |policies: serde_json::Value| {
+        let team = json!({"agent": {"name": "a", "policies": policies}});
+        jsonschema::is_valid(&schema, &team)
+    };
+    assert!(fits(json!(["todos", {"name": "recovery", "max_tries": 2}])));
+    assert!(!fits(json!(["nothing"])));
+}

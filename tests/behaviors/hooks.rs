@@ -12,7 +12,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, call, desk, echo, echo_call};
+use crate::stage::{Stage, call, desk, echo, echo_call, told};
 
 fn agent() -> Agent {
     desk("function_calling", json!({})).tool(echo())
@@ -130,10 +130,22 @@ async fn the_first_override_wins_and_skips_the_rest_and_all_are_told_what_is_kep
     let agent = agent().policy("A", scribe("A")).policy("B", scribe("B"));
     let calls = vec![echo_call("1", "A before"), echo_call("2", "A after")];
     let stage = Stage::of(agent, [calls.into(), Reply::from("done")]).await;
-    assert_eq!(stage.ask("go").await.text(), "done");
+    let run = stage.say("go").await;
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    stage.check();
     assert_eq!(
         stage.last(1),
         "tool: echo=blocked:held back | echo=success:[redacted]"
+    );
+    let told = told(&run).await;
+    let told: Vec<_> = told
+        .iter()
+        .map(|(name, data)| (name.as_str(), &data["call"]))
+        .collect();
+    let (first, second) = (json!("1"), json!("2"));
+    assert_eq!(
+        told,
+        [("call_held_back", &first), ("result_replaced", &second)]
     );
     let expected = [
         "A before_run",

@@ -3,10 +3,12 @@
 
 mod adaptive;
 mod by_hand;
+mod crashes;
 mod function_calling;
 mod gates;
 mod hooks;
 mod interleavings;
+mod invariants;
 mod plan_and_solve;
 mod policies;
 mod questions;

@@ -71,6 +71,7 @@ async fn a_stagnating_plan_is_reflected_on_revised_and_then_answered() {
             "plan_revision",
             "plan_revision",
             "stagnation_observed",
+            "call_held_back",
             "reflection_recorded",
             "revision_needed",
             "plan_revision",

@@ -4,6 +4,7 @@
 
 mod aimock;
 mod attempt;
+mod behaviors;
 mod encoding;
 mod fake;
 mod real_server;

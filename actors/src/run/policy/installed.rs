@@ -13,7 +13,7 @@ use crate::{
     run::{BehaviorHandle, RunContext, operations::as_result},
     vocabulary::{
         AgentError, ModelRequest, ModelResponse, OperationError, Outcome, Question, StopReason,
-        ToolCall, ToolResult,
+        ToolCall, ToolResult, ToolStatus,
     },
 };
 
@@ -197,7 +197,19 @@ impl Policies {
             match decided {
                 BeforeTool::Go => {}
                 BeforeTool::GoWith(arguments) => call.arguments = arguments,
-                BeforeTool::Result(result) => return Ok(Decided::Answered(result)),
+                BeforeTool::Result(result) => {
+                    if result.status != ToolStatus::Success {
+                        let told = json!({
+                            "policy": cx.name(),
+                            "call": call.id,
+                            "tool": call.name,
+                            "status": result.status,
+                            "reason": result.text,
+                        });
+                        cx.emit("call_held_back", &told);
+                    }
+                    return Ok(Decided::Answered(result));
+                }
                 BeforeTool::Ask(question) => {
                     return Ok(Decided::Ask(Asking {
                         policy: place,
@@ -220,7 +232,20 @@ impl Policies {
         call: &ToolCall,
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
-        first!(self, moment, after_tool(call, result))
+        for installed in self.installed.lock().await.iter_mut() {
+            let cx = PolicyContext {
+                run: &installed.cx,
+                moment,
+                notes: &self.notes,
+            };
+            let other = installed.policy.after_tool(&cx, call, result).await?;
+            if let Some(other) = other {
+                let told = json!({ "policy": cx.name(), "call": call.id, "tool": call.name });
+                cx.emit("result_replaced", &told);
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
     }
 
     /// Tells all policies what the calls of a step came to.

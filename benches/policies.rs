@@ -1,0 +1,115 @@
+//! What policies that do nothing cost a step: five of them against none.
+//!
+//! A step of a run costs far more than its hooks, so two figures are told: the difference of whole
+//! steps, and the hooks of a step alone, called again and again inside of one run.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod shared;
+
+use std::time::Instant;
+
+use ghostlight::builtin;
+use ghostlight_actors::{
+    actor::System,
+    run::{Agent, Moment, Policy, RunContext},
+    session::Turn,
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{AgentError, ModelResponse, Outcome, ToolResult, ToolStatus},
+};
+use shared::{Quartiles, Round, alternately, round, stepping};
+use tokio::runtime::{Builder, Runtime};
+
+/// How many policies watch.
+const POLICIES: usize = 5;
+
+/// Leaves everything as it is.
+struct Nothing;
+
+impl Policy for Nothing {}
+
+fn watched(agent: Agent, policies: usize) -> Agent {
+    (0..policies).fold(agent, |agent, number| {
+        agent.policy(format!("nothing-{number}"), || Nothing)
+    })
+}
+
+async fn system(agent: Agent) -> System {
+    let model =
+        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
+    let builder = System::builder(InMemoryStore::new()).registry(builtin());
+    let builder = builder.model("default", model);
+    builder
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap()
+}
+
+/// So many steps of function calling, watched by so many policies.
+fn steps(runtime: &Runtime, steps: u32, policies: usize) -> Round {
+    let agent = Agent::new("stepper")
+        .tool(stepping::add_vat)
+        .max_steps(steps);
+    let system = runtime.block_on(system(watched(agent, policies)));
+    let took = round(steps, || {
+        runtime.block_on(async {
+            let session = system.session("stepper", "s");
+            let run = session.send(Turn::text("go")).await.unwrap();
+            assert!(run.outcome().await.unwrap().stop_reason().is_some());
+        });
+    });
+    runtime.block_on(system.stop()).unwrap();
+    took
+}
+
+/// The hooks of a step with one call, so often, in nanoseconds each.
+async fn hooks(cx: RunContext, times: u32) -> Result<Outcome, AgentError> {
+    let Some(policies) = cx.policies() else {
+        return Err(AgentError::failed("nobody watches"));
+    };
+    let transcript = cx.conversation();
+    let moment = Moment {
+        transcript: &transcript,
+        steps: 1,
+    };
+    let call = stepping::call(1);
+    let result = ToolResult::new(&call, ToolStatus::Success, "95.2");
+    let response = ModelResponse::tool_calls([call.clone()]);
+    let mut request = cx.model_request(transcript.clone());
+    let (calls, results) = ([call.clone()], [result.clone()]);
+    let began = Instant::now();
+    for _ in 0..times {
+        policies.before_model(moment, &mut request).await?;
+        policies.after_model(moment, &response).await?;
+        policies.before_tool(moment, &call).await?;
+        policies.after_tool(moment, &call, &result).await?;
+        policies.after_tools(moment, &calls, &results).await?;
+        drop((policies.take_deferred(), policies.take_stop()));
+    }
+    let each = began.elapsed().as_secs_f64() * 1e9 / f64::from(times);
+    Ok(Outcome::answer(format!("{each}")))
+}
+
+fn hooks_alone(runtime: &Runtime) -> f64 {
+    runtime.block_on(async {
+        let agent = Agent::from_fn("hooks", |cx| hooks(cx, 20_000));
+        let system = system(watched(agent, POLICIES)).await;
+        let run = system.session("hooks", "s").send(Turn::text("go")).await;
+        let outcome = run.unwrap().outcome().await.unwrap();
+        system.stop().await.unwrap();
+        outcome.text().parse().unwrap()
+    })
+}
+
+fn main() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    hooks_alone(&runtime);
+    let alone = Quartiles::of((0..21).map(|_| hooks_alone(&runtime)));
+    println!("the hooks of {POLICIES} policies that do nothing: {alone} ns a step");
+    let compared = alternately(
+        41,
+        || steps(&runtime, 400, 0),
+        || steps(&runtime, 400, POLICIES),
+    );
+    compared.print("a step of function calling, watched by none (floor) and by five");
+}
