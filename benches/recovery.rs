@@ -1,6 +1,6 @@
-//! From the start of a System over SQLite until every run that was interrupted has been replayed
-//! and asks its model again: one run with a long journal, and many with short ones. The floor is
-//! reading and decoding the same entries.
+//! From the start of a System over an open SQLite store until every run that was interrupted has
+//! been replayed and asks its model again: one run with a long journal, and many with short ones.
+//! The floor is reading and decoding the same entries; opening the store stands beside it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod shared;
@@ -34,19 +34,19 @@ fn model(steps: usize, silent: watch::Sender<u32>) -> ScriptedModel {
     })
 }
 
-async fn start(file: &Path, steps: usize) -> (System, watch::Receiver<u32>) {
+async fn start(store: SqliteStore, steps: usize) -> (System, watch::Receiver<u32>) {
     let (sender, silent) = watch::channel(0);
     let mut limits = Limits::default();
     limits.gateway.concurrency = 1_000_000;
     let team = stepping::agent("stepper", u32::MAX).into_team().unwrap();
-    let builder = System::builder(SqliteStore::open(file).unwrap()).limits(limits);
+    let builder = System::builder(store).limits(limits);
     let builder = builder.model("default", model(steps, sender)).team(team);
     (builder.start().await.unwrap(), silent)
 }
 
 /// Starts so many runs and leaves them where they ask the model for the last time.
 async fn interrupt(file: &Path, runs: u32, steps: usize) {
-    let (system, mut silent) = start(file, steps).await;
+    let (system, mut silent) = start(SqliteStore::open(file).unwrap(), steps).await;
     stream::iter(0..runs)
         .map(|key| {
             let session = system.session("stepper", key.to_string());
@@ -59,8 +59,7 @@ async fn interrupt(file: &Path, runs: u32, steps: usize) {
     system.stop().await.unwrap();
 }
 
-async fn read_all(file: &Path) {
-    let store = SqliteStore::open(file).unwrap();
+async fn read_all(store: &SqliteStore) {
     for row in store.runs(RunFilter::default()).await.unwrap() {
         let lines = store
             .read(JournalId::Run(row.run), 0, usize::MAX >> 1)
@@ -69,7 +68,6 @@ async fn read_all(file: &Path) {
             stored.line.decode().unwrap();
         }
     }
-    store.close().await.unwrap();
 }
 
 fn figure(runtime: &Runtime, runs: u32, steps: usize, rounds: usize) {
@@ -77,13 +75,18 @@ fn figure(runtime: &Runtime, runs: u32, steps: usize, rounds: usize) {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("runs.db");
     runtime.block_on(interrupt(&file, runs, steps));
-    let (mut floor, mut ours): (Vec<Round>, Vec<Round>) = Default::default();
+    let (mut opened, mut floor, mut ours): (Vec<Round>, Vec<Round>, Vec<Round>) =
+        Default::default();
     for _ in 0..rounds {
-        floor.push(round(1, || runtime.block_on(read_all(&file))));
-        let mut started = None;
+        let (mut store, mut started) = (None, None);
+        opened.push(round(1, || {
+            store = Some(runtime.block_on(async { SqliteStore::open(&file).unwrap() }));
+        }));
+        let store = store.unwrap();
+        floor.push(round(1, || runtime.block_on(read_all(&store))));
         ours.push(round(1, || {
             runtime.block_on(async {
-                let (system, mut silent) = start(&file, steps).await;
+                let (system, mut silent) = start(store, steps).await;
                 silent.wait_for(|silent| *silent == runs).await.unwrap();
                 started = Some(system);
             });
@@ -91,11 +94,11 @@ fn figure(runtime: &Runtime, runs: u32, steps: usize, rounds: usize) {
         runtime.block_on(started.unwrap().stop()).unwrap();
     }
     let ms = |rounds: &[Round]| Quartiles::of(rounds.iter().map(|round| round.wall / 1e3));
-    let (floor, ours) = (ms(&floor), ms(&ours));
+    let (opened, floor, ours) = (ms(&opened), ms(&floor), ms(&ours));
     let entries = f64::from(runs) * (2.0 * steps as f64 + 1.0);
     println!(
-        "recovery, {runs} runs of {} entries: reading them {floor} ms, start to last model call \
-         {ours} ms, {:.0} entries a second",
+        "recovery, {runs} runs of {} entries: opening the store {opened} ms, reading them {floor} \
+         ms, start to last model call {ours} ms, {:.0} entries a second",
         2 * steps + 1,
         entries / ours.1 * 1e3
     );
@@ -112,4 +115,5 @@ fn main() {
     figure(&runtime, 1, 15, 15);
     figure(&runtime, 1, 500, 15);
     figure(&runtime, 500, 15, 5);
+    figure(&runtime, 10_000, 15, 3);
 }

@@ -21,7 +21,7 @@ use failures::Failures;
 use super::{
     SystemError,
     doors::Doors,
-    launch::{Loaded, LoadedSession, load_run},
+    launch::{Loaded, LoadedSession, TakenUp, load_run},
     routes::Route,
     run_actor::{Carry, RunActor},
     system::Shared,
@@ -51,6 +51,11 @@ pub(crate) enum AgentMessage {
     Wake(RunId, bool, Option<WakeReply>),
     /// A run that was taken up has been read.
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
+    /// The session and this run are about to be read together with others. `false` when the
+    /// session is open or being read already.
+    Expect(oneshot::Sender<bool>),
+    /// That was done, unless it could not be done together.
+    TakenUp(RunId, Option<Box<TakenUp>>),
     /// A run of this agent begins or takes up a child run.
     Child(Box<ChildStart>),
     /// Host this child run.
@@ -204,6 +209,12 @@ impl Actor for Agent {
             AgentMessage::RunLoaded(loaded) => {
                 let (run, loaded) = *loaded;
                 Box::pin(state.run_loaded(&myself, run, loaded)).await;
+            }
+            AgentMessage::Expect(reply) => {
+                let _ = reply.send(state.expect());
+            }
+            AgentMessage::TakenUp(run, taken) => {
+                Box::pin(state.taken_up(&myself, run, taken)).await;
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
             AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
@@ -472,12 +483,14 @@ impl AgentState {
             recorded,
             pinned,
             history: own_history,
+            inbox_is_empty,
             ..
         } = loaded;
         let history = own_history.unwrap_or(history);
         let registry = doors.registry.clone();
         let door = (news, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
+        task.inbox_is_empty = inbox_is_empty;
         task.cancelled = hosted.route.cancelled.clone();
         task.parent.clone_from(&hosted.route.parent);
         task.session = tail;

@@ -1,6 +1,6 @@
 //! What a run needs before it can go on, gathered off the agent's mailbox.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{SystemError, doors::Doors};
 use crate::{
@@ -13,6 +13,9 @@ use crate::{
 
 /// How many entries are read at once.
 const PAGE: usize = 4096;
+/// How long journals may be, in entries, that are taken up together with others, since all are in
+/// memory at once.
+const TOGETHER_MAX: usize = 2048;
 
 /// A run as its journal tells it.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) pinned: Arc<Pinned>,
     /// What was said before it, where that is not what the session holds now.
     pub(crate) history: Option<Transcript>,
+    /// Whether its inbox is known to have been empty after it was claimed.
+    pub(crate) inbox_is_empty: bool,
 }
 
 /// A session as its journal tells it.
@@ -103,8 +108,87 @@ pub(crate) async fn load_run(
             recorded,
             pinned,
             history,
+            inbox_is_empty: false,
         });
     }
+}
+
+/// A session whose open run was taken up together with others.
+#[derive(Debug)]
+pub(crate) struct TakenUp {
+    pub(crate) session: LoadedSession,
+    pub(crate) run: Loaded,
+}
+
+/// Takes up roots with their sessions: all claims are one commit, and all reading is one. Those
+/// of which there is more to say (another owner, a long journal, damage, another definition) are
+/// `None`: their agents take them up by themselves.
+pub(crate) async fn take_up_together(
+    doors: &Doors,
+    rows: Vec<(SessionId, RunRow)>,
+    known: impl Fn(&str) -> Option<(Digest, Arc<Pinned>)>,
+) -> Result<Vec<Option<TakenUp>>, StoreError> {
+    let journals: Vec<JournalId> = rows
+        .iter()
+        .flat_map(|(session, row)| [JournalId::Session(session.clone()), row.run.into()])
+        .collect();
+    let claims = doors.store.claim_all(journals.clone()).await?;
+    let read = doors.store.read_all(journals, TOGETHER_MAX).await?;
+    // Whoever is not named has an empty inbox; what comes later is told.
+    let (_, called) = doors.store.posted(0).await?;
+    let called: HashSet<RunId> = called.into_iter().collect();
+    let mut found = claims.into_iter().zip(read);
+    let mut next = || {
+        let (claim, lines) = found.next()?;
+        Some((claim.ok()?, lines.ok()?))
+    };
+    let mut taken = Vec::with_capacity(rows.len());
+    for (session, row) in rows {
+        let (of_session, of_run) = (next(), next());
+        let known = known(&session.team);
+        taken.push(
+            of_session
+                .zip(of_run)
+                .zip(known)
+                .and_then(|((of_session, of_run), known)| {
+                    let session = fold_session(of_session, &session, row.run)?;
+                    let mut run = fold_run(of_run, row, known)?;
+                    run.inbox_is_empty = !called.contains(&run.run);
+                    Some(TakenUp { session, run })
+                }),
+        );
+    }
+    Ok(taken)
+}
+
+fn fold_session(
+    (claim, lines): (Claim, Vec<StoredLine>),
+    session: &SessionId,
+    open: RunId,
+) -> Option<LoadedSession> {
+    let mut fold = SessionFold::default();
+    fold.extend(&lines, &session.to_string()).ok()?;
+    let is_whole = fold.entries == claim.entries && fold.open == Some(open);
+    is_whole.then_some(LoadedSession { fold, claim })
+}
+
+fn fold_run(
+    (claim, lines): (Claim, Vec<StoredLine>),
+    row: RunRow,
+    (digest, pinned): (Digest, Arc<Pinned>),
+) -> Option<Loaded> {
+    let recorded = Recorded::fold(&lines, row.run).ok()?;
+    let is_known = recorded.start.as_ref()?.definition == digest;
+    let is_whole = lines.len() as u64 == claim.entries && recorded.end.is_none();
+    (is_known && is_whole).then_some(Loaded {
+        run: row.run,
+        row,
+        claim,
+        recorded,
+        pinned,
+        history: None,
+        inbox_is_empty: false,
+    })
 }
 
 /// The conversation that the first entries of a session's journal come to.

@@ -18,13 +18,17 @@ pub use builder::SystemBuilder;
 use parking_lot::{Mutex, RwLock};
 use ractor::{ActorRef, ActorRuntime};
 pub use schedules::Scheduled;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    task::JoinSet,
+};
 
 use super::{
     ExecutorOptions, GatewayOptions, Run, Session, SystemError,
     agent::{Agent, AgentArguments, AgentMessage},
     attendant::Errand,
     doors::Doors,
+    launch::take_up_together,
     slot::Slot,
     supervisor::{
         Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
@@ -39,6 +43,9 @@ use crate::{
 
 /// How often it is looked whether an agent that retires has ended, every millisecond.
 const LOOKS_FOR_END: u32 = 20;
+
+/// How many interrupted runs are claimed and read together.
+const TAKEN_UP_TOGETHER: usize = 128;
 
 /// The bounds of a System.
 #[derive(Clone, Copy, Debug)]
@@ -257,7 +264,7 @@ impl Shared {
         let Some(slot) = self.agents.lock().remove(session) else {
             return;
         };
-        let (sender, retired) = tokio::sync::oneshot::channel();
+        let (sender, retired) = oneshot::channel();
         let told = slot.send(AgentMessage::Retire(sender)).is_ok();
         if told && matches!(retired.await, Ok(false)) {
             self.agents.lock().insert(session.clone(), slot);
@@ -307,6 +314,34 @@ impl Shared {
         if let Ok(agent) = self.agent_of(&session).await {
             let _ = agent.cast(AgentMessage::Wake(root.run, false, None));
         }
+    }
+
+    /// Takes up interrupted roots of sessions: together, where their agents can wait for that.
+    async fn take_up(self: Arc<Self>, rows: Vec<(SessionId, RunRow)>) -> Result<(), SystemError> {
+        let (mut agents, mut together) = (Vec::new(), Vec::new());
+        for (session, row) in rows {
+            let agent = self.agent_of(&session).await?;
+            let (sender, expects) = oneshot::channel();
+            let _ = agent.cast(AgentMessage::Expect(sender));
+            if expects.await.unwrap_or_default() {
+                agents.push((agent, row.run));
+                together.push((session, row));
+            } else {
+                let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
+            }
+        }
+        let known = |team: &str| self.team(team).map(|team| (team.digest, team.pinned));
+        let taken = take_up_together(&self.doors, together, known).await;
+        let taken = taken.unwrap_or_else(|error| {
+            tracing::warn!(%error, "runs are taken up one by one");
+            Vec::new()
+        });
+        let taken = taken.into_iter().map(|taken| taken.map(Box::new));
+        let taken = taken.chain(std::iter::repeat_with(|| None));
+        for ((agent, run), taken) in agents.into_iter().zip(taken) {
+            let _ = agent.cast(AgentMessage::TakenUp(run, taken));
+        }
+        Ok(())
     }
 
     async fn is_to_be_cancelled(&self, run: RunId) -> bool {
@@ -404,7 +439,7 @@ impl System {
         }
         self.0.doors.previewer.routes.retry_tree(root.root);
         let agent = self.0.agent_of(&session).await?;
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         agent
             .cast(AgentMessage::Wake(root.run, take_over, Some(sender)))
             .map_err(|_| SystemError::Stopped)?;
@@ -417,26 +452,39 @@ impl System {
         let filter = RunFilter {
             open: true,
             roots: true,
+            awake: true,
             ..RunFilter::default()
         };
+        let mut interrupted = Vec::new();
         for row in self.0.doors.store.runs(filter).await? {
-            let Some(session) = row.session.filter(|s| self.0.team(&s.team).is_some()) else {
+            let Some(session) = row.session.clone() else {
                 continue;
             };
-            match row.status {
-                RunStatus::Running | RunStatus::Cancelling => {
-                    let agent = self.0.agent_of(&session).await?;
-                    let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
-                }
-                RunStatus::Waiting => {
-                    if let Some(at) = row.wake_at {
-                        self.0.wake_later(at, row.run);
-                    }
-                }
-                _ => {}
+            match row.wake_at.filter(|_| row.status == RunStatus::Waiting) {
+                _ if self.0.team(&session.team).is_none() => {}
+                Some(at) => self.0.wake_later(at, row.run),
+                None => interrupted.push((session, row)),
             }
         }
-        Ok(())
+        // While the store reads some, others are decoded.
+        let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
+        let mut interrupted = interrupted.into_iter();
+        loop {
+            let group: Vec<_> = interrupted.by_ref().take(TAKEN_UP_TOGETHER).collect();
+            let is_last = group.is_empty();
+            let beside = if is_last { 0 } else { 1 };
+            while groups.len() > beside {
+                match groups.join_next().await {
+                    Some(Ok(taken_up)) => taken_up?,
+                    Some(Err(error)) => tracing::error!(%error, "runs are not taken up"),
+                    None => {}
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            groups.spawn(self.0.clone().take_up(group));
+        }
     }
 
     /// Stops the System: runs let go where they stand and go on when it is started again. The

@@ -11,6 +11,7 @@ mod entropy;
 mod model;
 mod store;
 mod store_error;
+mod store_handle;
 mod tool;
 
 pub use clock::{Clock, SystemClock};
@@ -18,9 +19,10 @@ pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use store::{
     Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow,
-    RunStatus, StateValue, StateWrite, Store, StoreHandle, StoredLine, TreeLine,
+    RunStatus, StateValue, StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
+pub use store_handle::StoreHandle;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };

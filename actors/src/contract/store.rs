@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{BoxFuture, StoreError};
+use super::StoreError;
 use crate::vocabulary::{
     Digest, Entry, JournalId, Message, OperationId, RunId, SessionId, Timestamp,
 };
@@ -36,6 +36,39 @@ pub trait Store: Send + Sync + 'static {
         journal: JournalId,
         take_over: bool,
     ) -> impl Future<Output = Result<Claim, StoreError>> + Send;
+
+    /// Makes this process the owner of several journals, each as [`claim`](Self::claim) does
+    /// without `take_over`; one that is refused does not hinder the others. A store that can
+    /// makes them durable together.
+    fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> impl Future<Output = Result<Vec<Result<Claim, StoreError>>, StoreError>> + Send {
+        async move {
+            let mut claims = Vec::with_capacity(journals.len());
+            for journal in journals {
+                claims.push(self.claim(journal, false).await);
+            }
+            Ok(claims)
+        }
+    }
+
+    /// The first entries of several journals, at most so many of each; one that cannot be read
+    /// does not hinder the others.
+    fn read_all(
+        &self,
+        journals: Vec<JournalId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Result<Vec<StoredLine>, StoreError>>, StoreError>> + Send
+    {
+        async move {
+            let mut found = Vec::with_capacity(journals.len());
+            for journal in journals {
+                found.push(self.read(journal, 0, limit).await);
+            }
+            Ok(found)
+        }
+    }
 
     /// Entries of one journal, from this sequence number on, at most so many. An unknown journal
     /// has none.
@@ -295,6 +328,15 @@ impl RunRow {
             updated_at: Timestamp::default(),
         }
     }
+
+    /// Whether the run goes on by itself: it runs or is being cancelled, or waits until a time.
+    pub fn is_awake(&self) -> bool {
+        match self.status {
+            RunStatus::Running | RunStatus::Cancelling => true,
+            RunStatus::Waiting => self.wake_at.is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// How a run stands.
@@ -371,6 +413,8 @@ pub struct RunFilter {
     pub open: bool,
     /// Only runs that nobody delegated: the roots of trees, and what they go on in.
     pub roots: bool,
+    /// Only runs that go on by themselves: see [`RunRow::is_awake`].
+    pub awake: bool,
     /// Only runs of this session.
     pub session: Option<SessionId>,
     /// Only runs whose id begins with these hexadecimal digits.
@@ -479,96 +523,4 @@ pub enum InboxBody {
     },
     /// A parked run is to be tried again.
     Retry,
-}
-
-/// A store of any kind. Cloning shares it.
-#[derive(Clone)]
-pub struct StoreHandle(Arc<dyn ErasedStore>);
-
-macro_rules! erased_store {
-    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        trait ErasedStore: Send + Sync {
-            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
-            fn description(&self) -> String;
-        }
-
-        impl<S: Store> ErasedStore for S {
-            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
-                Box::pin(Store::$name(self, $($argument),*))
-            })*
-
-            fn description(&self) -> String {
-                Store::description(self)
-            }
-        }
-
-        impl StoreHandle {
-            $(
-                $(#[$doc])*
-                ///
-                /// # Errors
-                /// What the store refuses or fails with.
-                pub async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-                    self.0.$name($($argument),*).await
-                }
-            )*
-        }
-    };
-}
-
-erased_store! {
-    /// See [`Store::commit`].
-    fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
-    /// See [`Store::claim`].
-    fn claim(journal: JournalId, take_over: bool) -> Claim;
-    /// See [`Store::read`].
-    fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-    /// See [`Store::read_tree`].
-    fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-    /// See [`Store::run`].
-    fn run(run: RunId) -> Option<RunRow>;
-    /// See [`Store::runs`].
-    fn runs(filter: RunFilter) -> Vec<RunRow>;
-    /// See [`Store::state`].
-    fn state(scope: String, key: String) -> Option<StateValue>;
-    /// See [`Store::scope`].
-    fn scope(scope: String) -> Vec<(String, StateValue)>;
-    /// See [`Store::blob`].
-    fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-    /// See [`Store::post`].
-    fn post(run: RunId, item: InboxItem) -> bool;
-    /// See [`Store::inbox`].
-    fn inbox(run: RunId) -> Vec<InboxItem>;
-    /// See [`Store::posted`].
-    fn posted(after: u64) -> (u64, Vec<RunId>);
-    /// See [`Store::checkpoint`].
-    fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-    /// See [`Store::put_checkpoint`].
-    fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-    /// See [`Store::close`].
-    fn close() -> ();
-}
-
-impl StoreHandle {
-    /// Keeps a store.
-    pub fn new(store: impl Store) -> Self {
-        Self(Arc::new(store))
-    }
-
-    /// What people call it, such as its file.
-    pub fn description(&self) -> String {
-        self.0.description()
-    }
-}
-
-impl<S: Store> From<S> for StoreHandle {
-    fn from(store: S) -> Self {
-        Self::new(store)
-    }
-}
-
-impl fmt::Debug for StoreHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreHandle({})", self.description())
-    }
 }

@@ -70,6 +70,8 @@ pub struct RunTask {
     pub lost: Option<String>,
     /// Told once it is durable that the run was taken up.
     pub when_taken_up: Option<oneshot::Sender<()>>,
+    /// Whether its inbox is known to be empty: what comes from now on is told.
+    pub inbox_is_empty: bool,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
     /// The bound on the journal's entries.
@@ -156,6 +158,7 @@ impl RunTask {
             taken_up: false,
             lost: None,
             when_taken_up: None,
+            inbox_is_empty: false,
             linger: Duration::ZERO,
             max_entries: 100_000,
             poison_after: 0,
@@ -206,6 +209,7 @@ struct Carrier {
     taken_up: bool,
     lost: Option<String>,
     when_taken_up: Option<oneshot::Sender<()>>,
+    inbox_is_empty: bool,
     poison_after: u32,
     /// What the run consumed before the current leg.
     spent: Spent,
@@ -264,6 +268,7 @@ impl Carrier {
             taken_up: task.taken_up,
             lost: task.lost,
             when_taken_up: task.when_taken_up,
+            inbox_is_empty: task.inbox_is_empty,
             poison_after: task.poison_after,
         }))
     }
@@ -285,9 +290,11 @@ impl Carrier {
             // A write of the life before may be durable without anybody having heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);
-            self.driver
-                .journal
-                .change_row(|row| row.status = RunStatus::Running);
+            if self.driver.journal.row.status != RunStatus::Running {
+                self.driver
+                    .journal
+                    .change_row(|row| row.status = RunStatus::Running);
+            }
             self.driver.journal.flush();
             if let Some(told) = self.when_taken_up.take() {
                 let entries = self.driver.journal.entries();
@@ -385,11 +392,13 @@ impl Carrier {
 
     /// What waits in the inbox, and the children that nobody begins again by replay.
     async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), Rest> {
-        match self.driver.read_inbox().await {
-            None => {}
-            Some(LegEnd::Cancel { reason, .. }) => self.record_cancel(reason),
-            Some(LegEnd::Store(error)) => return Err(Rest::Store(error)),
-            Some(_) => return Err(Rest::LetGo),
+        if !std::mem::take(&mut self.inbox_is_empty) {
+            match self.driver.read_inbox().await {
+                None => {}
+                Some(LegEnd::Cancel { reason, .. }) => self.record_cancel(reason),
+                Some(LegEnd::Store(error)) => return Err(Rest::Store(error)),
+                Some(_) => return Err(Rest::LetGo),
+            }
         }
         // A root run that gives up is parked, and its children wait with it.
         let gives_up = self.give_up.is_some() && self.driver.parent.is_some();

@@ -24,4 +24,5 @@ mod replay;
 mod schedules;
 mod sessions;
 mod stage;
+mod taking_up;
 mod time_travel;

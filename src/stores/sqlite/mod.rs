@@ -220,6 +220,33 @@ impl Store for SqliteStore {
         self.committer()?.submit(work).await?
     }
 
+    async fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        let work = move |writer: &mut Writer| {
+            let each = journals.into_iter();
+            each.map(|journal| writer.claim(journal, false)).collect()
+        };
+        self.committer()?.submit(work).await
+    }
+
+    async fn read_all(
+        &self,
+        journals: Vec<JournalId>,
+        limit: usize,
+    ) -> Result<Vec<Result<Vec<StoredLine>, StoreError>>, StoreError> {
+        let place = self.description();
+        self.read(move |connection| {
+            let read = |journal: &JournalId| match reader::entries(connection, journal, 0, limit) {
+                Err(fault) if fault.is_damage() => Ok(Err(fault.at(&place))),
+                found => found.map(Ok),
+            };
+            journals.iter().map(read).collect()
+        })
+        .await
+    }
+
     async fn read(
         &self,
         journal: JournalId,

@@ -281,6 +281,9 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
     if filter.roots {
         conditions.push("parent IS NULL");
     }
+    if filter.awake {
+        conditions.push(rows::AWAKE);
+    }
     if let Some(session) = &filter.session {
         conditions.push("session_team = ? AND session_key = ?");
         values.extend([session.team.clone().into(), session.key.clone().into()]);

@@ -15,6 +15,10 @@ use super::{
 /// The states of a run that has not ended, as SQL. The index `runs_open` says the same.
 pub(super) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
 
+/// The runs that go on by themselves, as SQL.
+pub(super) const AWAKE: &str = "(status IN ('running', 'cancelling') \
+     OR (status = 'waiting' AND wake_at IS NOT NULL))";
+
 /// The columns of a run, in the order of [`read_run`].
 pub(super) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, \
      path, status, title, wake_at, started_at, updated_at, digest";

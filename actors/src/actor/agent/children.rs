@@ -124,6 +124,7 @@ impl AgentState {
             recorded,
             pinned,
             history: None,
+            inbox_is_empty: false,
         };
         self.admit_run(myself, run, child.start.root, Some(child));
         self.carry(myself, loaded, None).await;

@@ -6,7 +6,7 @@ use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeRe
 use crate::{
     actor::{
         SystemError,
-        launch::{Loaded, LoadedSession, load_session},
+        launch::{Loaded, LoadedSession, TakenUp, load_session},
         system::TeamEntry,
     },
     contract::{Append, Batch, Claim, Line, StoreError},
@@ -164,6 +164,40 @@ impl AgentState {
         }
     }
 
+    /// Leaves it to others to read the session, unless it is open or being read.
+    pub(super) fn expect(&mut self) -> bool {
+        let Some(session) = &mut self.session else {
+            return false;
+        };
+        session.loaded.is_none() && !std::mem::replace(&mut session.loading, true)
+    }
+
+    /// Goes on with an open run that was read together with others.
+    pub(super) async fn taken_up(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        taken: Option<Box<TakenUp>>,
+    ) {
+        if let Some(session) = &mut self.session {
+            session.loading = false;
+        }
+        let Some(taken) = taken else {
+            self.wake(myself, run, false, None);
+            return;
+        };
+        let TakenUp {
+            session,
+            run: loaded,
+        } = *taken;
+        self.session_loaded(myself, Ok(session));
+        // Somebody woke it meanwhile: it is being read again, with a later claim.
+        if !self.runs.contains_key(&run) {
+            self.admit_run(myself, run, run, None);
+            self.run_loaded(myself, run, Ok(loaded)).await;
+        }
+    }
+
     pub(super) fn begin_turn(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -275,6 +309,7 @@ impl AgentState {
             recorded,
             pinned,
             history: None,
+            inbox_is_empty: false,
         };
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));

@@ -295,6 +295,7 @@ impl Memory {
             .filter(|IndexedRun { row, .. }| {
                 !(filter.open && row.status.is_ended())
                     && (!filter.roots || row.parent.is_none())
+                    && (!filter.awake || row.is_awake())
                     && filter.root.is_none_or(|root| row.root == root)
                     && (filter.session.is_none() || row.session == filter.session)
                     && prefix

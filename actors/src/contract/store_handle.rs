@@ -1,0 +1,105 @@
+//! A store of any type.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    Batch, BoxFuture, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store,
+    StoreError, StoredLine, TreeLine,
+};
+use crate::vocabulary::{Digest, JournalId, RunId, SessionId};
+
+/// A store of any kind. Cloning shares it.
+#[derive(Clone)]
+pub struct StoreHandle(Arc<dyn ErasedStore>);
+
+macro_rules! erased_store {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        trait ErasedStore: Send + Sync {
+            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
+            fn description(&self) -> String;
+        }
+
+        impl<S: Store> ErasedStore for S {
+            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
+                Box::pin(Store::$name(self, $($argument),*))
+            })*
+
+            fn description(&self) -> String {
+                Store::description(self)
+            }
+        }
+
+        impl StoreHandle {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// What the store refuses or fails with.
+                pub async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+                    self.0.$name($($argument),*).await
+                }
+            )*
+        }
+    };
+}
+
+erased_store! {
+    /// See [`Store::commit`].
+    fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
+    /// See [`Store::claim`].
+    fn claim(journal: JournalId, take_over: bool) -> Claim;
+    /// See [`Store::claim_all`].
+    fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
+    /// See [`Store::read_all`].
+    fn read_all(journals: Vec<JournalId>, limit: usize) -> Vec<Result<Vec<StoredLine>, StoreError>>;
+    /// See [`Store::read`].
+    fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
+    /// See [`Store::read_tree`].
+    fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
+    /// See [`Store::run`].
+    fn run(run: RunId) -> Option<RunRow>;
+    /// See [`Store::runs`].
+    fn runs(filter: RunFilter) -> Vec<RunRow>;
+    /// See [`Store::state`].
+    fn state(scope: String, key: String) -> Option<StateValue>;
+    /// See [`Store::scope`].
+    fn scope(scope: String) -> Vec<(String, StateValue)>;
+    /// See [`Store::blob`].
+    fn blob(digest: Digest) -> Option<Arc<[u8]>>;
+    /// See [`Store::post`].
+    fn post(run: RunId, item: InboxItem) -> bool;
+    /// See [`Store::inbox`].
+    fn inbox(run: RunId) -> Vec<InboxItem>;
+    /// See [`Store::posted`].
+    fn posted(after: u64) -> (u64, Vec<RunId>);
+    /// See [`Store::checkpoint`].
+    fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
+    /// See [`Store::put_checkpoint`].
+    fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    /// See [`Store::close`].
+    fn close() -> ();
+}
+
+impl StoreHandle {
+    /// Keeps a store.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+
+    /// What people call it, such as its file.
+    pub fn description(&self) -> String {
+        self.0.description()
+    }
+}
+
+impl<S: Store> From<S> for StoreHandle {
+    fn from(store: S) -> Self {
+        Self::new(store)
+    }
+}
+
+impl fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreHandle({})", self.description())
+    }
+}

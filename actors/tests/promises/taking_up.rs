@@ -1,0 +1,70 @@
+//! A System that starts goes on with every run that was interrupted.
+
+use ghostlight_actors::{
+    contract::{InboxBody, InboxItem, Store},
+    run::{Agent, RunContext},
+    session::Turn,
+    testing::{Reply, ScriptedModel},
+    vocabulary::{Effect, Entry, JournalId, ModelResponse, Outcome, StopReason, Timestamp},
+};
+
+use crate::stage::{Stage, call, outcome, pause};
+
+/// More than are taken up together.
+const RUNS: usize = 300;
+const CANCELLED: usize = 7;
+const ELSEWHERE: usize = 9;
+
+fn worker(stage: &Stage) -> Agent {
+    Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.tool(call("1", "note")).await?;
+        let answer = cx.model(cx.model_request(cx.conversation())).await?;
+        Ok(Outcome::answer(answer.content()))
+    })
+    .tool(stage.tool("note", Effect::Once, 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_go_on_whatever_became_of_some_of_them() {
+    let mut stage = Stage::new();
+    let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let system = stage.start_with(worker(&stage), hanging).await;
+    let mut runs = Vec::new();
+    for key in 0..RUNS {
+        let session = system.session("worker", key.to_string());
+        runs.push(session.send(Turn::text("go")).await.unwrap().id());
+    }
+    pause(1000).await;
+    stage.crash(&system).await;
+    // While nobody carries them, one is cancelled, and a process that lives takes another one.
+    let body = InboxBody::Cancel {
+        reason: "enough".into(),
+    };
+    let item = InboxItem::new("cancel", Timestamp::default(), body);
+    stage.store.post(runs[CANCELLED], item).await.unwrap();
+    let elsewhere = stage.store.another_process();
+    let taken = JournalId::Run(runs[ELSEWHERE]);
+    elsewhere.claim(taken, false).await.unwrap();
+
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let system = stage.start_with(worker(&stage), answering).await;
+    for (number, run) in runs.iter().enumerate() {
+        let activations = |entries: &[Entry]| {
+            let is_one = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
+            entries.iter().filter(is_one).count()
+        };
+        if number == ELSEWHERE {
+            assert_eq!(activations(&stage.entries(*run).await), 0);
+            continue;
+        }
+        match outcome(&system.run(*run)).await {
+            Outcome::Stopped {
+                reason: StopReason::Cancelled(_),
+                ..
+            } => assert_eq!(number, CANCELLED),
+            answered => assert_eq!((answered.text(), number == CANCELLED), ("done", false)),
+        }
+        assert_eq!(activations(&stage.entries(*run).await), 1, "run {number}");
+    }
+    assert_eq!(stage.log.count("note"), RUNS, "no call was made twice");
+}
