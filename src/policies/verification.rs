@@ -427,8 +427,10 @@ mod tests {
     fn the_evidence_must_cover_the_answer() {
         let mut state = VerificationState::default();
         state.found(EvidenceItem::new("a", "Oslo has 700000 inhabitants"));
-        let mut wanted = Verification::default();
-        wanted.min_coverage = 0.6;
+        let wanted = Verification {
+            min_coverage: 0.6,
+            ..Verification::default()
+        };
         let reason = rejected(state.answered("Bergen is a beautiful city", &wanted));
         assert!(reason.contains("0%"), "{reason}");
         assert_eq!(

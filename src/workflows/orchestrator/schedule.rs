@@ -27,6 +27,9 @@ pub(super) enum TaskEnd {
 /// before its end.
 pub(super) type PlanEnd = Result<Vec<TaskEnd>, MemberEnd>;
 
+/// What the attempts at a task came to, or what ends the workflow.
+type Attempted = Result<Result<TaskEnd, MemberEnd>, AgentError>;
+
 /// A plan while it is done.
 pub(super) struct Schedule<'a> {
     pub(super) cx: &'a RunContext,
@@ -120,7 +123,7 @@ impl Schedule<'_> {
         &self,
         place: usize,
         inputs: BTreeMap<String, String>,
-    ) -> BoxFuture<'_, (usize, Result<Result<TaskEnd, MemberEnd>, AgentError>)> {
+    ) -> BoxFuture<'_, (usize, Attempted)> {
         let task = &self.plan.tasks()[place];
         async move {
             let mut pause = self.settings.retry_pause_ms as f64;

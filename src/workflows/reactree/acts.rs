@@ -122,7 +122,7 @@ pub(super) fn read(call: &ToolCall, most: u32) -> Result<Act, String> {
         "recall" => Ok(Act::Recall(text("key").ok())),
         _ => {
             let Expansion { flow, subgoals } =
-                Expansion::deserialize(&*arguments).map_err(|error| error.to_string())?;
+                Expansion::deserialize(arguments).map_err(|error| error.to_string())?;
             let goals: Vec<String> = subgoals
                 .into_iter()
                 .map(|goal| goal.trim().to_owned())

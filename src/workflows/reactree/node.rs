@@ -358,7 +358,7 @@ impl Tree<'_> {
 fn stopped(error: AgentError) -> Result<NodeEnd, AgentError> {
     match error.kind() {
         Some(ErrorKind::Budget(resource)) => {
-            let reason = StopReason::BudgetExhausted(resource.clone());
+            let reason = StopReason::BudgetExhausted(*resource);
             Ok(NodeEnd::Stopped(reason))
         }
         _ => Err(error),
