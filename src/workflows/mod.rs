@@ -58,6 +58,7 @@ mod router;
 mod sequential;
 mod termination;
 mod tool_chain;
+mod turns;
 mod vote;
 
 use ghostlight_actors::run::Registry;

@@ -3,15 +3,15 @@
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Answer, Outcome, StopReason},
+    vocabulary::{AgentError, Outcome, StopReason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Said, Termination,
-    conversation::{last, with_minutes},
-    member::{MemberEnd, ask, at_least_one, check_members, limit, members, task},
+    OnFailure, Termination,
+    member::{at_least_one, check_members, limit, members, task},
+    turns::Turns,
 };
 
 /// Members one after the other, and again from the first, until a condition holds, a member
@@ -55,35 +55,18 @@ impl Default for Repeat {
 
 impl Behavior for Repeat {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let task = task(&cx);
         let members = members(cx.spec(), &self.members, &[]);
-        let seen = members.len() * self.rounds_seen as usize;
-        let mut said: Vec<Said> = Vec::new();
-        for round in 1..=self.max_rounds {
-            cx.emit("round", &serde_json::json!({ "round": round }));
-            for member in &members {
-                let asked = with_minutes(&task, &said[said.len().saturating_sub(seen)..]);
-                let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
-                if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
-                    let answer = if text.is_empty() { last(&said) } else { &text };
-                    return Ok(Outcome::answer(answer));
-                }
-                if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
-                    return end.into_outcome(last(&said));
-                }
-                said.push(Said::new(*member, end.told()));
-                if self.until.as_ref().is_some_and(|until| until.is_met(&said)) {
-                    return Ok(Outcome::answer(last(&said)));
-                }
-            }
-        }
-        Ok(match self.until {
-            None => Outcome::answer(last(&said)),
-            Some(_) => Outcome::Stopped {
-                reason: StopReason::MaxSteps(self.max_rounds),
-                partial: Some(Answer::text(last(&said))),
-            },
-        })
+        let in_rounds = |rounds: u32| members.len() * rounds as usize;
+        let turns = Turns {
+            until: self.until.as_ref(),
+            most: in_rounds(self.max_rounds),
+            seen: in_rounds(self.rounds_seen),
+            on_failure: self.on_failure,
+            limit: limit(self.member_timeout_ms),
+            members,
+        };
+        let used_up = StopReason::MaxSteps(self.max_rounds);
+        turns.run(&cx, &task(&cx), used_up).await
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -3,15 +3,15 @@
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Answer, Outcome, StopReason},
+    vocabulary::{AgentError, Outcome, StopReason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Said, Termination,
-    conversation::{last, with_minutes},
-    member::{ask, at_least_one, check_members, limit, members, task},
+    OnFailure, Termination,
+    member::{at_least_one, check_members, limit, members, task},
+    turns::Turns,
 };
 
 /// A conversation in which the members take turns; each sees the task and all that was said. It
@@ -51,27 +51,17 @@ impl Default for RoundRobin {
 
 impl Behavior for RoundRobin {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let task = task(&cx);
-        let members = members(cx.spec(), &self.members, &[]);
-        let mut said: Vec<Said> = Vec::new();
-        for member in members.iter().cycle().take(self.max_turns as usize) {
-            let asked = with_minutes(&task, &said);
-            let end = ask(&cx, member, asked, limit(self.turn_timeout_ms)).await?;
-            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
-                return end.into_outcome(last(&said));
-            }
-            said.push(Said::new(*member, end.told()));
-            if self.until.as_ref().is_some_and(|until| until.is_met(&said)) {
-                return Ok(Outcome::answer(last(&said)));
-            }
-        }
-        Ok(match self.until {
-            None => Outcome::answer(last(&said)),
-            Some(_) => Outcome::Stopped {
-                reason: StopReason::MaxSteps(self.max_turns),
-                partial: Some(Answer::text(last(&said))),
-            },
-        })
+        let most = self.max_turns as usize;
+        let turns = Turns {
+            members: members(cx.spec(), &self.members, &[]),
+            until: self.until.as_ref(),
+            most,
+            seen: most,
+            on_failure: self.on_failure,
+            limit: limit(self.turn_timeout_ms),
+        };
+        let used_up = StopReason::MaxSteps(self.max_turns);
+        turns.run(&cx, &task(&cx), used_up).await
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

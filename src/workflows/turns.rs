@@ -1,0 +1,64 @@
+//! Members that speak in turns until it is enough: what loops and conversations share.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, Answer, Outcome, StopReason},
+};
+
+use super::{
+    OnFailure, Said, Termination,
+    conversation::{last, with_minutes},
+    member::{MemberEnd, ask},
+};
+
+pub(super) struct Turns<'a> {
+    pub(super) members: Vec<&'a str>,
+    /// The condition by which it ends, asked after each answer.
+    pub(super) until: Option<&'a Termination>,
+    /// How many turns there are at most.
+    pub(super) most: usize,
+    /// How many of the last turns a member sees.
+    pub(super) seen: usize,
+    pub(super) on_failure: OnFailure,
+    pub(super) limit: Option<Duration>,
+}
+
+impl Turns<'_> {
+    /// Lets the members speak, each with the task and what it sees of what was said, until the
+    /// condition holds or one of them exits the loop. When the turns are used up that is the end
+    /// of the work, or, where a condition is set, the stop `used_up` with the last answer as a
+    /// partial one.
+    pub(super) async fn run(
+        &self,
+        cx: &RunContext,
+        task: &str,
+        used_up: StopReason,
+    ) -> Result<Outcome, AgentError> {
+        let mut said: Vec<Said> = Vec::new();
+        for turn in 0..self.most {
+            let member = self.members[turn % self.members.len()];
+            let asked = with_minutes(task, &said[said.len().saturating_sub(self.seen)..]);
+            let end = ask(cx, member, asked, self.limit).await?;
+            if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
+                let answer = if text.is_empty() { last(&said) } else { &text };
+                return Ok(Outcome::answer(answer));
+            }
+            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+                return end.into_outcome(last(&said));
+            }
+            said.push(Said::new(member, end.told()));
+            if self.until.is_some_and(|until| until.is_met(&said)) {
+                return Ok(Outcome::answer(last(&said)));
+            }
+        }
+        Ok(match self.until {
+            None => Outcome::answer(last(&said)),
+            Some(_) => Outcome::Stopped {
+                reason: used_up,
+                partial: Some(Answer::text(last(&said))),
+            },
+        })
+    }
+}
