@@ -6,7 +6,7 @@ mod resting;
 mod session;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -101,11 +101,13 @@ pub(crate) struct AgentArguments {
 pub(crate) struct AgentState {
     shared: Arc<Shared>,
     session: Option<SessionState>,
-    runs: HashMap<RunId, Box<Hosted>>,
+    /// In the order of their ids, like the two below: what is done to all of them is done in an
+    /// order that a simulation repeats.
+    runs: BTreeMap<RunId, Box<Hosted>>,
     lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
-    agents: HashMap<String, Below>,
-    children: HashMap<RunId, (String, ChildStart)>,
+    agents: BTreeMap<String, Below>,
+    children: BTreeMap<RunId, (String, ChildStart)>,
     loads: JoinSet<()>,
     /// Counts what happens, so that a passivation that is due knows whether anything did.
     stirred: u64,
@@ -176,10 +178,10 @@ impl Actor for Agent {
         Ok(AgentState {
             shared,
             session,
-            runs: HashMap::new(),
+            runs: BTreeMap::new(),
             lives: HashMap::new(),
-            agents: HashMap::new(),
-            children: HashMap::new(),
+            agents: BTreeMap::new(),
+            children: BTreeMap::new(),
             loads: JoinSet::new(),
             stirred: 0,
             idle_watched: false,
@@ -276,7 +278,7 @@ impl Actor for Agent {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         // Runs let go where they stand: their journals have everything.
-        for (run, hosted) in state.runs.drain() {
+        for (run, hosted) in std::mem::take(&mut state.runs) {
             hosted.route.door.tell(Command::LetGo);
             state.shared.doors.previewer.routes.remove(run);
         }

@@ -93,6 +93,7 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         let rested = idle.front().map(|(due, ..)| *due);
         let next = alarm.into_iter().chain(rested).fold(look, Timestamp::min);
         tokio::select! {
+            biased;
             errand = errands.recv() => match errand {
                 Some(Errand::WakeAt(at, run)) => {
                     alarms.insert((at, run));

@@ -224,6 +224,7 @@ impl Run {
             // does, and a run that only begins to wait, is looked for.
             let look = doors.clock.now().after(LOOK);
             tokio::select! {
+                biased;
                 () = bell.rung() => {}
                 () = doors.clock.sleep_until(look) => {}
             }

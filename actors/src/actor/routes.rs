@@ -1,6 +1,9 @@
 //! Which runs are live in this process, and how to reach them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use ractor::ActorRef;
@@ -20,7 +23,8 @@ pub(crate) struct Routes(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    runs: HashMap<RunId, Route>,
+    /// In the order of their ids, so that a simulation tells them the same in the same order.
+    runs: BTreeMap<RunId, Route>,
     /// How many of them are roots.
     roots: usize,
     /// Rings when a run comes to rest, for those that wait for it.

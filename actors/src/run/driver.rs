@@ -7,7 +7,7 @@ mod inbox;
 pub(super) mod waker;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
@@ -95,7 +95,7 @@ pub(crate) struct Driver {
     under: HashMap<OperationId, Under>,
     waits: HashMap<OperationId, ErasedWait>,
     timers: BTreeSet<(Timestamp, OperationId)>,
-    pub(crate) children: HashMap<RunId, LiveChild>,
+    pub(crate) children: BTreeMap<RunId, LiveChild>,
     ended_children: HashMap<RunId, ChildResult>,
     ready: VecDeque<(OperationId, Made)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
@@ -143,7 +143,7 @@ impl Driver {
             under: HashMap::new(),
             waits: HashMap::new(),
             timers: BTreeSet::new(),
-            children: HashMap::new(),
+            children: BTreeMap::new(),
             ended_children: HashMap::new(),
             ready: VecDeque::new(),
             acts: FuturesUnordered::new(),
@@ -289,6 +289,10 @@ impl Driver {
         }
         self.waits.remove(&op);
         self.timers.retain(|(_, timer)| *timer != op);
+        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
+            // An earlier life began it. Cancelling closes what has no end, and this has one now.
+            call.completed = true;
+        }
         let CallIdentity { kind, name, digest } = under.identity;
         let result = made.json;
         let entry = Entry::Completed {
@@ -332,6 +336,9 @@ impl Driver {
             return;
         };
         under.cancelled.cancel();
+        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
+            call.dropped = true;
+        }
         give_back(leg, op);
         self.waits.remove(&op);
         self.timers.retain(|(_, timer)| *timer != op);

@@ -123,6 +123,19 @@ impl Registry {
         self
     }
 
+    /// The same names with other code behind them: what a simulation puts around each.
+    pub(crate) fn around(
+        mut self,
+        model: impl Fn(ModelHandle) -> ModelHandle,
+        tool: impl Fn(ToolHandle) -> ToolHandle,
+    ) -> Self {
+        let models = std::mem::take(&mut self.models).into_iter();
+        self.models = models.map(|(name, of)| (name, model(of))).collect();
+        let tools = std::mem::take(&mut self.tools).into_iter();
+        self.tools = tools.map(|(name, of)| (name, tool(of))).collect();
+        self
+    }
+
     /// The model of this name.
     pub fn model_named(&self, name: &str) -> Option<&ModelHandle> {
         self.models.get(name)

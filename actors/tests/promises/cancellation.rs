@@ -301,3 +301,40 @@ async fn a_run_that_went_on_in_another_journal_is_cancelled_by_its_first_id() {
     assert!(run.cancel("enough").await.unwrap());
     assert!(outcome(&run).await.stop_reason().is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_an_earlier_life_began_and_this_one_ended_has_one_result() {
+    let agent = || {
+        Agent::from_fn("sleeper", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            let (place, _) = cx
+                .race(vec![
+                    cx.branch("a").sleep(Duration::from_secs(1)),
+                    cx.branch("b").sleep(Duration::from_secs(9)),
+                ])
+                .await;
+            cx.sleep(Duration::from_secs(3_600)).await?;
+            Ok(Outcome::answer(place.to_string()))
+        })
+    };
+    for crash_after in [500, 1_500] {
+        let mut stage = Stage::new();
+        let system = stage.start(agent()).await;
+        let run = ask(&system, "sleeper", "go").await;
+        pause(crash_after).await;
+        stage.crash(&system).await;
+        let system = stage.start(agent()).await;
+        let run = system.run(run.id());
+        pause(5_000).await;
+        assert!(run.cancel("enough").await.unwrap());
+        outcome(&run).await;
+        let mut ends = std::collections::BTreeMap::new();
+        for entry in stage.entries(run.id()).await {
+            if let Entry::Completed { op, .. } | Entry::Dropped { op } = entry {
+                *ends.entry(op).or_insert(0) += 1;
+            }
+        }
+        assert_eq!(ends.len(), 4);
+        assert!(ends.values().all(|times| *times == 1), "{ends:?}");
+    }
+}

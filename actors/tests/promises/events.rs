@@ -5,7 +5,7 @@ use std::time::Duration;
 use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::ScriptedModel,
-    vocabulary::{Effect, Event, EventRecord, Outcome},
+    vocabulary::{Effect, Event, EventRecord, Outcome, Question},
 };
 
 use crate::stage::{Stage, ask, call, pause, text};
@@ -100,4 +100,62 @@ async fn a_reader_over_a_crash_sees_the_same_beginning_and_one_end() {
     assert_eq!(ends.count(), 1);
     let told = after.iter().filter(|e| e.event.name() == "custom");
     assert_eq!(told.count(), 1, "replay tells nothing again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_in_another_journal_is_watched_asked_and_taken_up_there() {
+    let agent = || {
+        Agent::from_fn("endless", |cx: RunContext| async move {
+            if cx.input().content() == "go" {
+                return Ok(cx.continue_as("on"));
+            }
+            let answer = cx.ask(Question::choice("Enough?", ["true"])).await?;
+            Ok(Outcome::answer(answer.to_string()))
+        })
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "endless", "go").await;
+    let mut events = run.events().recorded();
+    let reader = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while let Some(event) = events.next().await {
+            seen.push(event.unwrap());
+        }
+        seen
+    });
+    pause(200).await;
+    let next = system.run(run.id().next());
+    let questions = next.questions().await.unwrap();
+    assert_eq!(questions.len(), 1, "its question is found");
+    // A process that is started afterwards takes it up by itself, and nobody says the turn again.
+    next.answer(questions[0].1, "true".into()).await.unwrap();
+    assert_eq!(text(&run).await, "\"true\"");
+    let seen = reader.await.unwrap();
+    assert_eq!(seen.last().unwrap().event.name(), "run_ended");
+    assert_eq!(seen, run.events().so_far().await.unwrap());
+    assert!(seen.iter().any(|event| event.run == next.id()));
+    stage.crash(&system).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_went_on_is_taken_up_by_the_next_process() {
+    let agent = || {
+        Agent::from_fn("endless", |cx: RunContext| async move {
+            if cx.input().content() == "go" {
+                return Ok(cx.continue_as("on"));
+            }
+            cx.tool(call("1", "look")).await?;
+            Ok(Outcome::answer("looked"))
+        })
+    };
+    let mut stage = Stage::new();
+    let slow = stage.tool("look", Effect::Read, 5_000);
+    let system = stage.start(agent().tool(slow)).await;
+    let run = ask(&system, "endless", "go").await;
+    pause(200).await;
+    stage.crash(&system).await;
+    let slow = stage.tool("look", Effect::Read, 5_000);
+    let system = stage.start(agent().tool(slow)).await;
+    assert_eq!(text(&system.run(run.id())).await, "looked");
 }

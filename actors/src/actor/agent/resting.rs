@@ -1,6 +1,6 @@
 //! What happens when a run comes to rest, and when nothing happens any more.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ractor::{ActorId, ActorRef};
 
@@ -103,7 +103,7 @@ impl AgentState {
         if self.agents.is_empty() {
             return Vec::new();
         }
-        self.children = HashMap::new();
+        self.children = BTreeMap::new();
         self.shared.doors.previewer.routes.remove_tree(root);
         let below = std::mem::take(&mut self.agents).into_values();
         below.filter_map(|below| below.actor).collect()

@@ -35,7 +35,11 @@ pub struct SystemBuilder {
     entropy: Arc<dyn Entropy>,
     limits: Limits,
     take_up: bool,
+    around: Option<Around>,
 }
+
+/// What is put around the models and tools of a System.
+pub(crate) type Around = Box<dyn FnOnce(Registry) -> Registry + Send>;
 
 impl SystemBuilder {
     pub(super) fn new(store: StoreHandle) -> Self {
@@ -47,6 +51,7 @@ impl SystemBuilder {
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
             take_up: true,
+            around: None,
         }
     }
 
@@ -100,6 +105,15 @@ impl SystemBuilder {
         self
     }
 
+    /// Puts something around every model and tool, when all of them are there.
+    pub(crate) fn around(
+        mut self,
+        around: impl FnOnce(Registry) -> Registry + Send + 'static,
+    ) -> Self {
+        self.around = Some(Box::new(around));
+        self
+    }
+
     /// Starts the System. Open runs of its teams go on from what was recorded.
     ///
     /// # Errors
@@ -126,6 +140,7 @@ impl SystemBuilder {
             entropy,
             limits,
             take_up,
+            around,
         } = self;
         let mut entries = BTreeMap::new();
         for Team {
@@ -142,6 +157,9 @@ impl SystemBuilder {
             .collect();
         let (errands, errands_in) = mpsc::unbounded_channel();
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        if let Some(around) = around {
+            registry = around(registry);
+        }
         let registry = Arc::new(registry);
         let gateways = registry
             .models()

@@ -45,12 +45,13 @@ impl Driver {
     ) {
         let child = self.children.remove(&run);
         let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
-        let joined: Vec<OperationId> = self
+        let mut joined: Vec<OperationId> = self
             .waits
             .iter()
             .filter(|(_, wait)| wait.wait_for == WaitFor::Child(run))
             .map(|(op, _)| *op)
             .collect();
+        joined.sort_unstable();
         match finish {
             Some((op, finish)) => {
                 let made = finish(run, Some(result));

@@ -28,7 +28,7 @@ impl Carrier {
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
         let mut open = self.driver.take_open();
-        let recorded: Vec<_> = {
+        let mut recorded: Vec<_> = {
             let books = leg.books.lock();
             let unfinished = books
                 .recorded
@@ -38,6 +38,7 @@ impl Carrier {
             let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
+        recorded.sort_unstable_by_key(|(op, _)| *op);
         for (op, call) in recorded {
             if open.iter().any(|(id, _)| *id == op) {
                 continue;

@@ -108,6 +108,11 @@ impl Carrier {
         start.input = Arc::new(input);
         start.at = now;
         start.agent = agent.to_owned();
+        if start.root == self.run {
+            // It is the root of a tree of its own: who watches, asks or takes up finds it there,
+            // and an agent that goes on for ever is not one tree that grows for ever.
+            start.root = next;
+        }
         let row = row_of(next, &start);
         let line = Line::encode(now, &Entry::RunStarted(Box::new(start)));
         let end = RunEnd::Continued { next, spent };
