@@ -166,3 +166,8 @@ pub use ghostlight_actors::actor::SystemError as Error;
 #[cfg(all(doctest, feature = "openai", feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those of the page about testing.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/testing.md")]
+struct Testing;

@@ -85,6 +85,13 @@ impl<S: Store> FaultyStore<S> {
         Self { shared }
     }
 
+    /// A store that does nothing but count its calls, of whatever sort.
+    pub fn counting_calls(inner: S) -> Self {
+        let store = Self::new(inner);
+        store.shared.plan.lock().every_call = true;
+        store
+    }
+
     /// A store with a fault at one of its commits.
     pub fn at_commit(inner: S, fault: Fault) -> Self {
         let store = Self::new(inner);

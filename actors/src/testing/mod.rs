@@ -7,14 +7,20 @@ mod effect_log;
 mod faulty_store;
 mod memory_store;
 mod provider_rules;
+mod scenario;
 mod scripted_model;
+mod simulated_clock;
+mod simulation;
 pub mod store_conformance;
 
-pub use crash::{CrashOptions, CrashReport, Scenario, crash_everywhere};
+pub use crash::{CrashOptions, CrashReport, crash_everywhere};
 pub use effect_log::{EffectLog, LoggedEffect, LoggedTool};
 pub use faulty_store::{Fault, FaultyStore, Harm, Strike};
 pub use memory_store::InMemoryStore;
 pub use provider_rules::check_transcript;
+pub use scenario::Scenario;
 pub use scripted_model::{
     Reply, Script, ScriptOrder, ScriptedCall, ScriptedModel, ScriptedReply, SeenRequest,
 };
+pub use simulated_clock::SimulatedClock;
+pub use simulation::{Faults, Simulation, SimulationReport};

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::check_transcript;
 use crate::{
     contract::{Model, ModelContext, ModelError},
     vocabulary::{
@@ -17,6 +18,8 @@ use crate::{
 
 /// A model whose answers come from a closure, a list or a [`Script`], and that keeps every
 /// request that it saw. Cloning shares it, so a test keeps one clone and registers another.
+///
+/// As providers do, it refuses a conversation that breaks [their rules](super::check_transcript).
 ///
 /// ```
 /// use ghostlight_actors::{testing::ScriptedModel, vocabulary::ModelResponse};
@@ -188,6 +191,10 @@ impl Model for ScriptedModel {
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
         let number = self.note(&request, &cx);
+        if let Err(breach) = check_transcript(&request.conversation.messages()) {
+            let message = format!("no provider takes this conversation: {breach}");
+            return Err(ModelError::new(ErrorKind::InvalidInput, message).status(400));
+        }
         let reply = (self.shared.answer)(&request, number);
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;

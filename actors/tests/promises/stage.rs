@@ -1,13 +1,14 @@
 //! A store, a log of effects, and the processes that come and go over them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{RunFilter, RunRow},
     run::Agent,
-    session::Turn,
-    testing::{EffectLog, InMemoryStore, ScriptedModel},
+    session::{SessionFold, Turn},
+    testing::{EffectLog, InMemoryStore, ScriptedModel, check_transcript},
     vocabulary::{
         Effect, Entry, JournalId, ModelResponse, Outcome, RunId, ToolCall, ToolDefinition,
     },
@@ -64,6 +65,25 @@ impl Stage {
         self.log.tool(definition, Duration::from_millis(millis))
     }
 
+    /// The conversations that sessions keep are ones that every provider takes. The model of a
+    /// test refuses others by itself.
+    fn check_conversations(&self) {
+        use ghostlight_actors::contract::Store;
+        let disk = self.store.another_process();
+        let rows = disk.runs(RunFilter::default()).now_or_never();
+        let rows = rows.unwrap().unwrap();
+        let sessions: BTreeSet<_> = rows.into_iter().filter_map(|row| row.session).collect();
+        for session in sessions {
+            let name = session.to_string();
+            let lines = disk.read(JournalId::Session(session), 0, usize::MAX);
+            let lines = lines.now_or_never().unwrap().unwrap();
+            let mut fold = SessionFold::default();
+            fold.extend(&lines, &name).unwrap();
+            let breach = check_transcript(&fold.transcript.messages());
+            assert_eq!(breach, Ok(()), "the conversation of {name}");
+        }
+    }
+
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
         use ghostlight_actors::contract::Store;
         let lines = self.store.read(JournalId::Run(run), 0, 10_000).await;
@@ -82,6 +102,14 @@ impl Stage {
     pub(crate) async fn rows(&self) -> Vec<RunRow> {
         use ghostlight_actors::contract::Store;
         self.store.runs(RunFilter::default()).await.unwrap()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check_conversations();
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     contract::StoredLine,
     session::{SessionFold, decode_checkpoint},
+    testing::check_transcript,
     vocabulary::{Begun, Effect, Entry, ErrorKind, OperationError, OperationId, RunId, ToolStatus},
 };
 
@@ -207,6 +208,11 @@ fn check_session(life: &Life, faults: &mut Vec<String>) -> SessionFold {
     let mut fold = SessionFold::default();
     if let Err(error) = fold.extend(&life.session, "crash") {
         faults.push(error.to_string());
+    }
+    if let Err(breach) = check_transcript(&fold.transcript.messages()) {
+        faults.push(format!(
+            "no provider takes the session's conversation: {breach}"
+        ));
     }
     let checkpoint = life.checkpoint.as_deref().and_then(decode_checkpoint);
     if let Some(checkpoint) = checkpoint {

@@ -30,108 +30,9 @@
 mod check;
 mod process;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
-use serde_json::Value;
-
-use super::{EffectLog, Fault, Harm, Strike};
-use crate::{
-    actor::SystemBuilder,
-    contract::InboxBody,
-    run::operations::AgentMessage,
-    vocabulary::{Question, QuestionKind},
-};
-
-type Build = Arc<dyn Fn(SystemBuilder, EffectLog) -> SystemBuilder + Send + Sync>;
-type Policy = Arc<dyn Fn(&Question) -> Value + Send + Sync>;
-
-/// Work for a System, with everything that comes to it from outside.
-#[derive(Clone)]
-pub struct Scenario {
-    name: String,
-    build: Build,
-    team: String,
-    turns: Vec<String>,
-    /// Told to the root run of every turn, in this order.
-    messages: Vec<InboxBody>,
-    policy: Policy,
-}
-
-impl Scenario {
-    /// Work for this team. `build` adds the team, its models and tools to the builder of each
-    /// process's System; tools that log their calls come from the [`EffectLog`]. A model must
-    /// answer by what it is asked and not by how often, since a call that a crash interrupted is
-    /// made again (see [`ScriptedModel::turns`](super::ScriptedModel::turns)).
-    pub fn new<F>(team: impl Into<String>, build: F) -> Self
-    where
-        F: Fn(SystemBuilder, EffectLog) -> SystemBuilder + Send + Sync + 'static,
-    {
-        let team = team.into();
-        Self {
-            name: team.clone(),
-            build: Arc::new(build),
-            team,
-            turns: Vec::new(),
-            messages: Vec::new(),
-            policy: Arc::new(usual_answer),
-        }
-    }
-
-    /// Sets what it is called in reports; the team's name when left out.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Adds a turn; each is said when the one before has ended.
-    #[must_use]
-    pub fn turn(mut self, text: impl Into<String>) -> Self {
-        self.turns.push(text.into());
-        self
-    }
-
-    /// Adds a message that the root run of every turn is told. A message that is no JSON is
-    /// told as null.
-    #[must_use]
-    pub fn message<M: AgentMessage>(mut self, message: &M) -> Self {
-        let (name, value) = (M::NAME.to_owned(), serde_json::to_value(message));
-        let value = value.unwrap_or_default();
-        self.messages.push(InboxBody::Message { name, value });
-        self
-    }
-
-    /// Sets how questions are answered. When left out, approvals and confirmations are given,
-    /// the first option is chosen, and a text is `yes`.
-    #[must_use]
-    pub fn answers<F>(mut self, policy: F) -> Self
-    where
-        F: Fn(&Question) -> Value + Send + Sync + 'static,
-    {
-        self.policy = Arc::new(policy);
-        self
-    }
-}
-
-fn usual_answer(question: &Question) -> Value {
-    match question.kind {
-        QuestionKind::Approval | QuestionKind::Confirmation => Value::Bool(true),
-        QuestionKind::InDoubt => Value::Bool(false),
-        QuestionKind::Choice => question.options.first().cloned().into(),
-        QuestionKind::Text => "yes".into(),
-    }
-}
-
-impl fmt::Debug for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scenario({})", self.name)
-    }
-}
+use super::{Fault, Harm, Scenario, Strike};
 
 /// How a scenario is crashed.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +47,9 @@ pub struct CrashOptions {
     pub again: u64,
     /// What strikes: the process dies, or a commit fails and the process goes on.
     pub harm: Harm,
+    /// Where it strikes: at commits, or, with a bound, at so many calls of the store of any sort,
+    /// spread evenly over all that there are.
+    pub calls: Option<u64>,
 }
 
 impl Default for CrashOptions {
@@ -155,6 +59,7 @@ impl Default for CrashOptions {
             patience: Duration::from_secs(600),
             again: 0,
             harm: Harm::Crash,
+            calls: None,
         }
     }
 }
@@ -174,6 +79,15 @@ impl CrashOptions {
         self
     }
 
+    /// Lets processes die at calls of the store of any sort, reads and claims included, and not
+    /// only at commits. A scenario that waits makes thousands of them, since inboxes are looked
+    /// at 40 times a second: at most so many are tried, spread evenly.
+    #[must_use]
+    pub fn at_calls(mut self, most: u64) -> Self {
+        self.calls = Some(most.max(1));
+        self
+    }
+
     /// Sets what strikes.
     #[must_use]
     pub fn harm(mut self, harm: Harm) -> Self {
@@ -188,7 +102,8 @@ impl CrashOptions {
 pub struct CrashReport {
     /// The scenario.
     pub scenario: String,
-    /// How many commits the undisturbed run made.
+    /// How many commits the undisturbed run made, or calls of the store of any sort, where those
+    /// are crash points.
     pub commits: u64,
     /// How many disturbed runs there were.
     pub crashes: u64,
@@ -246,7 +161,12 @@ pub async fn crash_everywhere(scenario: &Scenario, options: CrashOptions) -> Cra
     check::check(&mut report, "undisturbed", &calm, None);
     report.commits = calm.commits;
     report.outcomes.clone_from(&calm.outcomes);
-    for call in 1..=calm.commits {
+    let tried = options
+        .calls
+        .unwrap_or(calm.commits)
+        .clamp(1, calm.commits.max(1));
+    for place in 0..tried.min(calm.commits) {
+        let call = 1 + place * calm.commits / tried;
         for strike in [Strike::Before, Strike::After] {
             let harm = options.harm;
             let first = Fault { call, strike, harm };

@@ -7,14 +7,14 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use super::{CrashOptions, Scenario};
+use super::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError},
     contract::{
         InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoredLine, SystemClock,
         Ticket,
     },
-    testing::{EffectLog, Fault, FaultyStore, InMemoryStore, effect_log::LoggedEffect},
+    testing::{EffectLog, Fault, FaultyStore, InMemoryStore, Scenario, effect_log::LoggedEffect},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},
 };
 
@@ -80,9 +80,11 @@ pub(super) async fn live_through(
     let mut faults = faults.iter();
     loop {
         let inner = memory.another_process();
-        let store = match faults.next() {
-            Some(fault) => FaultyStore::at_commit(inner.clone(), *fault),
-            None => FaultyStore::new(inner.clone()),
+        let store = match (faults.next(), options.calls) {
+            (Some(fault), None) => FaultyStore::at_commit(inner.clone(), *fault),
+            (Some(fault), Some(_)) => FaultyStore::at_call(inner.clone(), *fault),
+            (None, None) => FaultyStore::new(inner.clone()),
+            (None, Some(_)) => FaultyStore::counting_calls(inner.clone()),
         };
         let Ok((process, _)) = Actor::spawn(None, Process, ()).await else {
             life.stuck = Some("the process does not start".to_owned());

@@ -1,0 +1,210 @@
+//! A whole life of a team in a simulated world, with everything that can go wrong, from one seed.
+//!
+//! The method is that of FoundationDB and TigerBeetle: all of the program runs on one thread in
+//! simulated time, everything that comes from outside is drawn from a seed, and what must hold is
+//! checked after every seed. A seed that breaks a promise breaks it again whenever it is run.
+//!
+//! ```
+//! use ghostlight_actors::{
+//!     run::{Agent, RunContext},
+//!     testing::{Scenario, Simulation},
+//!     vocabulary::{Outcome, Question},
+//! };
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let scenario = Scenario::new("clerk", |builder, _log| {
+//!     let clerk = Agent::from_fn("clerk", |cx: RunContext| async move {
+//!         let colour = cx.ask(Question::choice("Which?", ["red", "blue"])).await?;
+//!         let id = cx.uuid().await?;
+//!         Ok(Outcome::answer(format!("{colour} {id}")))
+//!     });
+//!     builder.team(clerk.into_team().expect("one agent is a team"))
+//! });
+//! let simulation = Simulation::new(scenario.turn("paint it"));
+//! for seed in 0..20 {
+//!     // Each seed has a runtime of its own, so that it is the same alone and among others.
+//!     let runtime = tokio::runtime::Builder::new_current_thread()
+//!         .enable_time()
+//!         .start_paused(true)
+//!         .build()?;
+//!     let report = runtime.block_on(simulation.run(seed));
+//!     assert!(report.violations.is_empty(), "{report}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod check;
+mod faults;
+mod outside;
+mod ports;
+mod process;
+mod store;
+mod world;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+pub use faults::Faults;
+
+use self::world::World;
+use super::{InMemoryStore, Scenario};
+use crate::{contract::StoreHandle, vocabulary::Digest};
+
+type Disk = Arc<dyn Fn(InMemoryStore) -> StoreHandle + Send + Sync>;
+
+/// A team in a simulated world: its work, its sessions, and what goes wrong.
+#[derive(Clone)]
+pub struct Simulation {
+    scenario: Scenario,
+    faults: Faults,
+    sessions: u32,
+    patience: Duration,
+    disk: Disk,
+}
+
+impl Simulation {
+    /// This work, in two sessions side by side, with [every fault](Faults::all).
+    ///
+    /// Each process of it is started by the scenario's own function. Around each of its models and
+    /// tools stands one that delays, fails and watches, so agents, models and tools are those of
+    /// the program itself, as long as they take time and chance from their context. Bounds that
+    /// the scenario sets on the builder win over those that the seed draws.
+    pub fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            faults: Faults::all(),
+            sessions: 2,
+            patience: Duration::from_secs(600),
+            disk: Arc::new(|disk| disk.into()),
+        }
+    }
+
+    /// Sets the most that goes wrong.
+    #[must_use]
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Sets how many sessions say the scenario's turns side by side.
+    #[must_use]
+    pub fn sessions(mut self, sessions: u32) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    /// Sets how long the last process, which meets no faults, may take in simulated time before
+    /// its work counts as hung.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Puts a store of one's own between each process and the simulated disk, such as one that
+    /// encrypts. It must not take time.
+    #[must_use]
+    pub fn disk<F>(mut self, disk: F) -> Self
+    where
+        F: Fn(InMemoryStore) -> StoreHandle + Send + Sync + 'static,
+    {
+        self.disk = Arc::new(disk);
+        self
+    }
+
+    /// Lives through one seed: processes start, meet faults and die, people say turns, answer,
+    /// cancel and watch; then faults stop and the rest of the work is done. After it
+    ///
+    /// * what anybody was told to be recorded is there, and nobody is told two outcomes;
+    /// * every result in a journal was given by the model, tool or person that was asked;
+    /// * no call ran whose result was recorded, whose run was cancelled or had ended, and no
+    ///   `once` call ran twice or before its start was recorded;
+    /// * each request to a model, and the conversation that a session keeps, is one that providers
+    ///   take;
+    /// * every run has one end, as its last entry; a session has its turns in order, each once;
+    /// * children have their parents, and both have the same end; shared values were written as
+    ///   often as is recorded; no run says that it spent more than is recorded below it;
+    /// * what readers of events saw live is what the journals say.
+    ///
+    /// It must run on a current-thread runtime of its own with paused time.
+    pub async fn run(&self, seed: u64) -> SimulationReport {
+        let world = Arc::new(World::new(seed, &self.faults));
+        let processes = process::live(self, &world, seed).await;
+        check::check(self, &world);
+        let (image, story) = (check::image(&world), world.take_story());
+        let ledger = world.ledger.lock();
+        SimulationReport {
+            scenario: self.scenario.name.clone(),
+            seed,
+            trace: Digest::of_parts(&[&image, story.as_bytes()]),
+            processes,
+            faults: ledger.struck.clone(),
+            calls: ledger.begun.len(),
+            outcomes: ledger.outcomes.values().cloned().collect(),
+            took: world.elapsed(),
+            story,
+            violations: ledger.violations.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("scenario", &self.scenario)
+            .field("faults", &self.faults)
+            .field("sessions", &self.sessions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of one seed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SimulationReport {
+    /// The scenario.
+    pub scenario: String,
+    /// The seed.
+    pub seed: u64,
+    /// The hash of all that happened and of all that is on the disk: equal for equal seeds.
+    pub trace: Digest,
+    /// How many processes there were.
+    pub processes: u32,
+    /// The faults that struck, and how often.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// How many calls of tools began.
+    pub calls: usize,
+    /// The outcomes of the root runs, in words.
+    pub outcomes: Vec<String>,
+    /// How much simulated time it took.
+    pub took: Duration,
+    /// What happened, line by line.
+    pub story: String,
+    /// Every broken promise.
+    pub violations: Vec<String>,
+}
+
+impl fmt::Display for SimulationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            scenario,
+            seed,
+            processes,
+            calls,
+            took,
+            violations,
+            ..
+        } = self;
+        write!(
+            f,
+            "{scenario}, seed {seed}: {processes} processes, {calls} calls of tools, {took:?}, \
+             {} violations",
+            violations.len()
+        )?;
+        // The first few tell the story; a broken promise tends to break others.
+        for violation in violations.iter().take(8) {
+            write!(f, "\n  {violation}")?;
+        }
+        Ok(())
+    }
+}
