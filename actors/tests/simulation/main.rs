@@ -1,7 +1,7 @@
 //! Drawn teams in a simulated world with every fault, seed after seed.
 //!
 //! ```text
-//! GHOSTLIGHT_SEED=17 cargo nextest run -p ghostlight-actors --test simulation seeds --no-capture
+//! GHOSTLIGHT_SEED=17 cargo nextest run -p ghostlight-actors --test simulation every_promise --no-capture
 //! GHOSTLIGHT_SEEDS=10000 cargo nextest run -p ghostlight-actors --test simulation --cargo-profile simulation
 //! ```
 #![allow(
@@ -59,7 +59,7 @@ fn every_promise_holds_for_every_seed() {
         assert!(report.violations.is_empty(), "{}", how_to_repeat(seed));
         return;
     }
-    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(200);
+    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(150);
     let next = AtomicU64::new(number_in("GHOSTLIGHT_FIRST_SEED").unwrap_or(0));
     let end = next.load(Ordering::Relaxed) + seeds;
     let failed: Mutex<Vec<SimulationReport>> = Mutex::default();
