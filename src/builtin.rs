@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    behaviors,
+    behaviors, interceptors,
     models::OfflineModel,
     policies,
     tools::{Calculator, DocsSearch},
@@ -16,19 +16,23 @@ use crate::{
 };
 
 /// The registry of what is built in: every behavior, workflow and policy; the tool `calculator`; the kind of tool
-/// `docs_search`, with the settings `folder` and `description`; the providers `offline` and, with
-/// the feature `openai`, `openai`.
+/// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
+/// the provider `offline`; and, with the feature `openai`, the provider `openai` and the kind of
+/// tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
 pub fn builtin() -> Registry {
     let registry = behaviors::register(Registry::new());
-    let registry = policies::register(workflows::register(registry))
+    let registry = policies::register(workflows::register(registry));
+    let registry = interceptors::register(registry)
         .tool(ToolHandle::new(Calculator))
         .tool_kind("docs_search", docs_search)
         .provider("offline", offline);
     #[cfg(feature = "openai")]
-    let registry = registry.provider("openai", openai);
+    let registry = registry
+        .provider("openai", openai)
+        .tool_kind("approval_webhook", approval_webhook);
     registry
 }
 
@@ -48,6 +52,14 @@ fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::OpenAiSettings = settings(given)?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
+}
+
+#[cfg(feature = "openai")]
+fn approval_webhook(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
+    let webhook = crate::protocols::ApprovalWebhook::from_settings(name, settings(given)?);
+    webhook
+        .map(ToolHandle::new)
+        .map_err(|error| error.to_string())
 }
 
 #[derive(Deserialize)]

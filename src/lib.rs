@@ -79,7 +79,9 @@
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
 //! | let several agents work as one | [`workflows`] |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
-//! | ask a person | `#[tool(approval = "…")]`, [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
+//! | ask a person | `#[tool(approval = "…")]`, [`Agent::approval`](run::Agent::approval), [`Agent::clarify`](run::Agent::clarify), [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
+//! | wrap calls | [`interceptors`], [`Interceptor`](contract::Interceptor) |
+//! | show what would be done | [`Turn::dry_run`](session::Turn::dry_run) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
 //! | bring a model | [`models`], [`Model`](contract::Model) |
 //! | make an actor of your own a member | [`Agent::from_actor`](run::Agent::from_actor), [`actor::supervisor`] |
@@ -137,11 +139,13 @@ mod builtin;
 pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
+pub mod interceptors;
 pub mod models;
 #[cfg(feature = "sqlite")]
 mod open;
 pub mod policies;
 pub mod prelude;
+pub mod protocols;
 pub mod retrieval;
 pub mod stores;
 pub mod structured_output;
@@ -150,7 +154,7 @@ pub mod workflows;
 
 pub use builtin::builtin;
 pub use ghostlight_actors::{
-    actor, contract, definition, ractor, run, session, testing, vocabulary,
+    actor, contract, definition, ractor, run, safety, session, testing, vocabulary,
 };
 pub use ghostlight_macros::tool;
 #[cfg(feature = "sqlite")]

@@ -8,6 +8,7 @@ pub mod actor;
 pub mod contract;
 pub mod definition;
 pub mod run;
+pub mod safety;
 pub mod session;
 pub mod testing;
 pub mod vocabulary;

@@ -93,7 +93,7 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
     run.settled().await.unwrap();
     let questions = run.questions().await.unwrap();
     assert_eq!(questions.len(), 2);
-    assert_eq!(questions[0].2.prompt, "Delete /tmp/x?");
+    assert_eq!(questions[0].2.prompt, "Delete tmp/x?");
     assert_eq!(
         safe.calls.load(Ordering::SeqCst),
         1,

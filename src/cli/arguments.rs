@@ -90,6 +90,9 @@ pub(super) struct Run {
     pub(super) turn_id: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
+    /// Call no tool that has an effect: each says what it would do
+    #[arg(long)]
+    pub(super) dry_run: bool,
     /// Keep the run in memory only: nothing is left when the process ends
     #[arg(long, conflicts_with = "store")]
     pub(super) memory: bool,

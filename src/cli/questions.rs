@@ -21,6 +21,9 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
     let yes = ["y", "yes", "true", "ok", "approve"].contains(&word.as_str());
     let no = ["n", "no", "false", "deny"].contains(&word.as_str());
     match question.kind {
+        QuestionKind::Approval if word == "always" => {
+            Ok(json!({ "approved": true, "remember": true }))
+        }
         QuestionKind::Approval => match (yes, no) {
             (true, _) => Ok(Value::Bool(true)),
             (_, true) => Ok(Value::Bool(false)),
@@ -39,6 +42,9 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
             _ => Err(String::from("did it happen? Answer yes or no")),
         },
         QuestionKind::Choice => choice(question, text, &word),
+        // What is given is taken as it is; nothing is a refusal.
+        QuestionKind::Authentication if text.is_empty() => Ok(Value::Bool(false)),
+        QuestionKind::Authentication => Ok(Value::String(text.to_owned())),
         _ => Ok(free(text)),
     }
 }
@@ -139,6 +145,7 @@ pub(super) fn prompt(agent: &str, question: &Question) -> String {
     let how = match question.kind {
         QuestionKind::Approval => "[yes / no, because …]",
         QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
+        QuestionKind::Authentication => "[is shown as you type it; nothing refuses]",
         _ => ">",
     };
     format!("{agent} asks: {asked} {how}")
@@ -159,6 +166,8 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
         QuestionKind::Approval | QuestionKind::Confirmation => "--approve   (or --deny [REASON])",
         QuestionKind::InDoubt => "--happened   (or --did-not)",
         QuestionKind::Choice => "OPTION",
+        // Not on the command line, which others can read.
+        QuestionKind::Authentication => "-   (and what is asked for on stdin)",
         _ => "TEXT",
     };
     format!("ghostlight answer {run}{operation} {answer}{store}")
@@ -260,6 +269,11 @@ mod tests {
                 Approval,
                 r#"{"approved":true,"arguments":{"a":1}}"#,
                 json!({ "approved": true, "arguments": { "a": 1 } }),
+            ),
+            (
+                Approval,
+                "always",
+                json!({ "approved": true, "remember": true }),
             ),
             (Confirmation, "ok", json!(true)),
             (Confirmation, "n", json!(false)),

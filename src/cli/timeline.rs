@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use ghostlight_actors::{
     definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    safety::{self, Redaction},
     vocabulary::{
         Arguments, Event, EventRecord, Question, RunId, RunResult, Spent, ToolCall, ToolResult,
         ToolStatus,
@@ -15,6 +16,9 @@ use ghostlight_actors::{
 use serde_json::Value;
 
 use super::plain_text;
+
+/// How many characters of an argument are shown.
+const SHOWN: usize = 600;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,15 +325,17 @@ pub(super) fn say_call(call: &ToolCall) -> String {
     format!("{}({})", call.name, say_arguments(&call.arguments))
 }
 
+/// Arguments without the secrets in them: terminals are logged, and looked over shoulders at.
 fn say_arguments(arguments: &Arguments) -> String {
-    match arguments.value() {
+    let redaction = Redaction::default().texts(SHOWN).show_paths();
+    match arguments.value().map(|value| redaction.value(value)) {
         Ok(Value::Object(fields)) => {
             let fields = fields
                 .iter()
                 .map(|(name, value)| format!("{name}: {value}"));
             fields.collect::<Vec<_>>().join(", ")
         }
-        _ => arguments.text().to_owned(),
+        _ => safety::redact_text(arguments.text()).into_owned(),
     }
 }
 

@@ -84,6 +84,12 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             ..
         } => named_by(team, wanted_by, what, Some(name)),
         DefinitionError::Settings {
+            wanted_by,
+            what: what @ "interceptor",
+            name,
+            ..
+        } => named_by(team, wanted_by, what, Some(name)),
+        DefinitionError::Settings {
             wanted_by, what, ..
         } => named_by(team, wanted_by, what, None),
         _ => None,
@@ -112,6 +118,26 @@ fn named_by(team: &Node, wanted_by: &str, what: &str, name: Option<&str>) -> Opt
             let inside = name.and_then(|_| value.get(field)).map(|node| node.place);
             return Some(inside.unwrap_or(key.place));
         }
+    }
+    // `team "desk"` or `interceptor "retry"`: one of its interceptors.
+    let interceptors = team.get("interceptors").map_or(&[][..], Node::items);
+    let called = |node: &Node| {
+        let called = node.text().or_else(|| node.get("name")?.text());
+        called.map(str::to_owned)
+    };
+    if what == "interceptor" || wanted_by.starts_with("interceptor ") {
+        let meant = interceptors.iter().find(|node| match called(node) {
+            Some(called) => {
+                name == Some(called.as_str()) || wanted_by == format!("interceptor {called:?}")
+            }
+            None => false,
+        });
+        let inside = |node: &Node| {
+            let list = node.get(&format!("{what}s"))?.items().iter();
+            let found = list.into_iter().find(|item| item.text() == name)?;
+            Some(found.place)
+        };
+        return meant.map(|node| inside(node).unwrap_or(node.place));
     }
     let agents = agents(team);
     let agent = agents.iter().find(|agent| {

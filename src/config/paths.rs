@@ -19,6 +19,10 @@ pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
             .values_mut()
             .for_each(|value| from(value, folder));
     }
+    for interceptor in &mut team.interceptors {
+        let settings = interceptor.settings.values_mut();
+        settings.for_each(|value| from(value, folder));
+    }
     of_agent(&mut team.agent, folder);
 }
 

@@ -105,3 +105,34 @@ fn a_living_run_is_answered_from_another_process() {
     assert_eq!(done.out, "answered true\n");
     assert!(done.err.contains("was answered: yes"), "{}", done.err);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_person_at_the_terminal_is_asked_until_the_answer_is_one() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "send it"]);
+    terminal.exp_string("Shall I send it?").unwrap();
+    terminal.exp_string("[yes / no, because").unwrap();
+    terminal.send_line("perhaps").unwrap();
+    terminal.exp_string("answer yes, or no").unwrap();
+    terminal.exp_string("Shall I send it?").unwrap();
+    terminal.send_line("no, too late").unwrap();
+    terminal
+        .exp_string("answered {\"approved\":false,\"reason\":\"too late\"}")
+        .unwrap();
+    terminal.exp_eof().unwrap();
+    assert_eq!(desk.status(), "answered");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_at_the_terminal_leaves_the_question_open() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "send it"]);
+    terminal.exp_string("[yes / no, because").unwrap();
+    terminal.send_control('c').unwrap();
+    terminal.exp_string("is suspended").unwrap();
+    terminal.exp_eof().unwrap();
+    let run = desk.only_run();
+    desk.run(&["answer", &run, "--approve"]).exits(0);
+}

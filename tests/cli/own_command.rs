@@ -269,6 +269,18 @@ impl Desk {
         self.own(words).output().unwrap().into()
     }
 
+    /// Starts the command with the behaviors above, with a person at its terminal.
+    #[cfg(unix)]
+    pub(crate) fn at_terminal(&self, words: &[&str]) -> rexpect::session::PtySession {
+        let mut command = self.own(words);
+        command
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        let patience = u64::try_from(PATIENCE.as_millis()).unwrap();
+        rexpect::session::spawn_command(command, Some(patience)).unwrap()
+    }
+
     /// Starts the command with the behaviors above.
     pub(crate) fn start(&self, words: &[&str]) -> Started {
         Started(self.own(words).spawn().unwrap())

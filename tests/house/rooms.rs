@@ -10,12 +10,13 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.
-const ENGINE_ROOMS: [&str; 6] = [
+const ENGINE_ROOMS: [&str; 7] = [
     "actor",
     "session",
     "run",
     "definition",
     "contract",
+    "safety",
     "vocabulary",
 ];
 
@@ -33,7 +34,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 23] = [
+const TOPICS: [(&str, May); 22] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -42,7 +43,7 @@ const TOPICS: [(&str, May); 23] = [
     ("builtin", May::NameAny),
     ("cli", May::NameAny),
     ("config", May::NameAny),
-    ("context", May::Name(&["instructions", "safety"])),
+    ("context", May::Name(&["instructions"])),
     ("error", May::Name(&[])),
     ("evals", May::Name(&["workflows"])),
     ("instructions", May::Name(&[])),
@@ -50,10 +51,9 @@ const TOPICS: [(&str, May); 23] = [
     ("memory", May::Name(&["retrieval"])),
     ("models", May::Name(&["retrieval"])),
     ("open", May::NameAny),
-    ("policies", May::Name(&["instructions", "safety"])),
+    ("policies", May::Name(&["instructions"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
-    ("safety", May::Name(&[])),
     ("server", May::NameAny),
     ("stores", May::Name(&[])),
     ("structured_output", May::Name(&[])),
@@ -349,7 +349,7 @@ mod tests {
             engine("definition::tree", "\nfn f() { crate::run::Scope::new() }"),
             [
                 "definition/tree.rs:2: definition → run (run::Scope::new): definition may name \
-              contract, vocabulary"
+              contract, safety, vocabulary"
             ]
         );
     }
@@ -430,7 +430,6 @@ mod tests {
             ("workflows", "behaviors"),
             ("behaviors", "context"),
             ("behaviors", "policies"),
-            ("policies", "safety"),
             ("context", "instructions"),
             ("memory", "retrieval"),
             ("evals", "workflows"),
@@ -448,7 +447,6 @@ mod tests {
             ("workflows", "context"),
             ("retrieval", "memory"),
             ("tools", "models"),
-            ("safety", "policies"),
             ("stores", "cli"),
             ("cli", "prelude"),
         ] {

@@ -1,5 +1,6 @@
 //! An agent: its mailbox keeps the books, its runs live in linked children.
 
+mod asking;
 mod children;
 mod failures;
 mod resting;
@@ -43,6 +44,8 @@ pub(crate) struct Agent;
 pub(crate) enum AgentMessage {
     /// Somebody says something to the session.
     Turn(Box<Turn>, TurnReply),
+    /// This run, for whose end turns wait, waits for a person's answer.
+    Asking(RunId),
     /// The session's journal was read.
     SessionLoaded(Box<Result<LoadedSession, StoreError>>),
     /// The turn's first entries are durable, or refused.
@@ -201,6 +204,7 @@ impl Actor for Agent {
         // largest future of its handler as long as it lives.
         match message {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
+            AgentMessage::Asking(run) => state.asking(&myself, run),
             AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
             AgentMessage::TurnRecorded(turn, result) => {
                 Box::pin(state.turn_recorded(&myself, *turn, result)).await;

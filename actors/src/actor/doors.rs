@@ -1,7 +1,7 @@
 //! The doors through which runs reach the world.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Entropy, InboxItem, PreviewSink, StateValue, StoreError,
-        StoreHandle,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateValue,
+        StoreError, StoreHandle,
     },
     run::{
         Acknowledge, ChildStart, Command, ModelCall, Ports, Registry, StateTurn, ToolEnd,
@@ -54,7 +54,14 @@ pub(crate) struct Doors {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previewer: Previewer,
+    pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
 }
+
+/// A credential that no call has taken yet.
+type Given = ((RunId, OperationId), Credential);
+
+/// How many credentials wait for their calls before the oldest is forgotten, and asked for again.
+const CREDENTIALS: usize = 256;
 
 /// Shows what is under way to those who watch.
 #[derive(Clone)]
@@ -88,6 +95,16 @@ impl Previewer {
 }
 
 impl Doors {
+    /// Keeps what was given as the answer to a question, until its call takes it.
+    pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
+        let mut given = self.credentials.lock();
+        given.retain(|(key, _)| *key != (run, question));
+        if given.len() >= CREDENTIALS {
+            given.pop_front();
+        }
+        given.push_back(((run, question), credential));
+    }
+
     /// Waits for the next life of an actor.
     async fn next_life(&self) {
         self.clock
@@ -189,6 +206,12 @@ impl Ports for Doors {
             sent.ok()?;
             receiver.await.ok().flatten()
         })
+    }
+
+    fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
+        let mut given = self.credentials.lock();
+        let place = given.iter().position(|(key, _)| *key == (run, question))?;
+        given.remove(place).map(|(_, credential)| credential)
     }
 
     fn child(&self, child: ChildStart) {

@@ -50,6 +50,12 @@ pub enum SystemError {
         /// The session.
         session: String,
     },
+    /// The session's run waits for a person's answer.
+    #[error("run {run} waits for an answer: answer it, or cancel it, and say this again")]
+    Asking {
+        /// The run that asks.
+        run: RunId,
+    },
     /// The run failed.
     #[error("run {run} failed: {error}")]
     Failed {

@@ -2,7 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{EventStream, System, SystemError, agent::AgentMessage};
@@ -10,11 +9,10 @@ use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
-    run::{Command, Recorded, answers, operations::AgentMessage as Told},
+    run::{Command, Recorded, operations::AgentMessage as Told},
     session::{SessionFold, Turn},
     vocabulary::{
-        Begun, Entry, JournalId, Message, OperationId, Outcome, Part, Question, RunEnd, RunId,
-        SessionId, Transcript,
+        JournalId, Message, OperationId, Outcome, Part, RunEnd, RunId, SessionId, Transcript,
     },
 };
 
@@ -231,7 +229,7 @@ impl Run {
         }
     }
 
-    async fn recorded(&self) -> Result<Recorded, SystemError> {
+    pub(super) async fn recorded(&self) -> Result<Recorded, SystemError> {
         Ok(Recorded::fold(&self.lines().await?, self.id)?)
     }
 
@@ -250,101 +248,6 @@ impl Run {
     async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
         let doors = &self.system.shared().doors;
         Ok(super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?)
-    }
-
-    /// The questions that the run and the runs below it wait for, oldest first.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
-        let store = &self.system.shared().doors.store;
-        let mut open: Vec<(RunId, OperationId, Question)> = Vec::new();
-        let mut after = 0;
-        loop {
-            let lines = store.read_tree(self.id, after, 4096).await?;
-            let Some(last) = lines.last() else {
-                return Ok(open);
-            };
-            after = last.stored.position;
-            for line in lines {
-                let Ok(entry) = line.stored.line.decode() else {
-                    continue;
-                };
-                match entry {
-                    Entry::Started {
-                        op,
-                        begun: Begun::Question(question),
-                        ..
-                    } => {
-                        open.push((line.run, op, *question));
-                    }
-                    Entry::Completed { op, .. } | Entry::Dropped { op } => {
-                        open.retain(|(run, asked, _)| (*run, *asked) != (line.run, op));
-                    }
-                    Entry::RunEnded(_) => open.retain(|(run, ..)| *run != line.run),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Answers a question of this run. The answer is durable when this returns; a run that
-    /// sleeps is woken by it. A question has one answer: a later one changes nothing.
-    ///
-    /// # Errors
-    /// [`SystemError::NoQuestion`] when the run does not ask this, or the value is no answer to
-    /// it; what the store fails with.
-    pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
-        let run = self.id;
-        let refuse = |reason: String| SystemError::NoQuestion { run, reason };
-        let questions = self.system.run(run).own_questions().await?;
-        let Some(question) = questions.iter().find(|(op, _)| *op == operation) else {
-            let open: Vec<String> = questions.iter().map(|(op, _)| op.to_string()).collect();
-            let open = if open.is_empty() {
-                "none".to_owned()
-            } else {
-                open.join(", ")
-            };
-            return Err(refuse(format!(
-                "no open question {operation}; open are: {open}"
-            )));
-        };
-        if !answers(&question.1, &value) {
-            let options = question.1.options.join(", ");
-            let wanted = if options.is_empty() {
-                "yes or no"
-            } else {
-                &options
-            };
-            return Err(refuse(format!("{value} is no answer; expected {wanted}")));
-        }
-        let id = format!("answer/{operation}");
-        self.post(id, InboxBody::Answer { operation, value })
-            .await
-            .map(drop)
-    }
-
-    async fn own_questions(&self) -> Result<Vec<(OperationId, Question)>, SystemError> {
-        let doors = &self.system.shared().doors;
-        let lines = super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?;
-        let mut open: Vec<(OperationId, Question)> = Vec::new();
-        for stored in lines {
-            match stored.line.decode() {
-                Ok(Entry::Started {
-                    op,
-                    begun: Begun::Question(question),
-                    ..
-                }) => {
-                    open.push((op, *question));
-                }
-                Ok(Entry::Completed { op, .. } | Entry::Dropped { op }) => {
-                    open.retain(|(asked, _)| *asked != op);
-                }
-                Ok(Entry::RunEnded(_)) => open.clear(),
-                _ => {}
-            }
-        }
-        Ok(open)
     }
 
     /// Cancels the run and everything below it. `false` when there is no such run or it has
@@ -405,7 +308,7 @@ impl Run {
         self.system.resume(self.id, false).await.map(drop)
     }
 
-    async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+    pub(super) async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
         let run = self.current().await?.id;
         if self.system.run(run).status().await?.status.is_ended() {

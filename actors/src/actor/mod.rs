@@ -16,6 +16,7 @@ mod member;
 mod memory_store;
 mod model_gateway;
 mod observers;
+mod questions;
 mod recording;
 mod routes;
 mod run_actor;

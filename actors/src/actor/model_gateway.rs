@@ -1,6 +1,14 @@
 //! The way to one model.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
@@ -10,9 +18,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::doors::Previewer;
 use crate::{
-    contract::{Clock, Entropy, ModelContext, ModelError, ModelHandle},
+    contract::{
+        BoxFuture, Clock, Entropy, InterceptorHandle, ModelContext, ModelError, ModelHandle,
+        NextModel,
+    },
     run::ModelCall,
-    vocabulary::{ErrorKind, ModelResponse, OperationError, OperationId, Preview, RunId},
+    vocabulary::{
+        ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
+    },
 };
 
 /// How a gateway treats its model.
@@ -60,6 +73,8 @@ type Reply = oneshot::Sender<Result<ModelResponse, OperationError>>;
 
 pub(crate) struct GatewayArguments {
     pub(crate) model: ModelHandle,
+    /// What stands around its attempts, from the outermost on.
+    pub(crate) chain: Arc<[InterceptorHandle]>,
     pub(crate) options: GatewayOptions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -75,6 +90,7 @@ pub(crate) struct GatewayState {
 /// What every attempt needs.
 struct Attempts {
     model: ModelHandle,
+    chain: Arc<[InterceptorHandle]>,
     options: GatewayOptions,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -98,6 +114,7 @@ impl Actor for ModelGateway {
     ) -> Result<GatewayState, ActorProcessingErr> {
         let GatewayArguments {
             model,
+            chain,
             options,
             clock,
             entropy,
@@ -107,6 +124,7 @@ impl Actor for ModelGateway {
             slots: Arc::new(Semaphore::new(options.concurrency.max(1))),
             shared: Arc::new(Attempts {
                 model,
+                chain,
                 options,
                 clock,
                 entropy,
@@ -170,13 +188,11 @@ impl Attempts {
         slots: &Semaphore,
     ) -> Result<ModelResponse, OperationError> {
         let began = self.clock.now();
-        let mut attempt = 1;
+        let made = AtomicU32::new(0);
+        let mut tries = 1;
         loop {
-            let outcome = {
-                // The slot is free while the call pauses.
-                let _slot = slots.acquire().await.map_err(|_| gone())?;
-                self.attempt(&call, attempt).await
-            };
+            let outcome = self.intercepted(&call, slots, &made).await;
+            let attempt = made.load(Ordering::Relaxed);
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
@@ -187,10 +203,10 @@ impl Attempts {
                 Err(error) => error,
             };
             let waits = self.clock.now().since(began) < self.options.patience;
-            if !error.retryable || (attempt >= self.options.attempts && !waits) {
+            if !error.retryable || (tries >= self.options.attempts && !waits) {
                 return Err(self.give_up(error, attempt));
             }
-            let pause = self.pause(&error, attempt);
+            let pause = self.pause(&error, tries);
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             let operation = call.operation;
             tracing::debug!(run = %call.run, %operation, attempt, pause_ms, "model call fails");
@@ -204,29 +220,61 @@ impl Attempts {
                 }
             });
             self.clock.sleep_until(self.clock.now().after(pause)).await;
-            attempt += 1;
+            tries += 1;
         }
     }
 
-    async fn attempt(&self, call: &ModelCall, attempt: u32) -> Result<ModelResponse, ModelError> {
-        let operation = call.operation;
-        self.previews.preview(call.run, || {
-            let model = call.request.model.clone();
-            Preview::ModelStarted {
-                operation,
-                attempt,
-                model,
-            }
-        });
+    /// One try, through the interceptors: none, one or several real attempts.
+    async fn intercepted(
+        &self,
+        call: &ModelCall,
+        slots: &Semaphore,
+        made: &AtomicU32,
+    ) -> Result<ModelResponse, ModelError> {
+        let next = made.load(Ordering::Relaxed) + 1;
         let cancelled = call.cancelled.clone();
-        let cx = ModelContext::new(call.run, operation, attempt, cancelled)
+        let cx = ModelContext::new(call.run, call.operation, next, cancelled)
             .previews(self.previews.sink(call.run));
-        let answer = self.model.respond(call.request.clone(), cx);
+        let request = call.request.clone();
+        if self.chain.is_empty() {
+            return self.attempt(request, cx, slots, made).await;
+        }
+        let real =
+            |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(request, cx, slots, made)) };
+        let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy);
+        AssertUnwindSafe(next.respond(request, cx))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                let model = &call.request.model;
+                let message = format!("an interceptor of the model {model:?} panicked");
+                Err(ModelError::new(ErrorKind::Panicked, message))
+            })
+    }
+
+    /// One real attempt. It holds a slot, which is free while the call pauses.
+    async fn attempt(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        slots: &Semaphore,
+        made: &AtomicU32,
+    ) -> Result<ModelResponse, ModelError> {
+        let _slot = slots.acquire().await.map_err(|_| gone())?;
+        let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
+        let cx = cx.with_attempt(attempt);
+        let model = request.model.clone();
+        self.previews.preview(cx.run(), || Preview::ModelStarted {
+            operation,
+            attempt,
+            model: model.clone(),
+        });
+        let answer = self.model.respond(request, cx);
         AssertUnwindSafe(answer)
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
-                let message = format!("the model {:?} panicked", call.request.model);
+                let message = format!("the model {model:?} panicked");
                 Err(ModelError::new(ErrorKind::Panicked, message))
             })
     }
@@ -254,6 +302,6 @@ impl Attempts {
     }
 }
 
-fn gone() -> OperationError {
-    OperationError::new(ErrorKind::Model, "the model's gateway has stopped").retryable()
+fn gone() -> ModelError {
+    ModelError::new(ErrorKind::Model, "the model's gateway has stopped").retryable()
 }

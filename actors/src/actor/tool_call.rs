@@ -1,6 +1,15 @@
 //! One tool call: arguments that fit, a bound on time, a panic contained, output cut.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use jsonschema::Validator;
@@ -9,13 +18,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::doors::Previewer;
 use crate::{
-    contract::{Clock, Reconciled, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput},
+    contract::{
+        BoxFuture, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, ToolContext, ToolError,
+        ToolErrorKind, ToolHandle, ToolOutput,
+    },
     run::{Registry, ToolEnd, ToolInvocation},
-    vocabulary::{Effect, Preview, ToolDefinition, ToolResult, ToolStatus},
+    safety,
+    vocabulary::{Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus},
 };
 
 /// How many faults of a call's arguments the model is told at once.
 const TOLD_FAULTS: usize = 8;
+
+/// How far a call's real attempts are.
+const NOT_BEGUN: u8 = 0;
+/// One has begun, and its end is not known.
+const UNDER_WAY: u8 = 1;
+/// The last one that began has come to a known end.
+const ENDED: u8 = 2;
 
 /// A compiled schema, with the definition that it was made from.
 type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
@@ -25,7 +45,10 @@ pub(crate) struct ToolCaller {
     registry: Arc<Registry>,
     timeout: Duration,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     previews: Previewer,
+    /// What stands around the calls of a tool, from the outermost on, where anything does.
+    chains: HashMap<String, Arc<[InterceptorHandle]>>,
     /// Compiled schemas, by tool.
     validators: Mutex<HashMap<String, Compiled>>,
 }
@@ -35,12 +58,15 @@ impl ToolCaller {
         registry: Arc<Registry>,
         timeout: Duration,
         clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
         previews: Previewer,
     ) -> Self {
         Self {
+            chains: registry.tool_chains(),
             registry,
             timeout,
             clock,
+            entropy,
             previews,
             validators: Mutex::default(),
         }
@@ -56,7 +82,7 @@ impl ToolCaller {
         let Some(tool) = self.registry.tool_named(&call.name) else {
             return self.unknown(&invocation);
         };
-        if let Err(fault) = self.check_arguments(&invocation) {
+        if let Err(fault) = self.check_arguments(&invocation.definition, &call.arguments) {
             return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault));
         }
         let operation = invocation.operation;
@@ -65,18 +91,102 @@ impl ToolCaller {
                 operation,
                 call: call.clone(),
             });
-        let bound = self.bound(&invocation);
-        let output = tool.call(call.arguments.clone(), self.context(&invocation, cancelled));
-        let output = AssertUnwindSafe(output).catch_unwind();
+        let cx = self.context(&invocation, cancelled);
+        let output = match self.chains.get(&call.name) {
+            None => {
+                self.attempt(&invocation, tool, call.arguments.clone(), cx)
+                    .await
+            }
+            Some(chain) => self.intercepted(&invocation, tool, chain, cx).await,
+        };
+        finish(&invocation, tool, output)
+    }
+
+    /// One try, through the interceptors. A `once` tool is attempted at most once, and what it
+    /// left in doubt stays so.
+    async fn intercepted(
+        &self,
+        invocation: &ToolInvocation,
+        tool: &ToolHandle,
+        chain: &[InterceptorHandle],
+        cx: ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let definition = &invocation.definition;
+        let once = definition.effect == Effect::Once;
+        let state = AtomicU8::new(NOT_BEGUN);
+        let real = |arguments: Arguments, cx| -> BoxFuture<'_, _> {
+            let state = &state;
+            Box::pin(async move {
+                // What an interceptor changed must fit as well.
+                if arguments.text() != invocation.call.arguments.text() {
+                    self.check_arguments(definition, &arguments)
+                        .map_err(ToolError::new)?;
+                }
+                if once && state.load(Ordering::Relaxed) != NOT_BEGUN {
+                    let name = &definition.name;
+                    return Err(ToolError::in_doubt(format!(
+                        "an interceptor asked for a second call of {name}, which must not be \
+                         repeated"
+                    )));
+                }
+                state.store(UNDER_WAY, Ordering::Relaxed);
+                let output = self.attempt(invocation, tool, arguments, cx).await;
+                let in_doubt = |error: &ToolError| error.kind == ToolErrorKind::InDoubt;
+                if !output.as_ref().is_err_and(in_doubt) {
+                    state.store(ENDED, Ordering::Relaxed);
+                }
+                output
+            })
+        };
+        let next = NextTool::new(chain, &real, definition, &self.clock, &self.entropy);
+        let output = AssertUnwindSafe(next.call(invocation.call.arguments.clone(), cx))
+            .catch_unwind()
+            .await;
+        match output {
+            Ok(Err(error)) if error.kind == ToolErrorKind::InDoubt => Err(error),
+            _ if once && state.load(Ordering::Relaxed) == UNDER_WAY => {
+                let reason = "an interceptor let go of it before its end was known";
+                Err(ToolError::in_doubt(reason))
+            }
+            Ok(output) => output,
+            Err(_) if state.load(Ordering::Relaxed) == NOT_BEGUN => {
+                Err(ToolError::new("an interceptor panicked before the call"))
+            }
+            Err(_) => Err(ToolError::in_doubt("an interceptor panicked")),
+        }
+    }
+
+    /// One real attempt: bounded in time, a panic contained.
+    async fn attempt(
+        &self,
+        invocation: &ToolInvocation,
+        tool: &ToolHandle,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let bound = self.bound(invocation);
+        let output = AssertUnwindSafe(tool.call(arguments, cx)).catch_unwind();
         let deadline = self.clock.sleep_until(self.clock.now().after(bound));
         let output = tokio::select! {
             biased;
-            output = output => output,
-            () = deadline => return lost(&invocation, format!("no end within {bound:?}")),
+            output = output => {
+                output.unwrap_or_else(|_| Err(ToolError::in_doubt("the tool panicked")))
+            }
+            () = deadline => Err(ToolError::in_doubt(format!("no end within {bound:?}"))),
         };
+        let Some(credential) = &invocation.credential else {
+            return output;
+        };
+        // What a person gave for the call alone is not told on by it.
         match output {
-            Ok(output) => finish(&invocation, tool, output),
-            Err(_) => lost(&invocation, "the tool panicked".to_owned()),
+            Ok(mut output) => {
+                output.text = credential.taken_out_of(output.text);
+                Ok(output)
+            }
+            Err(mut error) => {
+                error.message = credential.taken_out_of(error.message);
+                Err(error)
+            }
         }
     }
 
@@ -126,6 +236,7 @@ impl ToolCaller {
         } = invocation;
         ToolContext::new(*run, *operation, agent.clone(), cancelled)
             .with_deadline(*deadline)
+            .with_credential(invocation.credential.clone())
             .previews(self.previews.sink(*run))
     }
 
@@ -140,12 +251,15 @@ impl ToolCaller {
     }
 
     /// Checks the arguments against the schema, in words for the model.
-    fn check_arguments(&self, invocation: &ToolInvocation) -> Result<(), String> {
-        let arguments = &invocation.call.arguments;
+    fn check_arguments(
+        &self,
+        definition: &Arc<ToolDefinition>,
+        arguments: &Arguments,
+    ) -> Result<(), String> {
         let value = arguments.value().map_err(|fault| {
             format!("The arguments are not valid JSON ({fault}). Send the call again.")
         })?;
-        let validator = self.validator(&invocation.definition)?;
+        let validator = self.validator(definition)?;
         let faults: Vec<String> = validator
             .iter_errors(value)
             .take(TOLD_FAULTS)
@@ -214,13 +328,18 @@ fn finish(
             } else {
                 ToolStatus::Error
             };
-            let (text, truncated) = cut(error.message, invocation.definition.output_limit);
+            let text = safety::sanitize(&error.message).into_owned();
+            let (text, truncated) = cut(text, invocation.definition.output_limit);
             let mut result = ToolResult::new(call, status, text);
             result.truncated = truncated;
             return ToolEnd::Result(result);
         }
     };
-    let (text, truncated) = cut(output.text, invocation.definition.output_limit);
+    let text = match safety::sanitize(&output.text) {
+        Cow::Borrowed(_) => output.text,
+        Cow::Owned(text) => text,
+    };
+    let (text, truncated) = cut(text, invocation.definition.output_limit);
     let mut result = ToolResult::new(call, ToolStatus::Success, text);
     result.truncated = truncated;
     result.attachments = output.attachments;

@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{doors::Previewer, tool_call::ToolCaller};
 use crate::{
-    contract::Clock,
+    contract::{Clock, Entropy},
     run::{Registry, ToolEnd, ToolInvocation},
     vocabulary::{Effect, OperationId, RunId},
 };
@@ -66,6 +66,7 @@ pub(crate) struct ExecutorArguments {
     pub(crate) registry: Arc<Registry>,
     pub(crate) options: ExecutorOptions,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previews: Previewer,
     /// Calls that this process began. A life of this actor that finds one here, without having
     /// begun it, knows that the one before was lost in the middle of it.
@@ -110,12 +111,19 @@ impl Actor for ToolExecutor {
             registry,
             options,
             clock,
+            entropy,
             previews,
             begun,
         } = arguments;
         Ok(ExecutorState {
             slots: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            caller: Arc::new(ToolCaller::new(registry, options.timeout, clock, previews)),
+            caller: Arc::new(ToolCaller::new(
+                registry,
+                options.timeout,
+                clock,
+                entropy,
+                previews,
+            )),
             by_tool: HashMap::new(),
             calls: HashMap::new(),
             kept: VecDeque::new(),

@@ -4,10 +4,12 @@
 //! adapter ([`ModelHandle`], [`ToolHandle`], [`StoreHandle`]), so no public type has a
 //! parameter for its model, tools or store.
 //!
-//! Architecture invariant: a contract knows the vocabulary and nothing else.
+//! Architecture invariant: a contract knows the vocabulary, and how to redact, and nothing else.
 
 mod clock;
+mod credential;
 mod entropy;
+mod interceptor;
 mod model;
 mod store;
 mod store_error;
@@ -15,7 +17,9 @@ mod store_handle;
 mod tool;
 
 pub use clock::{Clock, SystemClock};
+pub use credential::Credential;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use store::{
     Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow,

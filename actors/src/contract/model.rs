@@ -119,6 +119,13 @@ impl ModelContext {
         )
     }
 
+    /// Sets which attempt this is, from 1.
+    #[must_use]
+    pub fn with_attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
     /// Sends previews there.
     #[must_use]
     pub fn previews(mut self, sink: PreviewSink) -> Self {
@@ -145,6 +152,18 @@ impl ModelContext {
     /// implementation that hands work to others needs it.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
+    }
+
+    /// Shows that another attempt follows after a pause, and why.
+    pub fn retrying(&self, error: impl Into<String>, pause: Duration) {
+        if let Some(previews) = &self.previews {
+            previews(Preview::ModelRetry {
+                operation: self.operation,
+                attempt: self.attempt,
+                error: error.into(),
+                pause_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+            });
+        }
     }
 
     /// Shows a piece of the answer while it is made.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, PreviewSink};
+use super::{BoxFuture, Credential, PreviewSink};
 use crate::vocabulary::{
     Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
 };
@@ -153,6 +153,7 @@ pub struct ToolContext {
     deadline: Option<Timestamp>,
     cancelled: CancellationToken,
     previews: Option<PreviewSink>,
+    credential: Option<Credential>,
 }
 
 impl ToolContext {
@@ -170,6 +171,7 @@ impl ToolContext {
             deadline: None,
             cancelled,
             previews: None,
+            credential: None,
         }
     }
 
@@ -188,6 +190,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_deadline(mut self, deadline: Option<Timestamp>) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Hands over what a person gave for this call.
+    #[must_use]
+    pub fn with_credential(mut self, credential: Option<Credential>) -> Self {
+        self.credential = credential;
         self
     }
 
@@ -222,6 +231,12 @@ impl ToolContext {
     /// When the call must have ended.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.deadline
+    }
+
+    /// The password, code or key that a person gave for this call, where its definition asks
+    /// for one.
+    pub fn credential(&self) -> Option<&Credential> {
+        self.credential.as_ref()
     }
 
     /// Fires when nobody wants the result any more. A `once` tool has a grace period from then

@@ -1,9 +1,12 @@
 //! One agent as plain data.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{ApprovalRule, ClarifySpec};
 use crate::vocabulary::{Budget, ModelSettings};
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
@@ -25,6 +28,13 @@ pub struct AgentSpec {
     pub stream: bool,
     /// The registered names of its tools.
     pub tools: Vec<String>,
+    /// Before which of its tools somebody is asked, by their names; `*` is all that are not
+    /// named. Where a tool is not in it, its own definition counts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub approval: BTreeMap<String, ApprovalRule>,
+    /// Whether its model may ask people, with the tool `clarify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clarify: Option<ClarifySpec>,
     /// How many tool calls of one step run at once.
     pub parallel_tools: Option<u32>,
     /// How it works.

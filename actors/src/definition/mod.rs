@@ -4,11 +4,15 @@
 //! Only the definition is printed, validated, drawn, hashed and pinned.
 
 mod agent;
+mod approval;
+mod interceptor;
 mod pinned;
 mod schedule;
 mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
-pub use pinned::{DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
+pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
+pub use interceptor::InterceptorSpec;
+pub use pinned::{CLARIFY, DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
 pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};

@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentSpec, TeamSpec};
-use crate::vocabulary::{Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet};
+use super::{AgentSpec, ApprovalRule, TeamSpec};
+use crate::vocabulary::{
+    Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet,
+};
 
 /// An agent's name, and the agent that got the delegated task in which it works.
 type AgentIn = (String, Option<String>);
@@ -136,6 +138,27 @@ pub struct PinnedAgent {
     pub output: Option<Arc<OutputSchema>>,
 }
 
+impl PinnedAgent {
+    /// How somebody is asked before this tool is called; `None` when nobody is.
+    pub fn approval_of(&self, tool: &ToolDefinition) -> Option<ApprovalRule> {
+        let own = match &tool.approval {
+            Approval::NotNeeded => None,
+            Approval::Required { prompt } => Some(prompt.clone()),
+        };
+        let rules = &self.spec.approval;
+        let Some(rule) = rules.get(&tool.name).or_else(|| rules.get("*")) else {
+            let mut rule = ApprovalRule::required();
+            rule.prompt = own?;
+            return Some(rule);
+        };
+        let mut rule = rule.clone();
+        rule.prompt = rule.prompt.or(own.flatten());
+        rule.required.then_some(rule)
+    }
+}
+
+/// The name of the tool by which a model asks people.
+pub const CLARIFY: &str = "clarify";
 /// What the name of a tool begins with that hands the conversation to an agent.
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
 /// What the name of a tool begins with that gives a task to an agent.
@@ -175,9 +198,37 @@ fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> Too
             let about = "The task, complete: the agent sees nothing else.";
             reach(DELEGATE_PREFIX, agent, what, "task", about)
         });
+    let clarify = team.find(name).and_then(|agent| agent.clarify);
+    let clarify = clarify.map(|clarify| {
+        let questions = clarify.questions;
+        let description = format!(
+            "Asks a person and waits for the answer, at most {questions} times. Only for what \
+             cannot be found out or decided otherwise."
+        );
+        let tool = ToolDefinition::new(CLARIFY, description).parameters(clarify_parameters());
+        Arc::new(tool.effect(Effect::Read))
+    });
     own.iter()
         .cloned()
         .chain(transfers)
         .chain(delegates)
+        .chain(clarify)
         .collect()
+}
+
+/// The schema of the tool's arguments.
+fn clarify_parameters() -> serde_json::Value {
+    serde_json::json!({
+        "type": "object",
+        "properties": {
+            "question": { "type": "string", "description": "The question, complete in itself." },
+            "options": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "What the person chooses from; leave it out for a free answer.",
+            },
+        },
+        "required": ["question"],
+        "additionalProperties": false,
+    })
 }

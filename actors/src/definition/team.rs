@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentSpec, Reach, Schedule};
+use super::{AgentSpec, InterceptorSpec, Reach, Schedule, WhileAsking};
 use crate::vocabulary::Budget;
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
@@ -35,6 +35,16 @@ pub struct TeamSpec {
     /// When the team is woken by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
+    /// What becomes of a session's next turn while a run of it waits for a person's answer.
+    #[serde(skip_serializing_if = "is_default")]
+    pub while_asking: WhileAsking,
+    /// What stands around the calls to its models and tools, from the outermost on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interceptors: Vec<InterceptorSpec>,
+}
+
+fn is_default(setting: &WhileAsking) -> bool {
+    *setting == WhileAsking::default()
 }
 
 impl TeamSpec {

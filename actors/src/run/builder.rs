@@ -2,12 +2,12 @@
 
 use schemars::JsonSchema;
 
-use super::{Behavior, BehaviorHandle, Policy, PolicyHandle, Registry, RunContext};
+use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext};
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec,
-        TransferRules,
+        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, DefinitionError, ModelSpec, PolicySpec,
+        Reach, Schedule, TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
 };
@@ -94,6 +94,21 @@ impl Agent {
     #[must_use]
     pub fn tool_named(mut self, name: impl Into<String>) -> Self {
         self.spec.tools.push(name.into());
+        self
+    }
+
+    /// Sets whether and how somebody is asked before it calls this tool; `*` is all that are not
+    /// named.
+    #[must_use]
+    pub fn approval(mut self, tool: impl Into<String>, rule: ApprovalRule) -> Self {
+        self.spec.approval.insert(tool.into(), rule);
+        self
+    }
+
+    /// Lets its model ask people, with the tool `clarify`.
+    #[must_use]
+    pub fn clarify(mut self, clarify: ClarifySpec) -> Self {
+        self.spec.clarify = Some(clarify);
         self
     }
 
@@ -246,6 +261,13 @@ impl Team {
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
+        self
+    }
+
+    /// Puts an interceptor around calls to models and tools, inside of those that are there.
+    #[must_use]
+    pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
+        self.registry = self.registry.intercept(intercept);
         self
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct Books {
     pub(crate) notes: Vec<Note>,
     /// Branches, by number; the first is the leg's own context.
     pub(crate) branches: u32,
+    /// How many questions the model asked with `clarify`, in this leg.
+    pub(crate) clarified: u32,
     /// What to call if the run is cancelled, registered in this life.
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
     /// Children that this leg spawned, by agent.

@@ -9,6 +9,7 @@ mod builder;
 mod context;
 mod driver;
 mod fork;
+mod interception;
 mod journal;
 mod leg;
 mod load;
@@ -27,6 +28,7 @@ pub use builder::{Agent, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
 pub use fork::ForkError;
+pub use interception::Intercept;
 pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Clock, Committed, Entropy, InboxItem, StateValue, StoreError,
+        Append, Batch, BoxFuture, Clock, Committed, Credential, Entropy, InboxItem, StateValue,
+        StoreError,
     },
     definition::Pinned,
     vocabulary::{
@@ -42,6 +43,12 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// period. The future ends when the call can do nothing more, with its result if it gave one.
     fn abort_tool(&self, run: RunId, operation: OperationId)
     -> BoxFuture<'static, Option<ToolEnd>>;
+
+    /// Takes the credential that was given in this process as the answer to a question.
+    fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
+        let _ = (run, question);
+        None
+    }
 
     /// Starts a child run whose first entry is recorded, or takes it up again.
     fn child(&self, child: ChildStart);
@@ -129,6 +136,8 @@ pub struct ToolInvocation {
     pub definition: Arc<ToolDefinition>,
     /// When it must have ended.
     pub deadline: Option<Timestamp>,
+    /// What a person gave for this call.
+    pub credential: Option<Credential>,
 }
 
 /// What a call came to, as far as the executor knows.

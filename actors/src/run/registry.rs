@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Behavior, BehaviorHandle, PolicyHandle};
+use super::{Behavior, BehaviorHandle, Intercept, PolicyHandle, interception::MakeInterceptor};
 use crate::{
     contract::{ModelHandle, ToolHandle},
     definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec, ToolSpec},
@@ -23,15 +23,21 @@ type MakeTool =
     Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
 
 /// The code behind the names that definitions use: models and their providers, tools and their
-/// kinds, behaviors and policies. Builder and team file fill one; the command takes the user's own.
+/// kinds, behaviors, policies and interceptors. Builder and team file fill one; the command takes
+/// the user's own.
 #[derive(Clone, Default)]
 pub struct Registry {
-    models: BTreeMap<String, ModelHandle>,
+    pub(super) models: BTreeMap<String, ModelHandle>,
     providers: BTreeMap<String, MakeModel>,
-    tools: BTreeMap<String, ToolHandle>,
+    pub(super) tools: BTreeMap<String, ToolHandle>,
     tool_kinds: BTreeMap<String, MakeTool>,
     behaviors: BTreeMap<String, MakeBehavior>,
     policies: BTreeMap<String, MakePolicy>,
+    pub(super) interceptor_kinds: BTreeMap<String, MakeInterceptor>,
+    /// Those of code, from the outermost on.
+    pub(super) intercepts: Vec<Intercept>,
+    /// Those of each team's definition, inside of those of code.
+    pub(super) defined_intercepts: BTreeMap<String, Vec<Intercept>>,
 }
 
 impl Registry {
@@ -120,6 +126,11 @@ impl Registry {
         self.tool_kinds.extend(other.tool_kinds);
         self.behaviors.extend(other.behaviors);
         self.policies.extend(other.policies);
+        self.interceptor_kinds.extend(other.interceptor_kinds);
+        self.defined_intercepts.extend(other.defined_intercepts);
+        for intercept in other.intercepts {
+            self.add_intercept(intercept);
+        }
         self
     }
 
@@ -258,6 +269,7 @@ impl Registry {
         for (_, agent) in team.agent.walk() {
             self.check_agent(agent)?;
         }
+        self.define_interceptors(team)?;
         Ok(self)
     }
 
@@ -314,6 +326,11 @@ impl Registry {
                 return Err(unknown("tool", tool, list(self.tools.keys())));
             }
         }
+        for approver in agent.approval.values().filter_map(|rule| rule.by.as_ref()) {
+            if !self.tools.contains_key(approver) {
+                return Err(unknown("tool", approver, list(self.tools.keys())));
+            }
+        }
         self.make_policies(agent)?;
         match self.make_behavior(agent) {
             None => Err(unknown(
@@ -334,11 +351,10 @@ impl Registry {
 
     /// A team with the definitions of the tools that it names, as a run keeps it.
     pub fn pin(&self, team: &TeamSpec) -> Pinned {
-        let named = team
-            .agent
-            .walk()
-            .into_iter()
-            .flat_map(|(_, agent)| &agent.tools);
+        let named = team.agent.walk().into_iter().flat_map(|(_, agent)| {
+            let approvers = agent.approval.values().filter_map(|rule| rule.by.as_ref());
+            agent.tools.iter().chain(approvers)
+        });
         let tools = named.filter_map(|name| {
             self.tools
                 .get(name)
@@ -348,7 +364,7 @@ impl Registry {
     }
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).collect();
     if names.is_empty() {
         "none".to_owned()
@@ -366,6 +382,7 @@ impl fmt::Debug for Registry {
             .field("tool_kinds", &self.tool_kinds.keys())
             .field("behaviors", &self.behaviors.keys())
             .field("policies", &self.policies.keys())
-            .finish()
+            .field("interceptor_kinds", &self.interceptor_kinds.keys())
+            .finish_non_exhaustive()
     }
 }

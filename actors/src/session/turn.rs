@@ -17,6 +17,8 @@ pub struct Turn {
     pub budget: Budget,
     /// When the run must have ended.
     pub deadline: Option<Timestamp>,
+    /// Whether the run calls no tool that has an effect, and is told what each would do.
+    pub dry_run: bool,
 }
 
 impl Turn {
@@ -46,6 +48,14 @@ impl Turn {
         self
     }
 
+    /// Calls no tool that has an effect, nor asks whether one may be called: its result tells
+    /// what it would do. Tools that only read are called; so are models. Agents below keep to it.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
     /// Sets when the run must have ended.
     #[must_use]
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
@@ -63,6 +73,7 @@ impl From<Message> for Turn {
             owner: None,
             budget,
             deadline: None,
+            dry_run: false,
         }
     }
 }

@@ -93,7 +93,7 @@ fn usual_answer(question: &Question) -> Value {
         QuestionKind::Approval | QuestionKind::Confirmation => Value::Bool(true),
         QuestionKind::InDoubt => Value::Bool(false),
         QuestionKind::Choice => question.options.first().cloned().into(),
-        QuestionKind::Text => "yes".into(),
+        QuestionKind::Text | QuestionKind::Authentication => "yes".into(),
     }
 }
 

@@ -215,6 +215,12 @@ pub struct RunStart {
     /// The run from which this one was forked.
     #[serde(default)]
     pub forked: Option<Forked>,
+    /// Who owns the session that the run belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Whether no tool with an effect is called.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 /// Where a run was forked from another.
@@ -261,6 +267,8 @@ impl RunStart {
             deadline: None,
             at: super::Timestamp::default(),
             forked: None,
+            owner: None,
+            dry_run: false,
         }
     }
 }

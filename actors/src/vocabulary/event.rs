@@ -337,6 +337,9 @@ pub struct Question {
     pub expires: Option<Timestamp>,
     /// What counts as the answer then; without one the question fails as expired.
     pub default: Option<Value>,
+    /// The agents from the root's to the one that asks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
 }
 
 impl Default for Question {
@@ -355,14 +358,27 @@ impl Question {
             options: Vec::new(),
             expires: None,
             default: None,
+            path: Vec::new(),
         }
     }
 
-    /// May this be done? The answer is an [`Approval`](super::Approval) decision: `true`,
-    /// `false`, or an object with `approved`, `reason` and `arguments`.
+    /// May this be done? The answer is `true`, `false`, or an object with `approved`, and with
+    /// `reason` (why not), `arguments` (others than the model's), `value` (in the place of the
+    /// call's result) or `remember` (for the session: `true` for these very arguments, or an
+    /// object with patterns such as `{"path": "src/*"}`).
     pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {
         Self {
             kind: QuestionKind::Approval,
+            call: Some(call),
+            ..Self::new(prompt)
+        }
+    }
+
+    /// What is the password, code or key for this call? The answer reaches the tool alone: the
+    /// journal holds that it was given, and no model sees it.
+    pub fn authentication(prompt: impl Into<String>, call: ToolCall) -> Self {
+        Self {
+            kind: QuestionKind::Authentication,
             call: Some(call),
             ..Self::new(prompt)
         }
@@ -398,6 +414,8 @@ pub enum QuestionKind {
     Text,
     /// Whether a call in doubt happened.
     InDoubt,
+    /// A password, code or key for one call, or `false`. The answer is never recorded.
+    Authentication,
 }
 
 /// An event whose type this version does not know. It survives a round trip unchanged.

@@ -64,6 +64,9 @@ pub struct ToolDefinition {
     pub in_doubt: InDoubt,
     /// Whether a person is asked first.
     pub approval: Approval,
+    /// What a person is asked whose password, code or key the call needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<String>,
     /// How many calls of it may run at once in this process.
     pub concurrency: Option<u32>,
     /// How long a call may take, in milliseconds.
@@ -87,6 +90,7 @@ impl ToolDefinition {
             effect: Effect::Once,
             in_doubt: InDoubt::TellModel,
             approval: Approval::NotNeeded,
+            authentication: None,
             concurrency: None,
             timeout_ms: None,
             output_limit: Self::DEFAULT_OUTPUT_LIMIT,
@@ -132,6 +136,14 @@ impl ToolDefinition {
         self.approval = Approval::Required {
             prompt: Some(prompt.into()),
         };
+        self
+    }
+
+    /// Requires a password, code or key that a person gives for each call, asked for with this
+    /// prompt. The tool finds it as `ToolContext::credential`; nobody else does.
+    #[must_use]
+    pub fn authentication(mut self, prompt: impl Into<String>) -> Self {
+        self.authentication = Some(prompt.into());
         self
     }
 

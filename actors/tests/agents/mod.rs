@@ -53,8 +53,8 @@ pub fn keeper(risky: impl Into<ToolHandle>, safe: impl Into<ToolHandle>) -> Agen
     let agent = Agent::from_fn("keeper", |cx: RunContext| async move {
         let calls = vec![
             ToolCall::new("1", "look", json!({})),
-            ToolCall::new("2", "delete", json!({"path": "/tmp/x"})),
-            ToolCall::new("3", "delete", json!({"path": "/tmp/y"})),
+            ToolCall::new("2", "delete", json!({"path": "tmp/x"})),
+            ToolCall::new("3", "delete", json!({"path": "tmp/y"})),
         ];
         let results = cx.tools(calls).await?;
         let text: Vec<String> = results

@@ -39,7 +39,7 @@ fn ten() -> Vec<Scenario> {
             with(b, agents::keeper(risky, safe))
         })
         .turn("go")
-        .answers(|question| json!(!question.prompt.contains("/tmp/y"))),
+        .answers(|question| json!(!question.prompt.contains("tmp/y"))),
         Scenario::new("desk", |b, _| with(b, agents::desk()))
             .turn("80 euro?")
             .turn("and 90?"),

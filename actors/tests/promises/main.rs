@@ -3,8 +3,10 @@
 
 #[path = "../agents/mod.rs"]
 mod agents;
+mod approvals;
 mod budgets;
 mod cancellation;
+mod clarify;
 mod crash_everywhere;
 mod dead_store;
 mod divergence;
@@ -12,8 +14,10 @@ mod edits;
 mod endless;
 mod escalation;
 mod events;
+mod interceptors;
 mod lost_actors;
 mod memory;
+mod mixed_batches;
 mod outages;
 mod overload;
 mod ownership;

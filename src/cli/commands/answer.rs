@@ -3,7 +3,7 @@
 use ghostlight_actors::{
     actor::Run,
     run::Registry,
-    vocabulary::{OperationId, RunId},
+    vocabulary::{OperationId, QuestionKind, RunId},
 };
 
 use crate::cli::{
@@ -34,6 +34,11 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     let result = async {
         let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
         let value = match value {
+            Some("-") if question.kind == QuestionKind::Authentication => {
+                let mut text = String::new();
+                std::io::stdin().read_line(&mut text)?;
+                questions::answer_of(&question, &text)
+            }
             Some(text) => questions::answer_of(&question, text),
             None => questions::decided(&question, &arguments.decision),
         };

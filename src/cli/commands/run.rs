@@ -60,6 +60,9 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     if let Some(id) = arguments.turn_id {
         turn = turn.id(id);
     }
+    if arguments.dry_run {
+        turn = turn.dry_run();
+    }
     let sent = system.session(name.clone(), key).send(turn).await;
     let result = match sent {
         Ok(run) => {

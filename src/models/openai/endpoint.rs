@@ -183,6 +183,18 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelErr
     Ok((key, value))
 }
 
+/// A client for another kind of request to this address, made in the same way.
+///
+/// # Errors
+/// When the address is none that can be asked.
+pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
+    let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(invalid("the address must begin with http:// or https://"));
+    }
+    client(&url, &Timeouts::default())
+}
+
 /// A client without anything that repeats, redirects or waits on its own.
 fn client(url: &Url, timeouts: &Timeouts) -> Result<reqwest::Client, ModelError> {
     let mut builder = reqwest::Client::builder()

@@ -38,6 +38,7 @@ use self::{
 };
 use super::Secret;
 
+pub(crate) use self::endpoint::http_client;
 pub use self::settings::{OpenAiSettings, Prices, ReturnReasoning, Timeouts};
 
 /// A model of a server that speaks OpenAI's chat completions. See the [module](self).

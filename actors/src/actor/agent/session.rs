@@ -90,7 +90,7 @@ impl AgentState {
                 }
             }
             Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
-            Admission::Queued => {}
+            Admission::Queued => self.look_whether_asking(myself),
             Admission::Overloaded(reply) => {
                 let what = format!("session {}", session.id);
                 let bound = self.shared.limits.queued_turns;
@@ -479,6 +479,8 @@ fn first_start(
     start.budget = turn_budget(&spec.budget, &turn.budget);
     start.deadline = turn.deadline;
     start.at = now;
+    start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
+    start.dry_run = turn.dry_run;
     start
 }
 

@@ -22,7 +22,7 @@ use crate::{
     contract::{
         Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
     },
-    run::{Registry, Team},
+    run::{Intercept, Registry, Team},
 };
 
 /// A System that is not started yet.
@@ -70,6 +70,13 @@ impl SystemBuilder {
     /// Adds a tool.
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         self.registry = self.registry.tool(tool);
+        self
+    }
+
+    /// Puts an interceptor around calls to models and tools, inside of those that are there
+    /// and outside of the teams' own.
+    pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
+        self.registry = self.registry.intercept(intercept);
         self
     }
 
@@ -180,6 +187,7 @@ impl SystemBuilder {
             clock,
             entropy,
             previewer,
+            credentials: Arc::default(),
         };
         let shared = Arc::new(Shared {
             doors,

@@ -92,6 +92,7 @@ impl Shared {
     fn executor(&self) -> Child {
         let doors = &self.doors;
         let (registry, clock) = (doors.registry.clone(), doors.clock.clone());
+        let entropy = doors.entropy.clone();
         let (previews, options) = (doors.previewer.clone(), self.limits.executor);
         let begun = Arc::new(Mutex::new(HashSet::new()));
         slotted(
@@ -102,6 +103,7 @@ impl Shared {
                     registry: registry.clone(),
                     options,
                     clock: clock.clone(),
+                    entropy: entropy.clone(),
                     previews: previews.clone(),
                     begun: begun.clone(),
                 };
@@ -116,12 +118,14 @@ impl Shared {
         let (model, options) = (model.clone(), self.limits.gateway);
         let (clock, entropy) = (doors.clock.clone(), doors.entropy.clone());
         let previews = doors.previewer.clone();
+        let chain = doors.registry.model_chain(name);
         slotted(
             ChildSpec::worker(format!("model {name}")),
             slot,
             move || {
                 let arguments = GatewayArguments {
                     model: model.clone(),
+                    chain: chain.clone(),
                     options,
                     clock: clock.clone(),
                     entropy: entropy.clone(),

@@ -172,7 +172,15 @@ pub fn answers(question: &Question, value: &Value) -> bool {
             .is_some_and(|choice| question.options.iter().any(|o| o == choice)),
         QuestionKind::Confirmation | QuestionKind::InDoubt => value.is_boolean(),
         QuestionKind::Approval => {
-            value.is_boolean() || value.get("approved").is_some_and(Value::is_boolean)
+            let fits = |name: &str, fits: fn(&Value) -> bool| value.get(name).is_none_or(fits);
+            value.is_boolean()
+                || (value.get("approved").is_some_and(Value::is_boolean)
+                    && fits("arguments", |value| value.is_object() || value.is_null())
+                    && fits("remember", |value| !value.is_array() && !value.is_string()))
+        }
+        // What is given itself never comes here.
+        QuestionKind::Authentication => {
+            *value == Value::Bool(false) || value.get("given").is_some_and(|given| *given == true)
         }
         _ => true,
     }

@@ -1,19 +1,49 @@
+use std::time::Duration;
+
 use serde_json::Value;
 
+use super::approval::{PERSON, asking, denied, shown};
 use crate::{
     run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
-    vocabulary::{Begun, Digest, Question, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{Begun, Digest, Question, ToolCall, ToolResult},
 };
 
 /// A question to the world outside.
 #[derive(Debug)]
 pub struct Ask {
     question: Question,
+    digest: Digest,
+    expires_after: Option<Duration>,
 }
 
 impl Ask {
-    pub(crate) fn new(question: Question) -> Self {
-        Self { question }
+    pub(crate) fn new(mut question: Question) -> Self {
+        let call = question.call.as_ref();
+        let arguments = call.map_or("", |call| call.arguments.text());
+        let digest = Digest::of_parts(&[question.prompt.as_bytes(), arguments.as_bytes()]);
+        question.call = question.call.map(|call| shown(&call, &[]));
+        Self {
+            question,
+            digest,
+            expires_after: None,
+        }
+    }
+
+    /// A question about a call. What identifies it is the call itself and not how it is shown,
+    /// so that what was asked stays what was asked when secrets are recognised better.
+    pub(super) fn about(question: Question, call: &ToolCall, what: &str) -> Self {
+        let parts = [what, &call.name, call.arguments.text()];
+        Self {
+            question,
+            digest: Digest::of_parts(&parts.map(str::as_bytes)),
+            expires_after: None,
+        }
+    }
+
+    /// Lets this count as the answer when nobody has answered for so long.
+    pub(super) fn expires_after(mut self, time: Duration, default: Value) -> Self {
+        (self.expires_after, self.question.default) = (Some(time), Some(default));
+        self
     }
 }
 
@@ -29,19 +59,21 @@ impl Operation for Ask {
     }
 
     fn digest(&self) -> Digest {
-        let arguments = self
-            .question
-            .call
-            .as_ref()
-            .map_or("", |call| call.arguments.text());
-        Digest::of_parts(&[self.question.prompt.as_bytes(), arguments.as_bytes()])
+        self.digest
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Value> {
         // What was asked stands, with the point in time at which it expires.
         let question = match cx.started {
             Some(Begun::Question(question)) => question,
-            _ => Box::new(self.question),
+            _ => {
+                let mut question = Box::new(self.question);
+                question.path = asking(&cx);
+                if let Some(time) = self.expires_after {
+                    question.expires = Some(cx.ports.clock().now().after(time));
+                }
+                question
+            }
         };
         Begin::Wait(Wait {
             wait_for: WaitFor::Answer(question),
@@ -63,39 +95,52 @@ pub struct Decision {
     pub reason: Option<String>,
     /// Other arguments than those that the model wrote.
     pub arguments: Option<Value>,
+    /// What is taken for the call's result, which is not made then.
+    pub value: Option<Value>,
+    /// Whether it holds for the session: `true` for these very arguments, an object of patterns
+    /// for all that fit them.
+    pub remember: Option<Value>,
+    /// Who decided.
+    pub by: Option<String>,
+}
+
+impl Decision {
+    /// A refusal for this reason.
+    pub fn denied(reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
 }
 
 impl Decision {
     /// The result of a call that was refused, as the model reads it.
     pub fn refusal(&self, call: &ToolCall) -> ToolResult {
-        let reason = self.reason.as_deref();
-        let reason = reason
-            .map(|reason| format!(": {reason}"))
-            .unwrap_or_default();
-        let text = format!("A person refused this call{reason}. Do not repeat it.");
-        ToolResult::new(call, ToolStatus::Denied, text)
+        denied(call, PERSON, self.reason.as_deref())
     }
 }
 
 impl From<Value> for Decision {
-    /// Reads `true`, `false`, or an object with `approved`, `reason` and `arguments`. Anything
+    /// Reads `true`, `false`, or an object with `approved` and the fields of this type. Anything
     /// else is a refusal.
-    fn from(answer: Value) -> Self {
+    fn from(mut answer: Value) -> Self {
         let approved = answer
             .as_bool()
             .or_else(|| answer.get("approved")?.as_bool());
-        let reason = answer
-            .get("reason")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let arguments = answer
-            .get("arguments")
-            .filter(|value| value.is_object())
-            .cloned();
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (reason, by) = (text("reason"), text("by"));
+        let mut take = |name: &str| {
+            let value = answer.get_mut(name).map(Value::take);
+            value.filter(|value| !value.is_null())
+        };
         Self {
             approved: approved.unwrap_or(false),
             reason,
-            arguments,
+            by,
+            arguments: take("arguments").filter(Value::is_object),
+            value: take("value"),
+            remember: take("remember"),
         }
     }
 }

@@ -84,6 +84,8 @@ impl Delegate {
         start.parent = Some((cx.run, cx.id));
         start.path = parent.path.iter().cloned().chain([self.agent]).collect();
         start.deadline = parent.deadline;
+        start.owner.clone_from(&parent.owner);
+        start.dry_run = parent.dry_run;
         let spent = cx.leg.books.lock().spent;
         start.budget = remaining(&parent.budget, &spec.budget, &spent);
         start.at = cx.ports.clock().now();

@@ -2,9 +2,12 @@
 //! [`RunContext`](super::RunContext); topics outside the engine add theirs the same way,
 //! through [`perform`](super::RunContext::perform).
 
+mod approval;
 mod ask;
+mod authentication;
 mod budget;
 mod child;
+mod clarify;
 mod message;
 mod model;
 mod state;
@@ -14,6 +17,7 @@ mod tool;
 mod toolset;
 
 pub use ask::{Ask, Decision};
+pub use authentication::CallAuthenticated;
 pub use budget::{Allowance, ReadAllowance, Version};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use message::{AgentMessage, Receive, Target, Tell};

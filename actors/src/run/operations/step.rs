@@ -46,6 +46,10 @@ where
     fn begin(self, cx: OperationContext) -> Begin<T> {
         let once = self.effect == Effect::Once;
         let name = self.name;
+        if cx.start().dry_run && self.effect != Effect::Read {
+            let message = format!("dry run: the step {name:?} was not done");
+            return Begin::Ready(Err(OperationError::new(ErrorKind::Denied, message)));
+        }
         if once && matches!(cx.started, Some(Begun::Effect)) {
             let message = format!(
                 "the step {name:?} was started and its end was never heard of; it is not repeated"

@@ -3,11 +3,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    contract::BoxFuture,
+    contract::{BoxFuture, Credential},
     run::{
         Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
         ToolEnd, ToolInvocation, Wait, WaitFor,
     },
+    safety,
     vocabulary::{
         Begun, Digest, Effect, ErrorKind, InDoubt, OperationError, Question, QuestionKind,
         Resource, Spent, ToolCall, ToolDefinition, ToolResult, ToolStatus,
@@ -55,7 +56,21 @@ impl Operation for CallTool {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
+        self.begin_with(cx, None)
+    }
+}
+
+impl CallTool {
+    /// Begins it with what a person gave for it.
+    pub(super) fn begin_with(
+        self,
+        cx: OperationContext,
+        credential: Option<Credential>,
+    ) -> Begin<ToolResult> {
         let Self { call, definition } = self;
+        if cx.start().dry_run && definition.effect != Effect::Read {
+            return Begin::Ready(Ok(would_call(&call)));
+        }
         match &cx.started {
             Some(Begun::Ticket) => return Begin::Wait(wait_for_ticket(call)),
             Some(Begun::Question(question)) => {
@@ -72,6 +87,7 @@ impl Operation for CallTool {
             call: call.clone(),
             definition: definition.clone(),
             deadline: cx.start().deadline,
+            credential,
         };
         let in_doubt = once && cx.started.is_some();
         let ports = cx.ports.clone();
@@ -92,6 +108,17 @@ impl Operation for CallTool {
             future,
         })
     }
+}
+
+/// What a call would do that a dry run does not make.
+fn would_call(call: &ToolCall) -> ToolResult {
+    let arguments = safety::redact_arguments(call.arguments.text());
+    let text = format!(
+        "Dry run: {} was not called. It would have been called with {arguments}. Go on as if it \
+         had done what it does.",
+        call.name
+    );
+    ToolResult::new(call, ToolStatus::Success, text)
 }
 
 fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<ToolResult> {

@@ -1,14 +1,11 @@
 use futures_util::{FutureExt, StreamExt, stream};
-use serde_json::Value;
 
-use super::{Ask, CallTool, Decision};
+use super::CallTool;
 use crate::{
     contract::BoxFuture,
-    definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    definition::{CLARIFY, DELEGATE_PREFIX, TRANSFER_PREFIX},
     run::{Composed, RunContext},
-    vocabulary::{
-        AgentError, Approval, ErrorKind, Question, ToolCall, ToolResult, ToolStatus, Transfer,
-    },
+    vocabulary::{AgentError, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus, Transfer},
 };
 
 /// How many calls of a step run at once where the agent sets no bound.
@@ -22,8 +19,11 @@ impl RunContext {
     /// of the calls. Every call gets exactly one result whatever happens: an unknown tool, bad
     /// arguments, a denial, a failure and a panic are results that the model reads.
     ///
-    /// A call that needs approval asks first, while the others go on. A call that reaches
-    /// another agent delegates; one that transfers only says so ([`transfer_of`]).
+    /// A call that needs approval asks first, while the others go on: a person, or the tool that
+    /// the agent's [`ApprovalRule`](crate::definition::ApprovalRule) names, which is called with
+    /// `question`, `tool`, `arguments` (redacted), `agent`, `run` and `call`, and answers with a
+    /// JSON object whose `approved` is true; whatever else it does is a refusal. A call that
+    /// reaches another agent delegates; one that transfers only says so ([`transfer_of`]).
     ///
     /// # Errors
     /// What the run must stop for: a budget that is used up, a call in doubt whose tool says
@@ -79,6 +79,9 @@ impl RunContext {
             result.ends_step = true;
             return ready(result);
         }
+        if call.name == CLARIFY && self.spec().clarify.is_some() {
+            return Box::pin(self.clarify_call(call));
+        }
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
             return self.delegate_call(agent.to_owned(), call);
         }
@@ -86,55 +89,17 @@ impl RunContext {
             let text = format!("The tool {:?} is not part of the pinned team.", call.name);
             return ready(ToolResult::new(&call, ToolStatus::Error, text));
         };
-        match &definition.approval {
-            Approval::NotNeeded => {
-                let performing = self.perform(CallTool {
-                    call: call.clone(),
-                    definition,
-                });
-                performing.map(move |end| as_result(&call, end)).boxed()
-            }
-            Approval::Required { prompt } => {
-                let question =
-                    Question::approval(approval_prompt(prompt.as_deref(), &call), call.clone());
-                self.ask_then_call(question, call, definition)
-            }
+        let rule = self.agent().approval_of(&definition);
+        let harmless = self.start().dry_run && definition.effect != Effect::Read;
+        if harmless || (rule.is_none() && definition.authentication.is_none()) {
+            let performing = self.perform(CallTool {
+                call: call.clone(),
+                definition,
+            });
+            return performing.map(move |end| as_result(&call, end)).boxed();
         }
-    }
-
-    fn ask_then_call(
-        &self,
-        question: Question,
-        call: ToolCall,
-        definition: std::sync::Arc<crate::vocabulary::ToolDefinition>,
-    ) -> CallEnd {
-        let ask = self.perform(Ask::new(question));
-        // The id is taken now, so that it does not depend on when the answer comes.
-        let (id, leg) = (self.allocate(), self.leg().clone());
-        Box::pin(async move {
-            let decision = match ask.await {
-                Ok(answer) => Decision::from(answer),
-                Err(error) => return as_result(&call, Err(error)),
-            };
-            if !decision.approved {
-                return Ok(decision.refusal(&call));
-            }
-            let mut approved = call.clone();
-            if let Some(arguments) = decision.arguments {
-                approved.arguments = arguments.into();
-            }
-            let cx = RunContext::new(leg);
-            let end = cx
-                .perform_as(
-                    id,
-                    CallTool {
-                        call: approved,
-                        definition,
-                    },
-                )
-                .await;
-            as_result(&call, end)
-        })
+        let cx = self.branch(format!("approval of {}", call.name));
+        Box::pin(cx.ask_then_call(rule, call, definition))
     }
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
@@ -170,24 +135,6 @@ fn argument(call: &ToolCall, name: &str) -> Option<String> {
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned),
     )
-}
-
-/// The question for a call: the tool's own, with `{name}` replaced by that argument, or one
-/// that names the tool.
-fn approval_prompt(template: Option<&str>, call: &ToolCall) -> String {
-    let Some(template) = template else {
-        return format!("May {} be called?", call.name);
-    };
-    let arguments = call.arguments.value().ok().and_then(Value::as_object);
-    let mut prompt = template.to_owned();
-    for (name, value) in arguments.into_iter().flatten() {
-        let text = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
-        let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
-        prompt = prompt.replace(&format!("{{{name}}}"), &text);
-    }
-    prompt
 }
 
 /// A failed operation as the result that the model reads, unless the run must stop for it.

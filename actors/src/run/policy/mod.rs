@@ -11,9 +11,12 @@ use serde_json::Value;
 use self::erased::ErasedPolicy;
 pub use self::installed::{Asking, Decided, Judgement, Policies};
 use super::{RunContext, operations::Decision};
-use crate::vocabulary::{
-    AgentError, Arguments, ModelRequest, ModelResponse, OperationError, Outcome, Question,
-    StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+use crate::{
+    safety,
+    vocabulary::{
+        AgentError, Arguments, ModelRequest, ModelResponse, OperationError, Outcome, Question,
+        StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+    },
 };
 
 /// Watches over an agent: it may change what its model is asked, hold back or answer tool calls,
@@ -235,9 +238,18 @@ impl BeforeTool {
         if !decision.approved {
             return Self::Result(decision.refusal(call));
         }
-        decision
-            .arguments
-            .map_or(Self::Go, |arguments| Self::GoWith(arguments.into()))
+        if let Some(value) = decision.value {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            return Self::done(call, safety::sanitize(&text));
+        }
+        let Some(edited) = decision.arguments else {
+            return Self::Go;
+        };
+        // The person saw them redacted.
+        let original = call.arguments.value().cloned().unwrap_or_default();
+        Self::GoWith(safety::restore(&edited, &original).into())
     }
 }
 

@@ -161,6 +161,10 @@ impl Carrier {
             else {
                 continue;
             };
+            if self.start.dry_run && definition.effect != Effect::Read {
+                // Nothing was done that it could undo.
+                continue;
+            }
             let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
             let (kind, name) = ("tool", call.name.clone());
             if !started {
@@ -186,6 +190,7 @@ impl Carrier {
                 call: call.clone(),
                 definition,
                 deadline: None,
+                credential: None,
             };
             let ports = &self.driver.ports;
             let end = if started && once {

@@ -1,0 +1,72 @@
+//! A session whose run waits for a person's answer while somebody says something else.
+
+use ractor::ActorRef;
+
+use super::{AgentMessage, AgentState};
+use crate::{
+    actor::{SystemError, questions::is_asking},
+    contract::{InboxBody, InboxItem, RunStatus},
+    definition::WhileAsking,
+    run::Ports,
+    vocabulary::RunId,
+};
+
+/// Why a run is cancelled that asked when the next turn came.
+const NEXT_TURN: &str = "the next turn came instead of an answer";
+
+impl AgentState {
+    fn while_asking(&self) -> WhileAsking {
+        let session = self.session.as_ref();
+        let team = session.and_then(|session| self.shared.team(&session.id.team));
+        team.map_or_else(WhileAsking::default, |team| team.pinned.team.while_asking)
+    }
+
+    fn open_run(&self) -> Option<RunId> {
+        self.session.as_ref()?.loaded.as_ref()?.0.open
+    }
+
+    /// A turn was queued. Whether the run before it ends by itself is looked up beside the
+    /// mailbox.
+    pub(super) fn look_whether_asking(&mut self, myself: &ActorRef<AgentMessage>) {
+        let Some(run) = self.open_run() else { return };
+        if self.while_asking() == WhileAsking::Wait {
+            return;
+        }
+        let (store, myself) = (self.doors().store.clone(), myself.clone());
+        self.loads.spawn(async move {
+            let waits =
+                matches!(&store.run(run).await, Ok(Some(row)) if row.status == RunStatus::Waiting);
+            if waits && is_asking(&store, run).await.unwrap_or(false) {
+                let _ = myself.cast(AgentMessage::Asking(run));
+            }
+        });
+    }
+
+    pub(super) fn asking(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+        if self.open_run() != Some(run) {
+            return;
+        }
+        match self.while_asking() {
+            WhileAsking::Wait => {}
+            WhileAsking::Refuse => {
+                let waiting = self.session.iter_mut().flat_map(|s| s.desk.clear());
+                for reply in waiting {
+                    // Nobody to take it has gone away.
+                    let _ = reply.send(Err(SystemError::Asking { run }));
+                }
+            }
+            WhileAsking::Cancel => {
+                let (doors, myself) = (self.doors().clone(), myself.clone());
+                let reason = NEXT_TURN.to_owned();
+                let now = doors.clock.now();
+                let item = InboxItem::new("cancel", now, InboxBody::Cancel { reason });
+                self.loads.spawn(async move {
+                    if let Err(error) = doors.post(run, item).await {
+                        tracing::warn!(%run, %error, "the run that asks was not cancelled");
+                    }
+                    let _ = myself.cast(AgentMessage::Wake(run, false, None));
+                });
+            }
+        }
+    }
+}

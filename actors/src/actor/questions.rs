@@ -1,0 +1,223 @@
+//! What runs ask, and how they are answered.
+
+use serde_json::{Value, json};
+
+use super::{Run, SystemError, launch::read_from};
+use crate::{
+    contract::{Credential, InboxBody, StoreError, StoreHandle},
+    run::answers,
+    vocabulary::{Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunId},
+};
+
+/// How many entries are read at once.
+const PAGE: usize = 4096;
+
+/// A question that waits for its answer: the run that asks, its operation, and what it asks.
+pub(super) type Open = (RunId, OperationId, Question);
+
+/// The questions that a run and the runs below it wait for, oldest first.
+pub(super) async fn open_questions(
+    store: &StoreHandle,
+    root: RunId,
+) -> Result<Vec<Open>, StoreError> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut after = 0;
+    loop {
+        let lines = store.read_tree(root, after, PAGE).await?;
+        let Some(last) = lines.last() else {
+            return Ok(open);
+        };
+        after = last.stored.position;
+        for line in lines {
+            if let Ok(entry) = line.stored.line.decode() {
+                note(&mut open, line.run, entry);
+            }
+        }
+    }
+}
+
+/// What an entry of a run means for the questions that are open.
+fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
+    match entry {
+        Entry::Started {
+            op,
+            begun: Begun::Question(question),
+            ..
+        } => open.push((of, op, *question)),
+        Entry::Completed { op, .. } | Entry::Dropped { op } => {
+            open.retain(|(run, asked, _)| (*run, *asked) != (of, op));
+        }
+        Entry::RunEnded(_) => open.retain(|(run, ..)| *run != of),
+        _ => {}
+    }
+}
+
+/// Whether a run or one below it waits for an answer that nobody has given yet.
+pub(super) async fn is_asking(store: &StoreHandle, root: RunId) -> Result<bool, StoreError> {
+    for (run, asked, _) in open_questions(store, root).await? {
+        let inbox = store.inbox(run).await?;
+        let answered = inbox.iter().any(
+            |item| matches!(&item.body, InboxBody::Answer { operation, .. } if *operation == asked),
+        );
+        if !answered {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Run {
+    /// The questions that the run and the runs below it wait for, oldest first.
+    /// [`Question::path`] tells who asks.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+        Ok(open_questions(&self.system.shared().doors.store, self.id).await?)
+    }
+
+    /// Answers a question of this run, or of a run below it. The answer is durable when this
+    /// returns; a run that sleeps is woken by it. A question has one answer: a later one changes
+    /// nothing.
+    ///
+    /// The answer to a question for authentication stays in the memory of this process, for the
+    /// call that asks; the journal holds that it was given. So it must be given where the run
+    /// is carried: in another process it would be lost, and asked for again.
+    ///
+    /// # Errors
+    /// [`SystemError::NoQuestion`] when the run does not ask this, two runs below it ask under
+    /// this operation, or the value is no answer to it; what the store fails with.
+    pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
+        self.answered(operation, value, None).await
+    }
+
+    /// Answers a question as this person. In a session that has an owner only the owner may;
+    /// an approval is recorded together with who gave it.
+    ///
+    /// # Errors
+    /// [`SystemError::Foreign`] when it is not the owner; as [`answer`](Self::answer).
+    pub async fn answer_as(
+        &self,
+        who: &str,
+        operation: OperationId,
+        value: Value,
+    ) -> Result<(), SystemError> {
+        self.answered(operation, value, Some(who)).await
+    }
+
+    async fn answered(
+        &self,
+        operation: OperationId,
+        value: Value,
+        who: Option<&str>,
+    ) -> Result<(), SystemError> {
+        let refuse = |reason: String| SystemError::NoQuestion {
+            run: self.id,
+            reason,
+        };
+        let own = self.own_questions().await?;
+        let own = own.into_iter().find(|(_, asked, _)| *asked == operation);
+        let (run, question) = if let Some((run, _, question)) = own {
+            (run, question)
+        } else {
+            let mut open = self.questions().await?;
+            let known: Vec<String> = open.iter().map(|(_, op, _)| op.to_string()).collect();
+            open.retain(|(_, asked, _)| *asked == operation);
+            match open.pop() {
+                Some((run, _, question)) if open.is_empty() => (run, question),
+                Some(_) => {
+                    return Err(refuse(format!(
+                        "several runs below it ask in {operation}: answer the one that is meant"
+                    )));
+                }
+                None => {
+                    let known = match known.as_slice() {
+                        [] => "none".to_owned(),
+                        known => known.join(", "),
+                    };
+                    return Err(refuse(format!(
+                        "no open question {operation}; open are: {known}"
+                    )));
+                }
+            }
+        };
+        let asking = self.system.run(run);
+        if let Some(who) = who {
+            asking.check_owner(who).await?;
+        }
+        let value = asking.as_recorded(operation, &question, value, who);
+        if !answers(&question, &value) {
+            return Err(refuse(match question.kind {
+                QuestionKind::Authentication => "expected a text, or false".to_owned(),
+                QuestionKind::Choice => {
+                    format!(
+                        "{value} is no answer; expected {}",
+                        question.options.join(", ")
+                    )
+                }
+                QuestionKind::Approval => format!(
+                    "{value} is no answer; expected yes or no, or an object with `approved`"
+                ),
+                _ => format!("{value} is no answer; expected yes or no"),
+            }));
+        }
+        let id = format!("answer/{operation}");
+        let posted = asking.post(id, InboxBody::Answer { operation, value });
+        posted.await.map(drop)
+    }
+
+    async fn own_questions(&self) -> Result<Vec<Open>, SystemError> {
+        let doors = &self.system.shared().doors;
+        let mut open = Vec::new();
+        for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
+            if let Ok(entry) = stored.line.decode() {
+                note(&mut open, self.id, entry);
+            }
+        }
+        Ok(open)
+    }
+
+    /// The answer as the journal may hold it.
+    fn as_recorded(
+        &self,
+        operation: OperationId,
+        question: &Question,
+        mut value: Value,
+        who: Option<&str>,
+    ) -> Value {
+        match (question.kind, who) {
+            (QuestionKind::Authentication, _) => {
+                let secret = value.as_str().filter(|secret| !secret.is_empty());
+                let Some(secret) = secret else {
+                    // Only a refusal is no secret.
+                    return if value == false { value } else { Value::Null };
+                };
+                let doors = &self.system.shared().doors;
+                doors.give(self.id, operation, Credential::new(secret));
+                json!({ "given": true })
+            }
+            (QuestionKind::Approval, Some(who)) => {
+                if value.is_boolean() {
+                    value = json!({ "approved": value });
+                }
+                if let Some(fields) = value.as_object_mut() {
+                    fields.insert("by".to_owned(), who.into());
+                }
+                value
+            }
+            _ => value,
+        }
+    }
+
+    async fn check_owner(&self, who: &str) -> Result<(), SystemError> {
+        let start = self.recorded().await?.start;
+        match start.as_ref().and_then(|start| start.owner.as_deref()) {
+            Some(owner) if owner != who => {
+                let session = start.as_ref().and_then(|start| start.session.clone());
+                let session = session.map_or_else(|| self.id.to_string(), |id| id.to_string());
+                Err(SystemError::Foreign { session })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a person gives to one tool call and to nobody else.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// A password, code or key that a person gave for one tool call.
+///
+/// It lives in the memory of this process only: no journal, event, log or model sees it, it is
+/// wiped when it is dropped, and where it stands in the tool's output it is replaced.
+#[derive(Clone)]
+pub struct Credential(SecretString);
+
+impl Credential {
+    /// Keeps what a person gave.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(SecretString::from(secret.into()))
+    }
+
+    /// The secret itself, for the one place that uses it.
+    pub fn reveal(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The text without the secret.
+    pub(crate) fn taken_out_of(&self, text: String) -> String {
+        let secret = self.reveal();
+        if secret.is_empty() || !text.contains(secret) {
+            return text;
+        }
+        text.replace(secret, crate::safety::REDACTED)
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential(..)")
+    }
+}

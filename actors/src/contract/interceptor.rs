@@ -1,0 +1,268 @@
+//! What wraps real attempts.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    BoxFuture, Clock, Entropy, ModelContext, ModelError, ToolContext, ToolError, ToolOutput,
+};
+use crate::vocabulary::{Arguments, Effect, ModelRequest, ModelResponse, ToolDefinition};
+
+/// Something around the calls to models and tools: it may change what is asked, answer by
+/// itself, ask again, wait, refuse, or only look on.
+///
+/// Interceptors stand outside of the replayed function, at the gateway and the executor. They
+/// run when a call is really made and never in replay; what they change is in the recorded
+/// result. The first that is installed is the outermost. State of their own lives as long as the
+/// process.
+///
+/// A tool whose effect is `once` is called at most once, whatever an interceptor does: a second
+/// [`NextTool::call`] is refused, and a call whose end was not heard of stays in doubt.
+///
+/// ```
+/// use ghostlight_actors::contract::{Interceptor, ModelContext, ModelError, NextModel};
+/// use ghostlight_actors::vocabulary::{ModelRequest, ModelResponse};
+///
+/// /// Tells every model what day it is.
+/// struct Dated(String);
+///
+/// impl Interceptor for Dated {
+///     async fn model(
+///         &self,
+///         mut request: ModelRequest,
+///         cx: ModelContext,
+///         next: NextModel<'_>,
+///     ) -> Result<ModelResponse, ModelError> {
+///         request.instructions = format!("{}\nToday is {}.", request.instructions, self.0).into();
+///         next.respond(request, cx).await
+///     }
+/// }
+/// ```
+pub trait Interceptor: Send + Sync + 'static {
+    /// Wraps an attempt at a model call.
+    fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> impl Future<Output = Result<ModelResponse, ModelError>> + Send {
+        async move { next.respond(request, cx).await }
+    }
+
+    /// Wraps an attempt at a tool call.
+    fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
+        async move { next.call(arguments, cx).await }
+    }
+}
+
+/// An interceptor of any kind. Cloning shares it.
+#[derive(Clone)]
+pub struct InterceptorHandle(Arc<dyn ErasedInterceptor>);
+
+impl InterceptorHandle {
+    /// Keeps an interceptor.
+    pub fn new(interceptor: impl Interceptor) -> Self {
+        Self(Arc::new(interceptor))
+    }
+
+    /// Whether both are the same interceptor, with one state.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<I: Interceptor> From<I> for InterceptorHandle {
+    fn from(interceptor: I) -> Self {
+        Self::new(interceptor)
+    }
+}
+
+impl fmt::Debug for InterceptorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InterceptorHandle(..)")
+    }
+}
+
+trait ErasedInterceptor: Send + Sync {
+    fn model<'a>(
+        &'a self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+    fn tool<'a>(
+        &'a self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+}
+
+impl<I: Interceptor> ErasedInterceptor for I {
+    fn model<'a>(
+        &'a self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(Interceptor::model(self, request, cx, next))
+    }
+
+    fn tool<'a>(
+        &'a self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(Interceptor::tool(self, arguments, cx, next))
+    }
+}
+
+/// Makes the real attempt at a model call.
+pub type RealModel<'a> = &'a (
+        dyn Fn(ModelRequest, ModelContext) -> BoxFuture<'a, Result<ModelResponse, ModelError>>
+            + Send
+            + Sync
+    );
+
+/// Makes the real attempt at a tool call.
+pub type RealTool<'a> = &'a (
+        dyn Fn(Arguments, ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> + Send + Sync
+    );
+
+/// What is further in at a model call: the interceptors that follow, then the model.
+#[derive(Clone, Copy)]
+pub struct NextModel<'a> {
+    rest: &'a [InterceptorHandle],
+    real: RealModel<'a>,
+    clock: &'a Arc<dyn Clock>,
+    entropy: &'a Arc<dyn Entropy>,
+}
+
+impl<'a> NextModel<'a> {
+    /// A chain, from the outermost on, and what it ends in.
+    pub fn new(
+        chain: &'a [InterceptorHandle],
+        real: RealModel<'a>,
+        clock: &'a Arc<dyn Clock>,
+        entropy: &'a Arc<dyn Entropy>,
+    ) -> Self {
+        Self {
+            rest: chain,
+            real,
+            clock,
+            entropy,
+        }
+    }
+
+    /// Goes on with this request. Each call of it is another attempt.
+    pub fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        match self.rest.split_first() {
+            Some((first, rest)) => first.0.model(request, cx, Self { rest, ..*self }),
+            None => (self.real)(request, cx),
+        }
+    }
+
+    /// The System's clock.
+    pub fn clock(&self) -> &'a Arc<dyn Clock> {
+        self.clock
+    }
+
+    /// The System's chance.
+    pub fn entropy(&self) -> &'a Arc<dyn Entropy> {
+        self.entropy
+    }
+
+    /// Waits this long by the System's clock.
+    pub fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(self.clock.now().after(pause))
+    }
+}
+
+/// What is further in at a tool call: the interceptors that follow, then the tool.
+#[derive(Clone, Copy)]
+pub struct NextTool<'a> {
+    rest: &'a [InterceptorHandle],
+    real: RealTool<'a>,
+    definition: &'a Arc<ToolDefinition>,
+    clock: &'a Arc<dyn Clock>,
+    entropy: &'a Arc<dyn Entropy>,
+}
+
+impl<'a> NextTool<'a> {
+    /// A chain, from the outermost on, and what it ends in.
+    pub fn new(
+        chain: &'a [InterceptorHandle],
+        real: RealTool<'a>,
+        definition: &'a Arc<ToolDefinition>,
+        clock: &'a Arc<dyn Clock>,
+        entropy: &'a Arc<dyn Entropy>,
+    ) -> Self {
+        Self {
+            rest: chain,
+            real,
+            definition,
+            clock,
+            entropy,
+        }
+    }
+
+    /// Goes on with these arguments. Each call of it is another attempt, which a tool whose
+    /// effect is `once` refuses after the first.
+    pub fn call(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        match self.rest.split_first() {
+            Some((first, rest)) => first.0.tool(arguments, cx, Self { rest, ..*self }),
+            None => (self.real)(arguments, cx),
+        }
+    }
+
+    /// The tool.
+    pub fn definition(&self) -> &'a Arc<ToolDefinition> {
+        self.definition
+    }
+
+    /// Whether the call may be made more than once.
+    pub fn may_repeat(&self) -> bool {
+        self.definition.effect != Effect::Once
+    }
+
+    /// The System's clock.
+    pub fn clock(&self) -> &'a Arc<dyn Clock> {
+        self.clock
+    }
+
+    /// The System's chance.
+    pub fn entropy(&self) -> &'a Arc<dyn Entropy> {
+        self.entropy
+    }
+
+    /// Waits this long by the System's clock.
+    pub fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(self.clock.now().after(pause))
+    }
+}
+
+impl fmt::Debug for NextModel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NextModel({} further)", self.rest.len())
+    }
+}
+
+impl fmt::Debug for NextTool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let further = self.rest.len();
+        write!(f, "NextTool({further} further, {})", self.definition.name)
+    }
+}

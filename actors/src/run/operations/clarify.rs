@@ -1,0 +1,103 @@
+//! The tool by which a model asks people.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Ask, toolset::as_result};
+use crate::{
+    definition::CLARIFY,
+    run::RunContext,
+    safety,
+    vocabulary::{AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus},
+};
+
+/// How many characters of a question or an option a person is shown.
+const SHOWN: usize = 1000;
+/// Among how many options a person chooses at most.
+const OPTIONS: usize = 20;
+
+impl RunContext {
+    /// Puts the model's question to a person, if it may still ask one.
+    pub(super) fn clarify_call(
+        &self,
+        call: ToolCall,
+    ) -> impl Future<Output = Result<ToolResult, AgentError>> + Send + 'static {
+        let spec = self.spec().clarify.unwrap_or_default();
+        let asked = {
+            let mut books = self.leg().books.lock();
+            books.clarified += 1;
+            books.clarified - 1
+        };
+        let used_up = self.asked_in_earlier_legs() + asked >= spec.questions;
+        let question = question(&call);
+        let ask = question.map(|question| {
+            let mut ask = Ask::about(question, &call, "clarify");
+            if let Some(seconds) = spec.expires_s {
+                ask = ask.expires_after(Duration::from_secs(seconds), Value::Null);
+            }
+            self.perform(ask)
+        });
+        async move {
+            let error = |text: &str| Ok(ToolResult::new(&call, ToolStatus::Error, text));
+            if used_up {
+                return error(
+                    "No question is left in this run. Go on with your best assumption, and say \
+                     which one it is.",
+                );
+            }
+            let Some(ask) = ask else {
+                return error("Give a `question`, and `options` as texts where there are some.");
+            };
+            match ask.await {
+                Ok(Value::Null) => error(
+                    "Nobody answered in time. Go on with your best assumption, and say which one \
+                     it is.",
+                ),
+                Ok(answer) => {
+                    let text = answer
+                        .as_str()
+                        .map_or_else(|| answer.to_string(), str::to_owned);
+                    let text = safety::sanitize(&text).into_owned();
+                    Ok(ToolResult::new(&call, ToolStatus::Success, text))
+                }
+                Err(failed) if failed.kind() == Some(&ErrorKind::Expired) => {
+                    error("Nobody answered in time.")
+                }
+                Err(failed) => as_result(&call, Err(failed)),
+            }
+        }
+    }
+
+    /// How many questions agents of this run have asked before this leg.
+    fn asked_in_earlier_legs(&self) -> u32 {
+        let said = self.leg().said();
+        let parts = said.iter().flat_map(|message| &message.parts);
+        let asked =
+            parts.filter(|part| matches!(part, Part::ToolResult(result) if result.name == CLARIFY));
+        u32::try_from(asked.count()).unwrap_or(u32::MAX)
+    }
+}
+
+fn question(call: &ToolCall) -> Option<Question> {
+    let arguments = call.arguments.value().ok()?;
+    let text = safety::sanitize_line(arguments.get("question")?.as_str()?, SHOWN);
+    if text.is_empty() {
+        return None;
+    }
+    let options = match arguments.get("options") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(options)) => {
+            let options = options.iter().take(OPTIONS);
+            let options =
+                options.map(|option| Some(safety::sanitize_line(option.as_str()?, SHOWN)));
+            options.collect::<Option<Vec<String>>>()?
+        }
+        Some(_) => return None,
+    };
+    Some(if options.is_empty() {
+        Question::new(text)
+    } else {
+        Question::choice(text, options)
+    })
+}

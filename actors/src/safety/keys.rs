@@ -1,0 +1,221 @@
+//! What names of fields say about their values.
+
+/// Words that make a name one of a secret, wherever they stand in it, also run together with
+/// others (`clientsecret`).
+const SECRET_PARTS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "signingkey",
+    "encryptionkey",
+    "authorization",
+    "cookie",
+    "credential",
+];
+
+/// Words that make a name one of a secret when they stand in it as words of their own.
+const SECRET_WORDS: [&str; 9] = [
+    "token", "pwd", "jwt", "bearer", "otp", "cvv", "cvc", "passcode", "apikeys",
+];
+
+/// Ends of single words that run a token together with what it is for.
+const TOKEN_ENDS: [&str; 5] = [
+    "accesstoken",
+    "authtoken",
+    "refreshtoken",
+    "bearertoken",
+    "apitoken",
+];
+
+/// Words beside `token` that make it one that is counted and not kept.
+const COUNTING: [&str; 22] = [
+    "max",
+    "min",
+    "total",
+    "count",
+    "counts",
+    "limit",
+    "budget",
+    "used",
+    "usage",
+    "per",
+    "prompt",
+    "completion",
+    "input",
+    "output",
+    "cached",
+    "reasoning",
+    "remaining",
+    "num",
+    "number",
+    "left",
+    "estimate",
+    "type",
+];
+
+const PATH_WORDS: [&str; 10] = [
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "filepath",
+    "dir",
+    "directory",
+    "folder",
+    "cwd",
+];
+
+/// Whether what stands under this name is a secret: `password`, `apiKey`, `client-secret`,
+/// `X-Auth-Token`. A plain `name`, `max_tokens` and `secretary` are none.
+pub fn is_secret_key(name: &str) -> bool {
+    let words = words(name);
+    let joined = words.concat();
+    let is_secretary = words.iter().any(|word| word.starts_with("secretar"));
+    if !is_secretary && SECRET_PARTS.iter().any(|part| joined.contains(part)) {
+        return true;
+    }
+    let is = |word: &String, list: &[&str]| list.contains(&word.as_str());
+    if words.iter().any(|word| is(word, &COUNTING)) {
+        return false;
+    }
+    words
+        .iter()
+        .any(|word| is(word, &SECRET_WORDS) || TOKEN_ENDS.iter().any(|end| word.ends_with(end)))
+        || is_plural_token(&words)
+}
+
+/// `tokens` alone or of somebody (`auth_tokens`), where nothing says that they are counted.
+fn is_plural_token(words: &[String]) -> bool {
+    words.last().is_some_and(|word| word == "tokens") && words.len() > 1
+}
+
+/// Whether what stands under this name is a place in a file system.
+pub fn is_path_key(name: &str) -> bool {
+    words(name)
+        .iter()
+        .any(|word| PATH_WORDS.contains(&word.as_str()))
+}
+
+/// The words of a name in lower case: `apiKey`, `API-Key` and `api_key` are `api`, `key`.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut open = false;
+    let mut before: Option<char> = None;
+    let mut characters = name.chars().take(256).peekable();
+    while let Some(c) = characters.next() {
+        if !c.is_alphanumeric() {
+            (open, before) = (false, None);
+            continue;
+        }
+        let lower_before =
+            before.is_some_and(|before| before.is_lowercase() || before.is_numeric());
+        let ends_capitals = before.is_some_and(char::is_uppercase)
+            && characters.peek().is_some_and(|next| next.is_lowercase());
+        if c.is_uppercase() && (lower_before || ends_capitals) {
+            open = false;
+        }
+        match words.last_mut() {
+            Some(word) if open => word.extend(c.to_lowercase()),
+            _ => words.push(c.to_lowercase().collect()),
+        }
+        (open, before) = (true, Some(c));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_in_every_spelling() {
+        for name in [
+            "password",
+            "db_password",
+            "userPassword",
+            "PASSWORD_2",
+            "passwd",
+            "api_key",
+            "apiKey",
+            "api-key",
+            "APIKey",
+            "x-api-key",
+            "OPENAI_API_KEY",
+            "apikey",
+            "secret",
+            "clientSecret",
+            "client-secret",
+            "clientsecret",
+            "token",
+            "accessToken",
+            "access_token",
+            "accesstoken",
+            "X-Auth-Token",
+            "authorization",
+            "Proxy-Authorization",
+            "cookie",
+            "Set-Cookie",
+            "credentials",
+            "aws.secretAccessKey",
+            "privateKey",
+            "auth_tokens",
+            "jwt",
+            "pwd",
+        ] {
+            assert!(is_secret_key(name), "{name}");
+        }
+        for name in [
+            "name",
+            "username",
+            "display_name",
+            "max_tokens",
+            "totalTokens",
+            "token_count",
+            "prompt-tokens",
+            "tokens",
+            "tokenizer",
+            "secretary",
+            "keyboard",
+            "monkey",
+            "key",
+            "author",
+            "authority",
+            "passenger",
+            "compass",
+            "",
+            "状态",
+        ] {
+            assert!(!is_secret_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_paths_are_words() {
+        for name in [
+            "path",
+            "filePath",
+            "file",
+            "output_dir",
+            "FileName",
+            "source-file",
+            "cwd",
+        ] {
+            assert!(is_path_key(name), "{name}");
+        }
+        for name in [
+            "name",
+            "profile",
+            "direction",
+            "pathology",
+            "filed",
+            "directive",
+        ] {
+            assert!(!is_path_key(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! Secrets and paths out of what is shown.
+
+use std::borrow::Cow;
+
+use regex::Captures;
+use serde_json::{Map, Value};
+
+use super::{
+    cut,
+    keys::{is_path_key, is_secret_key},
+    patterns::{ASSIGNMENT, AUTHORIZATION, KNOWN_KEY, LONG_WORD, PRIVATE_KEY, USER_INFO},
+    sanitizing::sanitize_line,
+};
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[redacted]";
+/// What stands in the place of a path that leads out of where one works.
+pub const REDACTED_PATH: &str = "[redacted-path]";
+/// What stands in the place of arguments that are no JSON.
+pub const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
+
+/// How deep values are followed, JSON inside of strings included.
+const MAX_DEPTH: usize = 64;
+/// How often a text is looked through again when something was taken out of it.
+const MAX_PASSES: usize = 4;
+
+/// How values are redacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redaction {
+    /// How many characters of a text are shown.
+    pub text: usize,
+    /// How many characters of a path are shown.
+    pub path: usize,
+    /// Whether absolute paths and those that lead upwards are hidden.
+    pub hide_paths: bool,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Self {
+            text: 160,
+            path: 120,
+            hide_paths: true,
+        }
+    }
+}
+
+/// A value as it may be shown, with texts of at most 160 characters.
+///
+/// What stands under the name of a secret is taken out whatever its type; of the rest, texts
+/// that look like keys, absolute paths under the names of paths, and whatever of these is in
+/// JSON inside of a string.
+pub fn redact(value: &Value) -> Value {
+    Redaction::default().value(value)
+}
+
+/// The arguments of a call as they may be shown. What is no JSON is not shown at all.
+pub fn redact_arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(value) => redact(&value),
+        Err(_) => Value::String(INVALID_ARGUMENTS.to_owned()),
+    }
+}
+
+/// A text as it may be shown: without what looks like a key, passwords of addresses, and the
+/// values of `password=…` and the like. Its length is not bounded.
+pub fn redact_text(text: &str) -> Cow<'_, str> {
+    let mut shown = redact_once(text);
+    // What was taken out may have hidden where a key begins.
+    for _ in 0..MAX_PASSES {
+        let again = match redact_once(&shown) {
+            Cow::Owned(again) if again != *shown => again,
+            _ => break,
+        };
+        shown = Cow::Owned(again);
+    }
+    shown
+}
+
+fn redact_once(text: &str) -> Cow<'_, str> {
+    let text = PRIVATE_KEY.replace(text.into(), |_| REDACTED.to_owned());
+    let text = KNOWN_KEY.replace(text, |_| REDACTED.to_owned());
+    let text = USER_INFO.replace(text, |_| format!("://{REDACTED}@"));
+    let text = AUTHORIZATION.replace(text, |found| {
+        let secret = &found[2];
+        if secret.len() >= 20 || secret.bytes().any(|byte| !byte.is_ascii_alphabetic()) {
+            format!("{} {REDACTED}", &found[1])
+        } else {
+            found[0].to_owned()
+        }
+    });
+    let text = ASSIGNMENT.replace(text, assignment);
+    LONG_WORD.replace(text, |found| {
+        let word = &found[0];
+        let shown = if is_random(word) { REDACTED } else { word };
+        shown.to_owned()
+    })
+}
+
+fn assignment(found: &Captures<'_>) -> String {
+    let whole = found[0].to_owned();
+    if !is_secret_key(&found["name"]) {
+        return whole;
+    }
+    let (name, between) = (&found["name"], &found["between"]);
+    let text = |group| found.name(group).map(|found| found.as_str());
+    if let (Some(mark), Some(value)) = (text("escaped"), text("e")) {
+        // The mark that closes it is escaped as well.
+        let kept = value.len() - value.trim_end_matches('\\').len();
+        let close = "\\".repeat(kept);
+        return format!("{name}{between}{mark}{REDACTED}{close}");
+    }
+    if let Some(mark) = text("double").or_else(|| text("single")) {
+        return format!("{name}{between}{mark}{REDACTED}");
+    }
+    let value = text("plain").unwrap_or_default();
+    // In prose a colon follows many a word.
+    let prose = between.contains(':') && value.chars().all(char::is_alphabetic);
+    if prose || matches!(value, "null" | "true" | "false") && between.contains(':') {
+        return whole;
+    }
+    format!("{name}{between}{REDACTED}")
+}
+
+/// Whether letters and digits are mixed as only chance mixes them.
+fn is_random(word: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
+    let upper = count(u8::is_ascii_uppercase);
+    let lower = count(u8::is_ascii_lowercase);
+    let bytes = word.as_bytes();
+    let runs = bytes
+        .windows(2)
+        .filter(|pair| pair[1].is_ascii_digit() && !pair[0].is_ascii_digit());
+    upper >= 3 && lower >= 3 && runs.count() >= 3
+}
+
+impl Redaction {
+    /// A value as it may be shown. See [`redact`].
+    pub fn value(&self, value: &Value) -> Value {
+        self.at(value, None, 0)
+    }
+
+    /// The same, with at most so many characters of each text.
+    #[must_use]
+    pub fn texts(mut self, characters: usize) -> Self {
+        self.text = characters;
+        self
+    }
+
+    /// The same, with paths shown as they are.
+    #[must_use]
+    pub fn show_paths(mut self) -> Self {
+        self.hide_paths = false;
+        self
+    }
+
+    /// The same, with the paths of the arguments of these names shown as they are.
+    pub fn revealing(&self, arguments: &Value, names: &[String]) -> Value {
+        let mut shown = self.value(arguments);
+        let open = self.show_paths();
+        for name in names {
+            if let (Some(shown), Some(value)) = (shown.get_mut(name), arguments.get(name))
+                && !is_secret_key(name)
+            {
+                *shown = open.at(value, Some(name), 1);
+            }
+        }
+        shown
+    }
+
+    fn at(&self, value: &Value, name: Option<&str>, depth: usize) -> Value {
+        if depth > MAX_DEPTH {
+            return Value::String(REDACTED.to_owned());
+        }
+        match value {
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(name, value)| {
+                    let shown = if is_secret_key(name) && !value.is_null() {
+                        Value::String(REDACTED.to_owned())
+                    } else {
+                        self.at(value, Some(name), depth + 1)
+                    };
+                    (self.name(name), shown)
+                });
+                Value::Object(fields.collect())
+            }
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.at(item, name, depth + 1));
+                Value::Array(items.collect())
+            }
+            Value::String(text) if name.is_some_and(is_path_key) && !looks_like_json(text) => {
+                Value::String(self.path(text))
+            }
+            Value::String(text) => Value::String(self.string(text, depth)),
+            other => other.clone(),
+        }
+    }
+
+    /// A name may hold a secret too, or a text without end.
+    fn name(&self, name: &str) -> String {
+        cut(&redact_text(name), self.text).into_owned()
+    }
+
+    fn string(&self, text: &str, depth: usize) -> String {
+        if [REDACTED, REDACTED_PATH, INVALID_ARGUMENTS].contains(&text) {
+            return text.to_owned();
+        }
+        if looks_like_json(text)
+            && let Ok(inside) = serde_json::from_str::<Value>(text)
+        {
+            let shown = self.at(&inside, None, depth + 1).to_string();
+            return cut(&redact_text(&shown), self.text).into_owned();
+        }
+        sanitize_line(&redact_text(text), self.text)
+    }
+
+    fn path(&self, text: &str) -> String {
+        if text == REDACTED_PATH || text == REDACTED {
+            return text.to_owned();
+        }
+        if self.hide_paths && leads_out(text) {
+            return REDACTED_PATH.to_owned();
+        }
+        let shown = sanitize_line(&redact_text(text), self.path);
+        let mut shown = shown.as_str();
+        while let Some(rest) = shown.strip_prefix("./") {
+            shown = rest.trim_start_matches('/');
+        }
+        shown.to_owned()
+    }
+}
+
+fn looks_like_json(text: &str) -> bool {
+    let text = text.trim();
+    (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'))
+}
+
+/// Whether a path is absolute, or leads upwards.
+fn leads_out(path: &str) -> bool {
+    let path = path.trim();
+    let mut bytes = path.bytes();
+    let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && bytes.next() == Some(b':')
+        && matches!(bytes.next(), Some(b'/' | b'\\'));
+    let file = path
+        .get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case("file:"));
+    let upwards = path.split(['/', '\\']).any(|part| part.trim() == "..");
+    drive || file || upwards || path.starts_with(['/', '\\', '~'])
+}
+
+/// What a person edited, who saw the redacted form of `original`: what still stands there as
+/// redacted gets its value back.
+pub fn restore(edited: &Value, original: &Value) -> Value {
+    match (edited, original) {
+        (Value::String(text), original) if text == REDACTED || text == REDACTED_PATH => {
+            original.clone()
+        }
+        (Value::Object(fields), Value::Object(originals)) => {
+            let fields = fields.iter().map(|(name, value)| {
+                let value = match originals.get(name) {
+                    Some(original) => restore(value, original),
+                    None => value.clone(),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(fields.collect())
+        }
+        (Value::Array(items), Value::Array(originals)) if items.len() == originals.len() => {
+            let items = items.iter().zip(originals);
+            Value::Array(
+                items
+                    .map(|(item, original)| restore(item, original))
+                    .collect(),
+            )
+        }
+        _ => edited.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_redacted_at_every_type_and_depth() {
+        let shown = redact(&json!({
+            "password": "hunter2", "pin_token": 1234, "secret": true, "apiKey": { "a": 1 },
+            "credentials": ["a", "b"], "client-secret": 1.5, "cookie": null,
+            "list": [{ "authorization": "x" }],
+        }));
+        let expected = json!({
+            "password": "[redacted]", "pin_token": "[redacted]", "secret": "[redacted]",
+            "apiKey": "[redacted]", "credentials": "[redacted]", "client-secret": "[redacted]",
+            "cookie": null, "list": [{ "authorization": "[redacted]" }],
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn json_inside_of_a_string_is_redacted_too_however_deep() {
+        let inner = json!({ "token": "abc", "ok": 1 }).to_string();
+        let outer = json!({ "payload": inner, "n": 1 }).to_string();
+        let shown = redact(&json!({ "body": outer })).to_string();
+        assert!(!shown.contains("abc"), "{shown}");
+        assert!(
+            shown.contains("[redacted]") && shown.contains("ok"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_redacted_wherever_it_stands() {
+        for secret in [
+            "sk-proj-abcdefghijklmnop1234",
+            "sk_live_abcdefghijklmnop1234",
+            "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+            "AKIAIOSFODNN7EXAMPLE",
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc123",
+            "xoxb-1234567890-abcdef",
+            "Ab3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY",
+        ] {
+            let shown = redact(&json!({ "note": format!("use {secret} for it") }));
+            assert_eq!(
+                shown,
+                json!({ "note": "use [redacted] for it" }),
+                "{secret}"
+            );
+        }
+        for (text, expected) in [
+            (
+                "Authorization: Bearer abcd1234efgh",
+                "Authorization: Bearer [redacted]",
+            ),
+            (
+                "postgres://me:pass@host/db",
+                "postgres://[redacted]@host/db",
+            ),
+            ("password=hunter2 next", "password=[redacted] next"),
+            (
+                "curl -d '{\"api_key\":\"x y\"}'",
+                "curl -d '{\"api_key\":\"[redacted]\"}'",
+            ),
+            (
+                r#"{\"token\":\"x\",\"a\":1}"#,
+                r#"{\"token\":\"[redacted]\",\"a\":1}"#,
+            ),
+            ("-----BEGIN RSA PRIVATE KEY-----\nabc", "[redacted]"),
+        ] {
+            assert_eq!(redact_text(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        for text in [
+            "The next token: the word after it",
+            "a basic understanding of sk-learn and hf_hub",
+            "AbstractSingletonProxyFactoryBeanDefinitionReader",
+            "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+            "123e4567-e89b-12d3-a456-426614174000",
+            "https://example.com/a?b=c",
+            "let tokens = lexer.tokens();",
+            "max_tokens=100",
+        ] {
+            assert_eq!(redact_text(text), text);
+        }
+        let plain = json!({
+            "name": "/not/a/path/key", "max_tokens": 100, "username": "ada", "n": [1, true, null],
+        });
+        assert_eq!(redact(&plain), plain);
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_hidden_and_others_are_shown() {
+        for path in [
+            "/etc/passwd",
+            "~/x",
+            "a/../../b",
+            "C:\\x",
+            "\\\\host\\x",
+            "file:///x",
+        ] {
+            assert_eq!(
+                redact(&json!({ "path": path })),
+                json!({ "path": REDACTED_PATH })
+            );
+        }
+        let shown = redact(&json!({ "file": "./src/main.rs", "files": ["a.txt", "/b"] }));
+        let expected = json!({ "file": "src/main.rs", "files": ["a.txt", REDACTED_PATH] });
+        assert_eq!(shown, expected);
+        let open = Redaction::default().show_paths();
+        let path = json!({ "path": "/tmp/x" });
+        assert_eq!(open.value(&path), path);
+    }
+
+    #[test]
+    fn arguments_that_are_no_json_are_not_shown() {
+        assert_eq!(
+            redact_arguments("{\"password\": \"x"),
+            json!(INVALID_ARGUMENTS)
+        );
+        assert_eq!(redact_arguments(" "), json!({}));
+    }
+
+    #[test]
+    fn what_was_shown_as_redacted_gets_its_value_back_when_it_is_edited() {
+        let original = json!({ "password": "p", "to": { "path": "/x" }, "n": [1, 2] });
+        let mut edited = redact(&original);
+        edited["n"] = json!([3]);
+        edited["new"] = json!(REDACTED);
+        let expected = json!({
+            "password": "p", "to": { "path": "/x" }, "n": [3], "new": REDACTED,
+        });
+        assert_eq!(restore(&edited, &original), expected);
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![
+            any::<String>(),
+            "[ -~]{0,40}",
+            r#"(password|token|x)[:=] ?["']?[a-z0-9"'\\ ]{0,12}"#,
+            "[A-Za-z0-9]{30,40}",
+            "[{\\[][\"a-z:,0-9 ]{0,20}[}\\]]",
+            Just(r#"{"password":"x","b":"{\"token\":\"y\"}"}"#.to_owned()),
+        ];
+        let key = prop_oneof![
+            Just("password".to_owned()),
+            Just("path".to_owned()),
+            Just("a".to_owned()),
+            "[a-z]{1,4}",
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key.clone(), inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn longest(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.chars().count(),
+            Value::Array(items) => items.iter().map(longest).max().unwrap_or(0),
+            Value::Object(fields) => fields.values().map(longest).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn redacting_twice_is_redacting_once_and_no_text_exceeds_its_bound(value in values()) {
+            let once = redact(&value);
+            prop_assert!(longest(&once) <= 160);
+            prop_assert_eq!(redact(&once), once);
+        }
+
+        #[test]
+        fn redacting_text_twice_is_redacting_it_once(text in prop_oneof![any::<String>(),
+            r#"((password|Token|api_key|x)(=|: ?|":")["'\\]{0,2}[ -~]{0,9}[,;] ?){0,4}"#])
+        {
+            let once = redact_text(&text).into_owned();
+            prop_assert_eq!(redact_text(&once), &*once);
+        }
+
+        #[test]
+        fn no_secret_is_shown(secret in "[a-z0-9]{12}", depth in 0..5_usize, kind in 0..3_usize) {
+            let mut value = match kind {
+                0 => json!({ "userPassword": secret }),
+                1 => json!({ "api-key": [{ "x": secret }] }),
+                _ => json!({ "text": json!({ "secret": { "y": secret } }).to_string() }),
+            };
+            for level in 0..depth {
+                value = if level % 2 == 0 { json!({ "in": value }) } else { json!([value.to_string()]) };
+            }
+            let shown = redact(&value).to_string();
+            prop_assert!(!shown.contains(&secret), "{}", shown);
+        }
+    }
+}

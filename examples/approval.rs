@@ -1,0 +1,91 @@
+//! A person decides, at the terminal, whether money goes back: yes, no with a reason, or always in
+//! this conversation.
+//!
+//!     cargo run --example approval
+//!
+//! Where stdin is no terminal the program answers itself. Kill it while it asks and start it
+//! again: with a store on disk it would ask on from there (see the example `resume`).
+#![allow(clippy::print_stdout)]
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use ghostlight::{
+    definition::{ApprovalRule, ClarifySpec, OnExpiry},
+    prelude::*,
+};
+use serde_json::{Value, json};
+
+/// Refunds an amount in euro to the customer.
+#[tool] // an effect that nobody names is `once`: it is never repeated
+fn refund(euro: f64, card_token: Option<String>) -> String {
+    let to = card_token.map_or("the customer", |_| "the customer's card");
+    format!("refunded {euro} euro to {to}")
+}
+
+/// What the person says, or would say.
+fn decide(question: &Question, instead: &str) -> io::Result<Value> {
+    print!(
+        "{} {} [yes / no / always] ",
+        question.path.join("/"),
+        question.prompt
+    );
+    io::stdout().flush()?;
+    let mut said = String::new();
+    if io::stdin().is_terminal() {
+        io::stdin().read_line(&mut said)?;
+    } else {
+        println!("{instead}");
+        said.push_str(instead);
+    }
+    Ok(match said.trim() {
+        "yes" => json!(true),
+        // For these very arguments; `{"euro": 5}` or `{"note": "trip to *"}` would be a pattern.
+        "always" => json!({ "approved": true, "remember": true }),
+        reason => json!({ "approved": false, "reason": reason }),
+    })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ghostlight::Error> {
+    let rule = ApprovalRule::required()
+        .prompt("Refund {euro} euro (card {card_token})?") // secrets are put in as [redacted]
+        .expires(3600, OnExpiry::Deny)
+        .remember();
+    let desk = Agent::new("desk")
+        .instructions("Refund what customers ask for.")
+        .tool(refund)
+        .approval("refund", rule)
+        .clarify(ClarifySpec::questions(1)); // its model may ask a person one thing in a run
+    let system = System::builder(InMemoryStore::new())
+        .registry(builtin())
+        .model("default", OfflineModel)
+        .team(desk.into_team()?)
+        .start()
+        .await?;
+    let session = system.session("desk", "ada");
+    for (said, instead) in [
+        ("Please refund 12.5 euro.", "no receipt"),
+        ("Please refund 12.5 euro.", "always"),
+        ("Please refund 12.5 euro.", "is not asked again"),
+        ("Please refund 80 euro.", "yes"),
+    ] {
+        println!("\nada: {said}");
+        let run = session.send(said).await?;
+        run.settled().await?;
+        for (_, operation, question) in run.questions().await? {
+            let answer = decide(&question, instead).map_err(AgentError::failed);
+            let answer = answer.map_err(|error| ghostlight::Error::Failed {
+                run: run.id(),
+                error,
+            })?;
+            run.answer_as("the manager", operation, answer).await?;
+        }
+        println!("desk: {}", run.outcome().await?.text());
+    }
+    // What would be done, without doing it or asking for it.
+    let run = session
+        .send(Turn::text("Please refund 99 euro.").dry_run())
+        .await?;
+    println!("\ndry run: {}", run.outcome().await?.text());
+    system.stop().await
+}

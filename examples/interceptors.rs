@@ -1,0 +1,94 @@
+//! What stands around real calls: a cache, retries, a circuit breaker, and one of our own.
+//!
+//!     cargo run --example interceptors
+#![allow(clippy::print_stdout)]
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use ghostlight::{
+    contract::{Interceptor, NextTool},
+    interceptors::{Cache, CircuitBreaker, Metrics, Retry},
+    prelude::*,
+    run::Intercept,
+    vocabulary::Arguments,
+};
+use serde_json::json;
+
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// Asks a weather service that fails every other time.
+#[tool(effect = "read")]
+async fn weather(city: String) -> Result<String, ToolError> {
+    match REQUESTS.fetch_add(1, Ordering::SeqCst) % 2 {
+        0 => Err(ToolError::new("the line is busy")),
+        _ => Ok(format!("{city}: fog")),
+    }
+}
+
+/// An interceptor of our own: it says what passes, and how it ends.
+struct Told(&'static str);
+
+impl Interceptor for Told {
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        println!(
+            "  {} {} {}",
+            self.0,
+            next.definition().name,
+            arguments.text()
+        );
+        let output = next.call(arguments, cx).await;
+        match &output {
+            Ok(output) => println!("  {} -> {}", self.0, output.text),
+            Err(error) => println!("  {} -> failed: {error}", self.0),
+        }
+        output
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ghostlight::Error> {
+    let metrics = Metrics::new();
+    let pauses = (Duration::from_millis(10), Duration::from_millis(50));
+    // The first is the outermost: the cache is asked once for each call, what stands inside of the
+    // retry sees each attempt.
+    let team = Agent::from_fn("desk", |cx: RunContext| async move {
+        for city in ["Bergen", "Bergen", "Oslo"] {
+            println!("the agent asks for {city}");
+            cx.tool(ToolCall::new("1", "weather", json!({ "city": city })))
+                .await?;
+        }
+        Ok(Outcome::answer("done"))
+    })
+    .tool(weather)
+    .into_team()?
+    .intercept(Intercept::new(Cache::default()).tools(["weather"]))
+    .intercept(Told("call"))
+    .intercept(Retry::attempts(3).pauses(pauses.0, pauses.1))
+    .intercept(CircuitBreaker::default())
+    .intercept(metrics.clone())
+    .intercept(Told("  attempt"));
+    let system = System::builder(InMemoryStore::new())
+        .model("default", OfflineModel)
+        .team(team)
+        .start()
+        .await?;
+    let run = system
+        .session("desk", "ada")
+        .send("How is the weather?")
+        .await?;
+    run.outcome().await?;
+    println!(
+        "{} requests were made; metrics: {:?}",
+        REQUESTS.load(Ordering::SeqCst),
+        metrics.read()
+    );
+    system.stop().await
+}

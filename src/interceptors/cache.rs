@@ -1,0 +1,122 @@
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    contract::{
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        ToolOutput,
+    },
+    vocabulary::{Arguments, Digest, Effect, ModelRequest, ModelResponse, Timestamp, Usage},
+};
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+/// Gives again what was given for the same request a while ago.
+///
+/// Models: the whole request must be the same. Tools: only those whose effect is `read`, with the
+/// same arguments, and only their successes; put it around those alone whose answer depends on
+/// nothing but their arguments. What comes out of the cache cost nothing.
+///
+/// The oldest entry goes first. Time is the System's clock, which the caches of well-known
+/// libraries do not ask.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cache {
+    ttl_s: u64,
+    entries: usize,
+    #[serde(skip)]
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    found: HashMap<Digest, (Timestamp, Answer)>,
+    /// In the order in which they came.
+    order: VecDeque<Digest>,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    Model(Box<ModelResponse>),
+    Tool(ToolOutput),
+}
+
+impl Default for Cache {
+    /// A thousand answers, each for five minutes.
+    fn default() -> Self {
+        Self::new(Duration::from_secs(300), 1000)
+    }
+}
+
+impl Cache {
+    /// So many answers, each for so long.
+    pub fn new(ttl: Duration, entries: usize) -> Self {
+        Self {
+            ttl_s: ttl.as_secs(),
+            entries,
+            kept: Mutex::default(),
+        }
+    }
+
+    fn find(&self, key: Digest, now: Timestamp) -> Option<Answer> {
+        let kept = self.kept.lock();
+        let (until, answer) = kept.found.get(&key)?;
+        (now < *until).then(|| answer.clone())
+    }
+
+    fn keep(&self, key: Digest, now: Timestamp, answer: Answer) {
+        let mut kept = self.kept.lock();
+        let until = now.after(Duration::from_secs(self.ttl_s));
+        if kept.found.insert(key, (until, answer)).is_none() {
+            kept.order.push_back(key);
+        }
+        while kept.order.len() > self.entries {
+            if let Some(oldest) = kept.order.pop_front() {
+                kept.found.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Interceptor for Cache {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let key = Digest::of_parts(&[b"model", &request.digest().0]);
+        if let Some(Answer::Model(mut answer)) = self.find(key, next.clock().now()) {
+            answer.usage = Usage::default();
+            return Ok(*answer);
+        }
+        let answer = next.respond(request, cx).await?;
+        let kept = Answer::Model(Box::new(answer.clone()));
+        self.keep(key, next.clock().now(), kept);
+        Ok(answer)
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let definition = next.definition();
+        let (Effect::Read, Ok(value)) = (definition.effect, arguments.value()) else {
+            return next.call(arguments, cx).await;
+        };
+        let asked = value.to_string();
+        let key = Digest::of_parts(&[b"tool", definition.name.as_bytes(), asked.as_bytes()]);
+        if let Some(Answer::Tool(output)) = self.find(key, next.clock().now()) {
+            return Ok(output);
+        }
+        let output = next.call(arguments, cx).await?;
+        if !output.later {
+            self.keep(key, next.clock().now(), Answer::Tool(output.clone()));
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,161 @@
+use std::{collections::HashMap, time::Duration};
+
+use ghostlight_actors::{
+    contract::{
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        ToolErrorKind, ToolOutput,
+    },
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Timestamp},
+};
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+/// Stops asking what keeps failing: after so many failures in a row every call is refused at
+/// once, for a while; then one call is let through, and decides. Each model and each tool has a
+/// circuit of its own.
+///
+/// What is wrong with a request (a wrong key, arguments that do not fit) is no failure of who is
+/// asked. The pattern is that of M. Nygard, *Release It!*.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CircuitBreaker {
+    failures: u32,
+    open_s: u64,
+    #[serde(skip)]
+    circuits: Mutex<HashMap<String, Circuit>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Circuit {
+    /// So many failures in a row.
+    Closed(u32),
+    /// Nobody passes until then.
+    Open(Timestamp),
+    /// One call is under way, and decides.
+    Probing,
+}
+
+impl Default for CircuitBreaker {
+    /// Opens after five failures in a row, for half a minute.
+    fn default() -> Self {
+        Self::new(5, Duration::from_secs(30))
+    }
+}
+
+/// A call that was let through. What is dropped without a verdict was cancelled: a probe is then
+/// free for the next one.
+struct Passage<'a> {
+    breaker: &'a CircuitBreaker,
+    name: &'a str,
+    now: Timestamp,
+    judged: bool,
+}
+
+impl CircuitBreaker {
+    /// Opens after so many failures in a row, for so long.
+    pub fn new(failures: u32, open: Duration) -> Self {
+        Self {
+            failures,
+            open_s: open.as_secs(),
+            circuits: Mutex::default(),
+        }
+    }
+
+    /// Lets a call through, or says for how long the circuit stays open.
+    fn pass<'a>(&'a self, name: &'a str, now: Timestamp) -> Result<Passage<'a>, Duration> {
+        let mut circuits = self.circuits.lock();
+        let circuit = circuits
+            .entry(name.to_owned())
+            .or_insert(Circuit::Closed(0));
+        match *circuit {
+            Circuit::Closed(_) => {}
+            Circuit::Open(until) if until <= now => *circuit = Circuit::Probing,
+            Circuit::Open(until) => return Err(until.since(now)),
+            Circuit::Probing => return Err(Duration::from_secs(1)),
+        }
+        let judged = false;
+        Ok(Passage {
+            breaker: self,
+            name,
+            now,
+            judged,
+        })
+    }
+}
+
+impl Passage<'_> {
+    fn judge(mut self, failed: bool, now: Timestamp) {
+        self.judged = true;
+        let mut circuits = self.breaker.circuits.lock();
+        let Some(circuit) = circuits.get_mut(self.name) else {
+            return;
+        };
+        let open = Circuit::Open(now.after(Duration::from_secs(self.breaker.open_s)));
+        *circuit = match (*circuit, failed) {
+            // What began before the circuit opened says nothing about now.
+            (Circuit::Open(until), _) => Circuit::Open(until),
+            (_, false) => Circuit::Closed(0),
+            (Circuit::Closed(before), true) if before + 1 < self.breaker.failures => {
+                Circuit::Closed(before + 1)
+            }
+            (_, true) => open,
+        };
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        if self.judged {
+            return;
+        }
+        if let Some(circuit @ Circuit::Probing) = self.breaker.circuits.lock().get_mut(self.name) {
+            *circuit = Circuit::Open(self.now);
+        }
+    }
+}
+
+/// Whether this says something about the server and not about the request.
+fn is_failure(error: &ModelError) -> bool {
+    let kinds = [
+        ErrorKind::Timeout,
+        ErrorKind::Panicked,
+        ErrorKind::Malformed,
+    ];
+    error.retryable || kinds.contains(&error.kind)
+}
+
+impl Interceptor for CircuitBreaker {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let name = format!("model {}", request.model);
+        let passage = self.pass(&name, next.clock().now()).map_err(|left| {
+            let message = format!("{name} keeps failing; it is not asked for another {left:?}");
+            ModelError::new(ErrorKind::Model, message)
+        })?;
+        let answer = next.respond(request, cx).await;
+        passage.judge(answer.as_ref().is_err_and(is_failure), next.clock().now());
+        answer
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let name = format!("tool {}", next.definition().name);
+        let passage = self.pass(&name, next.clock().now()).map_err(|left| {
+            ToolError::new(format!(
+                "{name} keeps failing; it is not called for another {left:?}"
+            ))
+        })?;
+        let output = next.call(arguments, cx).await;
+        let failed = |error: &ToolError| error.kind != ToolErrorKind::Denied;
+        passage.judge(output.as_ref().is_err_and(failed), next.clock().now());
+        output
+    }
+}

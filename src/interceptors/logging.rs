@@ -1,0 +1,85 @@
+use ghostlight_actors::{
+    contract::{
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        ToolErrorKind, ToolOutput,
+    },
+    safety,
+    vocabulary::{Arguments, ModelRequest, ModelResponse},
+};
+use serde::Deserialize;
+
+/// Tells `tracing`, under the target `ghostlight::calls`, of each attempt and how it ended.
+/// Arguments and errors are redacted; what is said to models and what they answer is not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Logging {}
+
+impl Logging {
+    /// Tells of each attempt.
+    pub fn new() -> Self {
+        Self {}
+    }
+}
+
+/// How a tool's call ended, in a word.
+pub(super) fn tool_end(output: &Result<ToolOutput, ToolError>) -> &'static str {
+    match output {
+        Ok(output) if output.later => "later",
+        Ok(_) => "success",
+        Err(error) => match error.kind {
+            ToolErrorKind::Denied => "denied",
+            ToolErrorKind::InDoubt => "in_doubt",
+            _ => "error",
+        },
+    }
+}
+
+impl Interceptor for Logging {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let (model, run, operation) = (request.model.clone(), cx.run(), cx.operation());
+        let began = next.clock().now();
+        let answer = next.respond(request, cx).await;
+        let ms = super::millis(next.clock().now().since(began));
+        match &answer {
+            Ok(answer) => {
+                let tokens = answer.usage.total_tokens();
+                let calls = answer.message.tool_calls().count();
+                tracing::info!(target: "ghostlight::calls", %model, %run, %operation, ms, tokens, calls, "model answered");
+            }
+            Err(error) => {
+                let (kind, error) = (&error.kind, safety::redact_text(&error.message));
+                tracing::warn!(target: "ghostlight::calls", %model, %run, %operation, ms, ?kind, %error, "model failed");
+            }
+        }
+        answer
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let (tool, run, operation) = (&next.definition().name, cx.run(), cx.operation());
+        let (agent, began) = (cx.agent().to_owned(), next.clock().now());
+        let shown = safety::redact_arguments(arguments.text());
+        let output = next.call(arguments, cx).await;
+        let ms = super::millis(next.clock().now().since(began));
+        let end = tool_end(&output);
+        match &output {
+            Ok(_) => {
+                tracing::info!(target: "ghostlight::calls", %tool, %agent, %run, %operation, ms, arguments = %shown, end, "tool called");
+            }
+            Err(error) => {
+                let error = safety::redact_text(&error.message);
+                tracing::warn!(target: "ghostlight::calls", %tool, %agent, %run, %operation, ms, arguments = %shown, end, %error, "tool failed");
+            }
+        }
+        output
+    }
+}

@@ -1,0 +1,104 @@
+//! What stands around the calls to models and tools.
+//!
+//! An [`Interceptor`](crate::contract::Interceptor) runs once for each real attempt and never in
+//! replay: what it changes is in the recorded result. The first that is installed is the
+//! outermost, so `[Cache, Retry, RateLimit]` looks into the cache once, and waits for its turn
+//! before each attempt. None of them ever repeats a call whose effect is `once`.
+//!
+//! In code they are put around everything, or around what is named:
+//!
+//! ```
+//! use ghostlight::{interceptors::{Cache, CircuitBreaker, Retry}, prelude::*, run::Intercept};
+//!
+//! let team = Agent::new("desk")
+//!     .into_team()?
+//!     .intercept(Intercept::new(Cache::default()).tools(["search"]))
+//!     .intercept(Retry::attempts(3))
+//!     .intercept(Intercept::new(CircuitBreaker::default()).models(["default"]));
+//! # Ok::<(), ghostlight::Error>(())
+//! ```
+//!
+//! In a team file they are a list, each by its name, or with its settings beside it:
+//!
+//! ```yaml
+//! interceptors:
+//!   - { name: audit, file: ./audit.jsonl }
+//!   - { name: cache, ttl_s: 600, tools: [search] }
+//!   - { name: rate_limit, calls: 60, tokens: 90000, per_s: 60, models: [default] }
+//!   - logging
+//! ```
+
+mod audit;
+mod bucket;
+mod cache;
+mod circuit_breaker;
+mod logging;
+mod metrics;
+mod rate_limit;
+mod retry;
+mod sanitizing;
+mod timeout;
+mod validation;
+
+use ghostlight_actors::{contract::InterceptorHandle, run::Registry};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+pub use audit::Audit;
+pub use cache::Cache;
+pub use circuit_breaker::CircuitBreaker;
+pub use logging::Logging;
+pub use metrics::{Metered, Metrics};
+pub use rate_limit::RateLimit;
+pub use retry::Retry;
+pub use sanitizing::Sanitize;
+pub use timeout::Timeout;
+pub use validation::Validation;
+
+/// Adds every kind of interceptor: `audit`, `cache`, `circuit_breaker`, `logging`, `metrics`,
+/// `rate_limit`, `retry`, `sanitize`, `timeout` and `validation`.
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry
+        .interceptor_kind("audit", |given| {
+            let audit: Audit = settings(given)?;
+            audit.checked().map(InterceptorHandle::new)
+        })
+        .interceptor_kind("cache", |given| {
+            settings::<Cache>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("circuit_breaker", |given| {
+            settings::<CircuitBreaker>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("logging", |given| {
+            settings::<Logging>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("metrics", |given| {
+            settings::<Metrics>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("rate_limit", |given| {
+            let limit: RateLimit = settings(given)?;
+            limit.checked().map(InterceptorHandle::new)
+        })
+        .interceptor_kind("retry", |given| {
+            settings::<Retry>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("sanitize", |given| {
+            settings::<Sanitize>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("timeout", |given| {
+            settings::<Timeout>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("validation", |given| {
+            let validation: Validation = settings(given)?;
+            validation.checked().map(InterceptorHandle::new)
+        })
+}
+
+fn settings<T: DeserializeOwned>(given: &Map<String, Value>) -> Result<T, String> {
+    T::deserialize(given).map_err(|error| error.to_string())
+}
+
+/// Milliseconds, for people and machines.
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{
+        Entropy, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext,
+        ToolError, ToolErrorKind, ToolOutput,
+    },
+    vocabulary::{Arguments, ModelRequest, ModelResponse},
+};
+use serde::Deserialize;
+
+/// Asks again what failed in passing, after a pause that doubles each time, with jitter.
+///
+/// A model's call is repeated when its error says that this can help. A tool's is repeated unless
+/// it was refused or its effect is `once`. Around a model it takes the place of the gateway's own
+/// retries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    attempts: u32,
+    base_pause_ms: u64,
+    max_pause_ms: u64,
+}
+
+impl Default for Retry {
+    /// Three attempts, half a second before the second one, at most 30 seconds before any.
+    fn default() -> Self {
+        Self::attempts(3)
+    }
+}
+
+impl Retry {
+    /// At most so many attempts, the first included.
+    pub fn attempts(attempts: u32) -> Self {
+        Self {
+            attempts,
+            base_pause_ms: 500,
+            max_pause_ms: 30_000,
+        }
+    }
+
+    /// Sets the pause before the second attempt and the longest pause.
+    #[must_use]
+    pub fn pauses(mut self, base: Duration, max: Duration) -> Self {
+        (self.base_pause_ms, self.max_pause_ms) = (super::millis(base), super::millis(max));
+        self
+    }
+
+    /// Between half of an exponential pause and all of it; what the server asks for counts more.
+    fn pause(&self, attempt: u32, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
+        let max = Duration::from_millis(self.max_pause_ms);
+        if let Some(asked) = asked {
+            return asked.min(max);
+        }
+        let doubled = self
+            .base_pause_ms
+            .saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        Duration::from_millis(doubled)
+            .min(max)
+            .mul_f64(0.5 + 0.5 * entropy.fraction())
+    }
+}
+
+impl Interceptor for Retry {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let mut attempt = 1;
+        loop {
+            let mut error = match next.respond(request.clone(), cx.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            if !error.retryable {
+                return Err(error);
+            }
+            if attempt >= self.attempts {
+                // Nobody further out is to begin again.
+                error.retryable = false;
+                error.message = format!("{} (after {attempt} attempts)", error.message);
+                return Err(error);
+            }
+            let pause = self.pause(attempt, error.retry_after, &**next.entropy());
+            cx.retrying(error.message, pause);
+            next.pause(pause).await;
+            attempt += 1;
+        }
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let mut attempt = 1;
+        loop {
+            let output = next.call(arguments.clone(), cx.clone()).await;
+            match &output {
+                Err(error)
+                    if next.may_repeat()
+                        && error.kind != ToolErrorKind::Denied
+                        && attempt < self.attempts => {}
+                _ => return output,
+            }
+            next.pause(self.pause(attempt, None, &**next.entropy()))
+                .await;
+            attempt += 1;
+        }
+    }
+}

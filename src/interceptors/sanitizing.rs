@@ -1,0 +1,68 @@
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    contract::{Interceptor, ModelContext, ModelError, NextModel},
+    safety,
+    vocabulary::{Message, ModelRequest, ModelResponse, Part, Role, Transcript},
+};
+use serde::Deserialize;
+
+/// Sanitises what a model is given to read that people and tools said: hidden characters, terminal
+/// codes and the marks of chat templates, as [`safety::sanitize`] says.
+///
+/// Results of tools and answers to questions are sanitised in any case, before they are recorded.
+/// This adds the user's turns, and whatever of an older conversation was recorded before. What is
+/// recorded stays as it was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sanitize {}
+
+impl Sanitize {
+    /// Sanitises the words of people and tools.
+    pub fn new() -> Self {
+        Self {}
+    }
+}
+
+/// The message as it may be read; `None` when it may be read as it is.
+fn sanitized(message: &Message) -> Option<Message> {
+    if !matches!(message.role, Role::User | Role::Tool) {
+        return None;
+    }
+    let mut changed: Option<Message> = None;
+    for (place, part) in message.parts.iter().enumerate() {
+        let text = match part {
+            Part::Text(text) => text,
+            Part::ToolResult(result) => &result.text,
+            _ => continue,
+        };
+        let std::borrow::Cow::Owned(text) = safety::sanitize(text) else {
+            continue;
+        };
+        let changed = changed.get_or_insert_with(|| message.clone());
+        match &mut changed.parts[place] {
+            Part::Text(old) => *old = text,
+            Part::ToolResult(result) => result.text = text,
+            _ => {}
+        }
+    }
+    changed
+}
+
+impl Interceptor for Sanitize {
+    async fn model(
+        &self,
+        mut request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let messages = request.conversation.messages();
+        let shown: Vec<Option<Message>> = messages.iter().map(|m| sanitized(m)).collect();
+        if shown.iter().any(Option::is_some) {
+            let shown = shown.into_iter().zip(messages);
+            let shown = shown.map(|(changed, as_said)| changed.map_or(as_said, Arc::new));
+            request.conversation = shown.collect::<Transcript>();
+        }
+        next.respond(request, cx).await
+    }
+}

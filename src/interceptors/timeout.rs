@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        ToolOutput,
+    },
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse},
+};
+use serde::Deserialize;
+
+/// Ends what takes too long, with all that stands further in: outside of a retry it bounds the
+/// call, inside of it each attempt. A call whose effect is `once` and that had begun is in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeout {
+    after_ms: u64,
+}
+
+impl Timeout {
+    /// Ends what takes longer than this.
+    pub fn after(time: Duration) -> Self {
+        Self {
+            after_ms: super::millis(time),
+        }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_millis(self.after_ms)
+    }
+}
+
+impl Interceptor for Timeout {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let model = request.model.clone();
+        tokio::select! {
+            biased;
+            answer = next.respond(request, cx) => answer,
+            () = next.pause(self.time()) => {
+                let message = format!("the model {model:?} gave no answer within {:?}", self.time());
+                Err(ModelError::new(ErrorKind::Timeout, message).retryable())
+            }
+        }
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        tokio::select! {
+            biased;
+            output = next.call(arguments, cx) => output,
+            () = next.pause(self.time()) => {
+                Err(ToolError::in_doubt(format!("no end within {:?}", self.time())))
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use std::sync::OnceLock;
+
+use ghostlight_actors::{
+    contract::{
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        ToolOutput,
+    },
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Part, Role},
+};
+use regex::RegexSet;
+use serde::Deserialize;
+
+/// Refuses what is too long or holds what may not pass: the last words of people and tools before
+/// a model reads them, a model's answer, and the arguments of tools.
+///
+/// A refused request or answer is an error of the call, which no retry repeats; a refused tool
+/// call is a result that the model reads. The message names the pattern's place in the list and
+/// never the text.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Validation {
+    max_input: Option<usize>,
+    max_output: Option<usize>,
+    blocked: Vec<String>,
+    blocked_output: Vec<String>,
+    #[serde(skip)]
+    patterns: OnceLock<Result<(RegexSet, RegexSet), String>>,
+}
+
+impl Validation {
+    /// Refuses nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Refuses input of more characters.
+    #[must_use]
+    pub fn max_input(mut self, characters: usize) -> Self {
+        self.max_input = Some(characters);
+        self
+    }
+
+    /// Refuses answers of more characters.
+    #[must_use]
+    pub fn max_output(mut self, characters: usize) -> Self {
+        self.max_output = Some(characters);
+        self
+    }
+
+    /// Refuses input in which this regular expression is found. A wrong one refuses everything.
+    #[must_use]
+    pub fn block(mut self, pattern: impl Into<String>) -> Self {
+        self.blocked.push(pattern.into());
+        self
+    }
+
+    /// Refuses answers in which this regular expression is found. A wrong one refuses everything.
+    #[must_use]
+    pub fn block_output(mut self, pattern: impl Into<String>) -> Self {
+        self.blocked_output.push(pattern.into());
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<Self, String> {
+        self.patterns()?;
+        Ok(self)
+    }
+
+    fn patterns(&self) -> Result<&(RegexSet, RegexSet), String> {
+        let patterns = self.patterns.get_or_init(|| {
+            let set = |patterns: &[String]| RegexSet::new(patterns).map_err(|e| e.to_string());
+            Ok((set(&self.blocked)?, set(&self.blocked_output)?))
+        });
+        patterns.as_ref().map_err(Clone::clone)
+    }
+
+    /// Why a text may not pass.
+    fn fault(&self, text: &str, output: bool) -> Option<String> {
+        let (what, max) = if output {
+            ("the answer", self.max_output)
+        } else {
+            ("the input", self.max_input)
+        };
+        if let Some(max) = max
+            && text.chars().nth(max).is_some()
+        {
+            return Some(format!("{what} has more than {max} characters"));
+        }
+        match self.patterns() {
+            Err(fault) => Some(format!("{what} cannot be validated: {fault}")),
+            Ok((input, of_output)) => {
+                let patterns = if output { of_output } else { input };
+                let found = patterns.matches(text).iter().next()?;
+                Some(format!(
+                    "{what} holds what may not pass (pattern {})",
+                    found + 1
+                ))
+            }
+        }
+    }
+}
+
+impl Interceptor for Validation {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let refuse = |fault| ModelError::new(ErrorKind::InvalidInput, fault);
+        // What a model said before was looked at when it said so.
+        for message in request.conversation.messages().iter().rev() {
+            if message.role == Role::Assistant {
+                break;
+            }
+            for part in &message.parts {
+                let text = match part {
+                    Part::Text(text) => text,
+                    Part::ToolResult(result) => &result.text,
+                    _ => continue,
+                };
+                if let Some(fault) = self.fault(text, false) {
+                    return Err(refuse(fault));
+                }
+            }
+        }
+        let answer = next.respond(request, cx).await?;
+        match self.fault(&answer.content(), true) {
+            Some(fault) => Err(refuse(fault)),
+            None => Ok(answer),
+        }
+    }
+
+    async fn tool(
+        &self,
+        arguments: Arguments,
+        cx: ToolContext,
+        next: NextTool<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        match self.fault(arguments.text(), false) {
+            Some(fault) => Err(ToolError::denied(fault)),
+            None => next.call(arguments, cx).await,
+        }
+    }
+}

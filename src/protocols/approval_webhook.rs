@@ -1,0 +1,192 @@
+//! A server that decides whether a tool may be called.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    vocabulary::{Arguments, Effect, ToolDefinition},
+};
+use ring::hmac;
+use schemars::JsonSchema;
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::models::{Secret, openai::http_client};
+
+/// The most bytes of a decision that are read.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Settings of an [`ApprovalWebhook`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ApprovalWebhookSettings {
+    /// The address that is asked.
+    pub url: String,
+    /// The key with which questions are signed.
+    pub secret: Secret,
+    /// How many seconds the server has to decide.
+    #[serde(default = "default_timeout_s")]
+    pub timeout_s: u64,
+}
+
+fn default_timeout_s() -> u64 {
+    300
+}
+
+/// A tool that asks a server whether another tool may be called: name it in an agent's
+/// [`ApprovalRule`](crate::definition::ApprovalRule), and do not give it to the agent itself.
+///
+/// The server gets a POST with `question`, `tool`, `arguments` (secrets and paths redacted),
+/// `agent`, `run` and `call`, and these headers:
+///
+/// - `Ghostlight-Timestamp`: seconds since 1970.
+/// - `Ghostlight-Signature`: `v1=` and the HMAC-SHA-256, in hexadecimal, of the timestamp, a dot,
+///   and the body, under the shared secret.
+/// - `Idempotency-Key`: the same when one question is asked again after a failure.
+///
+/// It answers with status 200 and `{"approved": true}`, or with `false` and a `reason`; it may
+/// give other `arguments`. Whatever else comes, or nothing in time, is a refusal.
+#[derive(Debug)]
+pub struct ApprovalWebhook {
+    name: String,
+    settings: ApprovalWebhookSettings,
+    http: reqwest::Client,
+}
+
+impl ApprovalWebhook {
+    /// Asks this server, signing with this secret.
+    ///
+    /// # Errors
+    /// When the address is none that can be asked.
+    pub fn new(
+        name: impl Into<String>,
+        url: impl Into<String>,
+        secret: Secret,
+    ) -> Result<Self, ToolError> {
+        let settings = ApprovalWebhookSettings {
+            url: url.into(),
+            secret,
+            timeout_s: default_timeout_s(),
+        };
+        Self::from_settings(name, settings)
+    }
+
+    /// Asks the server of these settings.
+    ///
+    /// # Errors
+    /// When the address is none that can be asked.
+    pub fn from_settings(
+        name: impl Into<String>,
+        settings: ApprovalWebhookSettings,
+    ) -> Result<Self, ToolError> {
+        let http = http_client(&settings.url)?;
+        let name = name.into();
+        Ok(Self {
+            name,
+            settings,
+            http,
+        })
+    }
+
+    /// Sets how long the server has to decide; five minutes, when left out.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.settings.timeout_s = time.as_secs();
+        self
+    }
+
+    async fn ask(&self, body: Vec<u8>, key: String) -> Result<Value, ToolError> {
+        let secret = self.settings.secret.reveal()?;
+        let now = std::time::SystemTime::now();
+        let since = now.duration_since(std::time::UNIX_EPOCH)?.as_secs();
+        let signature = sign(secret.expose_secret(), since, &body);
+        let request = self
+            .http
+            .post(&self.settings.url)
+            .timeout(Duration::from_secs(self.settings.timeout_s))
+            .header("Content-Type", "application/json")
+            .header("Ghostlight-Timestamp", since)
+            .header("Ghostlight-Signature", signature)
+            .header("Idempotency-Key", key)
+            .body(body);
+        // The address may hold what is nobody's business.
+        let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
+        if response.status() != reqwest::StatusCode::OK {
+            let status = response.status().as_u16();
+            return Err(ToolError::new(format!(
+                "the server answered with status {status}"
+            )));
+        }
+        let mut answer = Vec::new();
+        while let Some(piece) = response
+            .chunk()
+            .await
+            .map_err(reqwest::Error::without_url)?
+        {
+            answer.extend_from_slice(&piece);
+            if answer.len() > MAX_BYTES {
+                return Err(ToolError::new(format!(
+                    "the answer is longer than {MAX_BYTES} bytes"
+                )));
+            }
+        }
+        Ok(serde_json::from_slice(&answer)?)
+    }
+}
+
+/// `v1=` and the signature of a body that is sent at this time.
+fn sign(secret: &str, at: u64, body: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(format!("{at}.").as_bytes());
+    context.update(body);
+    let tag = context.sign();
+    let hex = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    format!("v1={}", hex.collect::<String>())
+}
+
+impl Tool for ApprovalWebhook {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new(self.name.clone(), "Decides whether a tool may be called.")
+            .parameters(json!({ "type": "object" }))
+            .effect(Effect::Idempotent)
+            // What the server has, and a little for the way.
+            .timeout(Duration::from_secs(
+                self.settings.timeout_s.saturating_add(5),
+            ))
+    }
+
+    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let body = arguments.text().as_bytes().to_vec();
+        let decision = self.ask(body, cx.idempotency_key()).await?;
+        ToolOutput::of(&decision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 4231, test case 2, with the timestamp as the beginning of the data.
+    #[test]
+    fn the_signature_is_that_of_other_implementations() {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"Jefe");
+        let tag = hmac::sign(&key, b"what do ya want for nothing?");
+        let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        let hex: String = tag
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(hex, expected);
+        let tag = hmac::sign(&key, b"17.{}");
+        let hex: String = tag
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(sign("Jefe", 17, b"{}"), format!("v1={hex}"));
+    }
+}
