@@ -104,6 +104,15 @@ async fn a_schedule_says_a_turn_at_each_of_its_times() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_team_names_is_kept_from_its_start_on() {
+    let house = House::new();
+    let often = Schedule::every("often", Duration::from_secs(10), "wake");
+    let _system = house.start([often]).await;
+    pause(35_000).await;
+    assert_eq!(house.minutes(), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_schedule_outlasts_its_process_and_missed_times_are_one_turn_or_none() {
     for (missed, wanted) in [(Missed::Once, vec![270, 300]), (Missed::Skip, vec![300])] {
         let mut house = House::new();

@@ -221,6 +221,8 @@ impl Shared {
                 self.keep(&spec.name, schedule.clone(), true).await?;
             }
         }
+        // The scheduler may have looked before they were there.
+        self.schedules.notify_one();
         Ok(())
     }
 }
