@@ -6,6 +6,7 @@ mod agents;
 mod approvals;
 mod budgets;
 mod cancellation;
+mod changed_code;
 mod clarify;
 mod crash_everywhere;
 mod dead_store;

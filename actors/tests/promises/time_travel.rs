@@ -11,11 +11,10 @@ use std::{
 use ghostlight_actors::{
     actor::{Fork, Run, System, SystemError, recording},
     contract::{Entropy, RunStatus, SeededEntropy, StoreHandle},
-    run::{Agent, ForkError, Recording, RunContext, Team, operations::Scope, replay},
-    testing::ScriptedModel,
-    vocabulary::{AgentError, Effect, Entry, Message, Outcome, RunId, ToolCall, Transfer},
+    run::{Agent, ForkError, Recording, RunContext, operations::Scope, replay},
+    testing::{Fault, FaultyStore, Harm, ScriptedModel, Strike},
+    vocabulary::{AgentError, Effect, Entry, Message, Outcome, RunId},
 };
-use serde_json::json;
 
 use crate::stage::{Stage, ask, call, outcome, pause, text};
 
@@ -113,7 +112,7 @@ fn performer(stage: &Stage, acts: Vec<Act>) -> Agent {
     .agent(helper)
 }
 
-fn thinker() -> ScriptedModel {
+pub(crate) fn thinker() -> ScriptedModel {
     ScriptedModel::from_reply_fn(|_, _| "thought".into())
 }
 
@@ -130,7 +129,7 @@ async fn recorded_calls(stage: &Stage, run: RunId, name: &str) -> usize {
     count
 }
 
-async fn recorded(stage: &Stage, run: RunId) -> Recording {
+pub(crate) async fn recorded(stage: &Stage, run: RunId) -> Recording {
     let store = StoreHandle::new(stage.store.clone());
     recording(&store, run).await.unwrap()
 }
@@ -431,118 +430,6 @@ async fn a_place_where_a_run_cannot_be_forked_is_told_with_one_where_it_can() {
     assert!(matches!(unknown, Err(SystemError::UnknownRun(_))));
 }
 
-/// Code of which there are several versions.
-fn versions(version: u8) -> Team {
-    let agent = Agent::from_fn("a", move |cx: RunContext| async move {
-        let words = if version == 1 { "other words" } else { "words" };
-        let request = cx.model_request(cx.conversation()).instructions(words);
-        let thought = cx.model(request).await?;
-        let id = if version == 2 { "changed" } else { "1" };
-        cx.tool(ToolCall::new("1", "look", json!({"id": id})))
-            .await?;
-        if version == 3 {
-            cx.now().await?;
-        }
-        let helped = cx.delegate("helper", "help").await?;
-        if version == 4 {
-            return Ok(Outcome::answer("another answer"));
-        }
-        let said = format!("{} {}", thought.content(), helped.text);
-        Ok(Outcome::Transfer(Transfer::to("closing").request(said)))
-    });
-    let helper = Agent::from_fn("helper", move |cx: RunContext| async move {
-        let looked = cx
-            .tool(call("h", if version == 5 { "put" } else { "look" }))
-            .await?;
-        Ok(Outcome::answer(looked.text))
-    });
-    let closing = Agent::from_fn("closing", move |cx: RunContext| async move {
-        cx.sleep(Duration::from_secs(1)).await?;
-        assert!(version != 6, "no luck");
-        let request = cx.request().unwrap_or_default().to_owned();
-        Ok(Outcome::answer(if version == 7 {
-            "end".into()
-        } else {
-            request
-        }))
-    });
-    let helper = helper.tool_named("look").tool_named("put");
-    let agent = agent.tool_named("look").agent(helper).agent(closing);
-    agent.into_team().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn replay_tells_where_todays_code_does_something_else_and_touches_nothing() {
-    let stage = Stage::new();
-    let system = System::builder(stage.store.clone())
-        .model("default", thinker())
-        .tool(stage.tool("look", Effect::Read, 1))
-        .tool(stage.tool("put", Effect::Idempotent, 1))
-        .team(versions(0))
-        .start()
-        .await
-        .unwrap();
-    let run = ask(&system, "a", "go").await;
-    outcome(&run).await;
-    let recorded = recorded(&stage, run.id()).await;
-    let (effects, rows) = (stage.log.effects(), stage.rows().await);
-    let again = Recording::from_json_lines(&recorded.to_json_lines()).unwrap();
-    assert_eq!(again, recorded, "the text holds all of it");
-    let team = versions(0);
-    let replayed = replay(&again, &team.registry, None).unwrap();
-    assert!(
-        replayed.is_faithful() && !replayed.has_drifted(),
-        "{replayed}"
-    );
-    assert_eq!(replayed.runs.len(), 2);
-    let team = versions(1);
-    let replayed = replay(&again, &team.registry, None).unwrap();
-    assert!(
-        replayed.is_faithful() && replayed.has_drifted(),
-        "{replayed}"
-    );
-    for (version, agent, recorded, found) in [
-        (
-            2,
-            "a",
-            "tool \"look\" with input",
-            "tool \"look\" with input",
-        ),
-        (3, "a", "delegate \"helper\"", "now \"\""),
-        (
-            4,
-            "a",
-            "a transfer to closing",
-            "the answer \"another answer\"",
-        ),
-        (5, "helper", "tool \"look\"", "tool \"put\""),
-        (6, "a", "the answer \"thought look", "a panic: no luck"),
-        (7, "a", "the answer \"thought look", "the answer \"end\""),
-    ] {
-        let team = versions(version);
-        let replayed = replay(&again, &team.registry, None).unwrap();
-        let diverged = replayed.runs.iter().find(|run| run.divergence.is_some());
-        let diverged = diverged.unwrap_or_else(|| panic!("version {version}: {replayed}"));
-        assert_eq!(diverged.agent, agent, "{replayed}");
-        let divergence = diverged.divergence.as_ref().unwrap();
-        assert!(
-            divergence.recorded.starts_with(recorded),
-            "{version}: {replayed}"
-        );
-        assert!(divergence.found.starts_with(found), "{version}: {replayed}");
-        assert!(divergence.entry.is_some());
-    }
-    let other = Agent::from_fn("b", |_| async { Ok(Outcome::answer("b")) });
-    let other = other.into_team().unwrap();
-    let missing = replay(&again, &other.registry, None).unwrap_err();
-    assert!(
-        missing.to_string().contains("the code of its behavior"),
-        "{missing}"
-    );
-    assert_eq!(stage.log.effects(), effects);
-    assert_eq!(stage.rows().await, rows);
-}
-
 #[tokio::test(start_paused = true)]
 async fn random_runs_and_their_forks_replay_as_recorded() {
     for seed in 0..40 {
@@ -572,4 +459,55 @@ async fn random_runs_and_their_forks_replay_as_recorded() {
             assert!(!replayed.has_drifted());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_that_a_crash_interrupts_anywhere_is_made_once_and_comes_to_the_same_outcome() {
+    let acts = vec![Act::Both, Act::Look, Act::Remember, Act::Count, Act::Nap];
+    let mut crashes = 0;
+    for strike in [Strike::Before, Strike::After] {
+        for call in 1.. {
+            let mut stage = Stage::new();
+            let agent = performer(&stage, acts.clone());
+            let system = stage.start_with(agent, thinker()).await;
+            let run = ask(&system, "a", "go").await;
+            let undisturbed = outcome(&run).await;
+            stage.crash(&system).await;
+            let harm = Harm::Crash;
+            let fault = Fault { call, strike, harm };
+            let store = FaultyStore::at_commit(stage.store.clone(), fault);
+            let team = performer(&stage, acts.clone()).into_team().unwrap();
+            let builder = System::builder(store.clone()).model("default", thinker());
+            let system = builder.team(team).start().await.unwrap();
+            // Behind both calls of the batch.
+            let options = Fork::at(4).session("f");
+            let forking = async {
+                let fork = system.run(run.id()).fork(options.clone()).await?;
+                fork.outcome().await
+            };
+            let done = tokio::select! {
+                biased;
+                () = store.crashed() => false,
+                done = forking => done.is_ok(),
+            };
+            stage.crash(&system).await;
+            let agent = performer(&stage, acts.clone());
+            let system = stage.start_with(agent, thinker()).await;
+            let fork = system.run(run.id()).fork(options).await.unwrap();
+            assert_eq!(
+                outcome(&fork).await,
+                undisturbed,
+                "{strike:?} commit {call}"
+            );
+            assert_eq!(stage.log.count("pay"), 1, "{strike:?} commit {call}");
+            assert_eq!(stage.log.count("put"), 1, "{strike:?} commit {call}");
+            assert_eq!(stage.ends(fork.id()).await, 1);
+            assert_eq!(stage.rows().await.len(), 2, "a fork was made twice");
+            if done {
+                break;
+            }
+            crashes += 1;
+        }
+    }
+    assert!(crashes >= 8, "{crashes}");
 }
