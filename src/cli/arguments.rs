@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use ghostlight_actors::vocabulary::OperationId;
+use ghostlight_actors::vocabulary::{Budget, OperationId};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -93,6 +93,10 @@ pub(super) struct Run {
     /// Call no tool that has an effect: each says what it would do
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Bounds of this run beyond the team's, such as model_calls=20,tokens=50000; see `budget` in
+    /// `ghostlight schema`
+    #[arg(long, value_name = "NAME=NUMBER,…", value_parser = budget)]
+    pub(super) budget: Option<Budget>,
     /// Keep the run in memory only: nothing is left when the process ends
     #[arg(long, conflicts_with = "store")]
     pub(super) memory: bool,
@@ -101,6 +105,21 @@ pub(super) struct Run {
     /// Approve whatever the run asks approval or confirmation for
     #[arg(long)]
     pub(super) yes: bool,
+}
+
+/// A budget in one argument: the names are those of a team file.
+fn budget(text: &str) -> Result<Budget, String> {
+    let mut bounds = serde_json::Map::new();
+    for bound in text.split(',') {
+        let parts = bound.split_once('=');
+        let (name, number) = parts.ok_or_else(|| format!("`{bound}` is not NAME=NUMBER"))?;
+        let number: u64 = number.trim().replace('_', "").parse().map_err(|_| {
+            let number = number.trim();
+            format!("`{number}` is not a whole number, 0 or more")
+        })?;
+        bounds.insert(name.trim().to_owned(), number.into());
+    }
+    serde_json::from_value(bounds.into()).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]
@@ -148,6 +167,9 @@ pub(super) struct Cancel {
     /// Why
     #[arg(long, default_value = "cancelled on the command line")]
     pub(super) reason: String,
+    /// Cancel only this call, and let the run go on; `ghostlight show` tells the ids
+    #[arg(long, value_name = "OPERATION", conflicts_with = "reason")]
+    pub(super) call: Option<OperationId>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -326,6 +348,22 @@ mod tests {
             "ab --approve --deny",
         ] {
             assert!(answer(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_names_and_numbers_of_a_team_file() {
+        let read = budget("model_calls=3, tokens=50_000,wall_time_ms=60000").unwrap();
+        assert_eq!((read.model_calls, read.tokens), (Some(3), Some(50_000)));
+        assert_eq!((read.wall_time_ms, read.tool_calls), (Some(60_000), None));
+        for (wrong, told) in [
+            ("steps=3", "model_calls"),
+            ("tokens", "NAME=NUMBER"),
+            ("tokens=many", "whole number"),
+            ("", "NAME=NUMBER"),
+        ] {
+            let error = budget(wrong).unwrap_err();
+            assert!(error.contains(told), "{wrong}: {error}");
         }
     }
 }

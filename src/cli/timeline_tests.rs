@@ -64,6 +64,7 @@ fn desk() -> Vec<(&'static [&'static str], Event)> {
             cost_micros: 1500,
             ..Usage::default()
         },
+        ..Spent::default()
     };
     vec![
         (

@@ -42,6 +42,7 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
         DefinitionError::Name { what: "team", .. } if team.get("name").is_some() => {
             team.get("name").map(|node| node.place)
         }
+        DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Name { name, .. } => {
             let agents = agents(team);
             let named = agents.iter().filter_map(|agent| agent.get("name"));

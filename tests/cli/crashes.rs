@@ -110,6 +110,23 @@ fn a_living_run_is_cancelled_from_another_process() {
 }
 
 #[test]
+fn one_call_of_a_living_run_is_cancelled_from_another_process() {
+    let (desk, started) = at_the_gate();
+    let run = desk.only_run();
+    let none = desk.run(&["cancel", &run, "--call", "7.0.0"]).exits(1);
+    assert!(none.err.contains("no call 7.0.0 under way"), "{}", none.err);
+    let cancelled = desk.run(&["cancel", &run, "--call", "0.0.1"]).exits(0);
+    assert!(
+        cancelled.err.contains("call 0.0.1 of run"),
+        "{}",
+        cancelled.err
+    );
+    let done = started.ends().exits(1);
+    assert!(done.err.contains("this call was cancelled"), "{}", done.err);
+    assert_eq!(desk.status(), "failed");
+}
+
+#[test]
 fn a_run_that_nobody_carries_is_cancelled() {
     let (desk, started) = at_the_gate();
     let run = desk.only_run();

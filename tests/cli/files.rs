@@ -40,6 +40,16 @@ fn faults_of_a_team_file_are_shown_where_they_are() {
             ][..],
         ),
         (
+            "agent: { name: desk }\nbudget: { model_call: 20 }\n",
+            "2:11",
+            &["did you mean `model_calls`?"],
+        ),
+        (
+            "agent: { name: desk }\nbudget_warnings: [50, 101]\n",
+            "2:18",
+            &["1 to 100 percent"],
+        ),
+        (
             "agent:\n  name: desk\n  max_steps: many\n",
             "3:14",
             &["a whole number"],

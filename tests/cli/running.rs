@@ -216,3 +216,29 @@ fn nothing_that_a_model_says_acts_on_the_terminal() {
     let end = &json.json().pop().unwrap()["data"]["end"]["answered"];
     assert_eq!(end, evil, "JSON keeps what was said");
 }
+
+#[test]
+fn a_budget_of_the_command_line_stops_the_run_and_is_shown() {
+    let desk = Desk::new("says", json!({}));
+    let budget = "model_calls=1,cost_micros=2000000";
+    let done = desk
+        .shipped(&["run", HELPDESK, QUESTION, "--budget", budget])
+        .exits(3);
+    assert!(
+        done.err.contains("the budget of model calls is used up"),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.err.contains("has used 80% of its model calls"),
+        "{}",
+        done.err
+    );
+    let shown = desk.shipped(&["show", &desk.only_run()]).exits(0).out;
+    let line = "budget  1 of 1 model calls, 0.0000 of 2.0000 cost";
+    assert!(shown.contains(line), "{shown}");
+    let wrong = desk
+        .shipped(&["run", HELPDESK, QUESTION, "--budget", "steps=1"])
+        .exits(2);
+    assert!(wrong.err.contains("unknown field `steps`"), "{}", wrong.err);
+}

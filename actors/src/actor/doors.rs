@@ -11,22 +11,28 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
-    agent::AgentMessage, journal::JournalMessage, memory_store::MemoryMessage,
-    model_gateway::GatewayMessage, observers::Observers, routes::Routes, slot::Slot,
-    tool_executor::ExecutorMessage,
+    agent::AgentMessage,
+    journal::JournalMessage,
+    launch::read_from,
+    memory_store::MemoryMessage,
+    model_gateway::GatewayMessage,
+    observers::Observers,
+    routes::Routes,
+    slot::Slot,
+    tool_executor::{Aborted, ExecutorMessage},
 };
 use crate::{
     contract::{
         Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateValue,
-        StoreError, StoreHandle,
+        StoreError, StoreHandle, StoredLine,
     },
     run::{
-        Acknowledge, ChildStart, Command, ModelCall, Ports, Registry, StateTurn, ToolEnd,
-        ToolInvocation,
+        Acknowledge, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded, Registry,
+        StateTurn, ToolEnd, ToolInvocation,
     },
     vocabulary::{
-        Effect, ErrorKind, Event, EventRecord, ModelResponse, OperationError, OperationId, Preview,
-        RunId,
+        Effect, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
+        OperationId, Preview, RunEnd, RunId,
     },
 };
 
@@ -34,6 +40,9 @@ use crate::{
 const NEXT_LIFE: Duration = Duration::from_millis(20);
 /// How many lives it waits for.
 const LIVES: u32 = 250;
+
+/// How often a run that another process may carry is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How many values' turns are kept before those that nobody has or wants are forgotten.
 const IDLE_TURNS: usize = 1024;
@@ -55,6 +64,8 @@ pub(crate) struct Doors {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
+    /// How long a call that was told to stop may take to do so.
+    pub(crate) grace: Duration,
 }
 
 /// A credential that no call has taken yet.
@@ -202,9 +213,20 @@ impl Ports for Doors {
         let sent = self
             .executor
             .send(ExecutorMessage::Abort((run, operation), sender));
+        let (clock, patience) = (self.clock.clone(), self.grace);
         Box::pin(async move {
             sent.ok()?;
-            receiver.await.ok().flatten()
+            match receiver.await.ok()? {
+                Aborted::Ended(end) => end,
+                // Code that can be interrupted ends at once.
+                Aborted::Stopping(task) => tokio::select! {
+                    biased;
+                    _ = task => None,
+                    () = clock.sleep_until(clock.now().after(patience)) => {
+                        Some(ToolEnd::StillRunning)
+                    }
+                },
+            }
         })
     }
 
@@ -226,6 +248,40 @@ impl Ports for Doors {
         if let Some(route) = self.previewer.routes.get(parent) {
             let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
         }
+    }
+
+    fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {
+        let doors = self.clone();
+        Box::pin(async move {
+            let store =
+                |error: StoreError| OperationError::new(ErrorKind::Store, error.to_string());
+            let mut run = run;
+            loop {
+                let mut bell = doors.previewer.routes.bell(run);
+                let row = doors.store.run(run).await.map_err(store)?;
+                if row.is_some_and(|row| row.status.is_ended()) {
+                    let lines = read_from(&doors, &JournalId::Run(run), 0).await;
+                    let recorded = lines.and_then(|lines| Recorded::fold(&lines, run));
+                    match recorded.map_err(store)?.end {
+                        Some(RunEnd::Continued { next, .. }) => {
+                            run = next;
+                            continue;
+                        }
+                        Some(end) => {
+                            if let Some(outcome) = end.outcome() {
+                                return Ok(ChildResult::new(run, outcome, end.spent()));
+                            }
+                        }
+                        None => {}
+                    }
+                }
+                let look = doors.clock.now().after(LOOK);
+                tokio::select! {
+                    () = bell.rung() => {}
+                    () = doors.clock.sleep_until(look) => {}
+                }
+            }
+        })
     }
 
     fn state(
@@ -297,6 +353,11 @@ impl Ports for Doors {
             routes.tell(run, Command::Inbox);
             Ok(())
         })
+    }
+
+    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
+        let doors = self.clone();
+        Box::pin(async move { read_from(&doors, &JournalId::Run(run), 0).await })
     }
 
     fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>> {

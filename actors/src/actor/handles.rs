@@ -9,15 +9,16 @@ use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
-    run::{Command, Recorded, operations::AgentMessage as Told},
-    session::{SessionFold, Turn},
-    vocabulary::{
-        JournalId, Message, OperationId, Outcome, Part, RunEnd, RunId, SessionId, Transcript,
+    run::{
+        Command, Recorded,
+        operations::{AgentMessage as Told, Allowance},
     },
+    session::{SessionFold, Turn},
+    vocabulary::{JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Transcript},
 };
 
 /// How often a run that another process may change is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// How often a turn is said to a session whose agent or journal is lost under it.
 const SEND_TRIES: u32 = 4;
 /// The pause before it is said again; the longer, the more often it was said.
@@ -203,7 +204,10 @@ impl Run {
     }
 
     /// Waits until the run stands in one of these ways.
-    async fn rest(&self, wanted: impl Fn(RunStatus) -> bool) -> Result<RunRow, SystemError> {
+    pub(super) async fn rest(
+        &self,
+        wanted: impl Fn(RunStatus) -> bool,
+    ) -> Result<RunRow, SystemError> {
         let doors = &self.system.shared().doors;
         let mut bell = doors.previewer.routes.bell(self.id);
         loop {
@@ -245,29 +249,17 @@ impl Run {
         Ok(None)
     }
 
-    async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
+    pub(super) async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
         let doors = &self.system.shared().doors;
         Ok(super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?)
     }
 
-    /// Cancels the run and everything below it. `false` when there is no such run or it has
-    /// ended. Cancelling twice is cancelling once.
+    /// What the run may consume, what it has, and when it must end, as far as it is recorded.
     ///
     /// # Errors
     /// What the store fails with.
-    pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
-        let reason = reason.into();
-        self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
-            .await
-    }
-
-    /// Cancels one call of the run, which goes on. `false` when the run has ended.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
-        let body = InboxBody::CancelCall { operation };
-        self.post_if_open(format!("cancel/{operation}"), body).await
+    pub async fn budget(&self) -> Result<Allowance, SystemError> {
+        Ok(self.current().await?.recorded().await?.allowance())
     }
 
     /// Says something to the agent while it works; its model reads it after the results of the
@@ -322,7 +314,11 @@ impl Run {
         Ok(fresh)
     }
 
-    async fn post_if_open(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+    pub(super) async fn post_if_open(
+        &self,
+        id: String,
+        body: InboxBody,
+    ) -> Result<bool, SystemError> {
         match self.post(id, body).await {
             Ok(_) => Ok(true),
             Err(SystemError::UnknownRun(_)) => Ok(false),
@@ -331,7 +327,7 @@ impl Run {
     }
 
     /// The run in whose journal this one goes on now.
-    async fn current(&self) -> Result<Run, SystemError> {
+    pub(super) async fn current(&self) -> Result<Run, SystemError> {
         let mut run = self.clone();
         while run.status().await?.status == RunStatus::Continued {
             // The next one's id follows from this one's, so no journal is read.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod attendant;
+mod cancelling;
 mod doors;
 mod error;
 mod event_stream;
@@ -26,6 +27,7 @@ mod system;
 mod tool_call;
 mod tool_executor;
 
+pub use cancelling::{Quiet, StillRunning};
 pub use error::SystemError;
 pub use event_stream::EventStream;
 pub use fork::Fork;

@@ -44,7 +44,7 @@ fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
             begun: Begun::Question(question),
             ..
         } => open.push((of, op, *question)),
-        Entry::Completed { op, .. } | Entry::Dropped { op } => {
+        Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
             open.retain(|(run, asked, _)| (*run, *asked) != (of, op));
         }
         Entry::RunEnded(_) => open.retain(|(run, ..)| *run != of),

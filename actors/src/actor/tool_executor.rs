@@ -48,13 +48,21 @@ impl Default for ExecutorOptions {
 /// it again, and only cancelling aborts it.
 pub(crate) struct ToolExecutor;
 
+/// What became of a call that was aborted.
+pub(crate) enum Aborted {
+    /// It can do nothing more; with its end, if it told one.
+    Ended(Option<ToolEnd>),
+    /// It was told to stop, and has when its task ends.
+    Stopping(AbortOnDropHandle<()>),
+}
+
 pub(crate) enum ExecutorMessage {
     /// Make this call, or join it if it is under way.
     Call(Box<ToolInvocation>, Reply),
     /// Ask the tool whether this call happened.
     Reconcile(Box<ToolInvocation>, Reply),
     /// Nobody wants this call any more.
-    Abort(CallKey, oneshot::Sender<Option<ToolEnd>>),
+    Abort(CallKey, oneshot::Sender<Aborted>),
     /// This call has ended; the result that nobody took comes along.
     Ended(CallKey, Option<ToolEnd>),
 }
@@ -87,7 +95,7 @@ struct CallUnderWay {
     waiter: Arc<Mutex<Waiter>>,
     cancelled: CancellationToken,
     effect: Effect,
-    aborting: Vec<oneshot::Sender<Option<ToolEnd>>>,
+    aborting: Vec<oneshot::Sender<Aborted>>,
     task: AbortOnDropHandle<()>,
 }
 
@@ -210,7 +218,10 @@ impl ExecutorState {
                     None => None,
                 };
                 let _slot = slots.acquire().await.ok();
-                if reconcile {
+                if call.cancelled.is_cancelled() {
+                    // It was cancelled while it waited for its slot.
+                    ToolEnd::DidNotHappen
+                } else if reconcile {
                     caller.reconcile(call, token).await
                 } else {
                     caller.call(call, token).await
@@ -245,22 +256,23 @@ impl ExecutorState {
         &mut self,
         myself: &ActorRef<ExecutorMessage>,
         key: CallKey,
-        reply: oneshot::Sender<Option<ToolEnd>>,
+        reply: oneshot::Sender<Aborted>,
     ) {
         let Some(under_way) = self.calls.get_mut(&key) else {
             let place = self.kept.iter().position(|(kept, _)| *kept == key);
             let end = place
                 .and_then(|place| self.kept.remove(place))
                 .map(|(_, end)| end);
-            let _ = reply.send(end);
+            let _ = reply.send(Aborted::Ended(end));
             return;
         };
         under_way.waiter.lock().reply = None;
         under_way.cancelled.cancel();
         if under_way.effect != Effect::Once {
             under_way.task.abort();
-            self.calls.remove(&key);
-            let _ = reply.send(None);
+            if let Some(stopping) = self.calls.remove(&key) {
+                let _ = reply.send(Aborted::Stopping(stopping.task));
+            }
             return;
         }
         under_way.aborting.push(reply);
@@ -279,7 +291,7 @@ impl ExecutorState {
         self.begun.lock().remove(&key);
         if !under_way.aborting.is_empty() {
             for reply in under_way.aborting {
-                let _ = reply.send(untaken.clone());
+                let _ = reply.send(Aborted::Ended(untaken.clone()));
             }
             return;
         }

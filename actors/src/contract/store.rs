@@ -193,7 +193,8 @@ pub struct Append {
     /// The entries.
     pub lines: Vec<Line>,
     /// The run's row in the index as it is after these entries, when it changed. With
-    /// `expected` 0 and `epoch` 1 it makes the run, owned by this process.
+    /// `expected` 0 and `epoch` 1 it makes the run, owned by this process; a session's journal,
+    /// which has no row, is made by such an append without one.
     pub row: Option<Box<RunRow>>,
 }
 

@@ -26,6 +26,9 @@ pub struct TeamSpec {
     pub agent: AgentSpec,
     /// The bounds of one run of the team.
     pub budget: Budget,
+    /// At which shares of a bound observers are warned, in percent from 1 to 100; once, at 80,
+    /// when it is left out.
+    pub budget_warnings: Option<Vec<u8>>,
     /// When a run's entries are durable.
     pub durability: Durability,
     /// The most transfers of one run.
@@ -55,6 +58,11 @@ impl TeamSpec {
             agent,
             ..Self::default()
         }
+    }
+
+    /// At which shares of a bound observers are warned, in percent.
+    pub fn budget_warnings(&self) -> &[u8] {
+        self.budget_warnings.as_deref().unwrap_or(&[80])
     }
 
     /// The agent of this name.
@@ -148,6 +156,10 @@ impl TeamSpec {
                 let (name, reason) = (schedule.name.clone(), "there are two of this name".into());
                 return Err(DefinitionError::Schedule { name, reason });
             }
+        }
+        let shares = self.budget_warnings().iter().copied();
+        if let Some(percent) = shares.into_iter().find(|p| !(1..=100).contains(p)) {
+            return Err(DefinitionError::Percent { percent });
         }
         if self.agent.reach == Reach::Hidden {
             return Err(DefinitionError::HiddenRoot {
@@ -291,6 +303,12 @@ pub enum DefinitionError {
         name: String,
         /// What is wrong.
         reason: String,
+    },
+    /// A share at which a warning is wanted is none.
+    #[error("`budget_warnings` holds {percent}: a share of a bound is 1 to 100 percent")]
+    Percent {
+        /// The number.
+        percent: u8,
     },
     /// Nobody could reach the root.
     #[error("the root agent {name:?} is hidden: remove its `reach`")]

@@ -299,6 +299,13 @@ impl Team {
         self
     }
 
+    /// Sets at which shares of a bound observers are warned, in percent from 1 to 100.
+    #[must_use]
+    pub fn budget_warnings(mut self, percent: impl IntoIterator<Item = u8>) -> Self {
+        self.spec.budget_warnings = Some(percent.into_iter().collect());
+        self
+    }
+
     /// Changes the definition itself, for what has no method here.
     #[must_use]
     pub fn define(mut self, change: impl FnOnce(&mut TeamSpec)) -> Self {

@@ -253,11 +253,8 @@ impl<O: Operation> Future for Performing<O> {
             self.waiting = true;
         }
         let polled = self.leg.poll::<O::Output>(self.id, cx);
-        if let Poll::Ready(result) = &polled {
+        if polled.is_ready() {
             self.waiting = false;
-            if let Ok(output) = result {
-                self.leg.books.lock().spent += O::spent(output);
-            }
         }
         polled
     }

@@ -2,7 +2,9 @@
 //! results one at a time, in the journal's order, live and in replay alike.
 
 mod begin;
+mod charging;
 mod children;
+mod dropping;
 mod inbox;
 pub(super) mod waker;
 
@@ -17,12 +19,14 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use charging::charge_of;
 pub use inbox::answers;
 use waker::{FunctionWaker, poll_function};
 
 use super::{
     ChildNews, ChildResult, Command, Commands, News, ParentDoor, Ports,
     journal::JournalWriter,
+    ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
     operation::{ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
@@ -31,8 +35,8 @@ use crate::{
     contract::{BoxFuture, InboxItem, StateWrite, StoreError},
     definition::Durability,
     vocabulary::{
-        AgentError, Begun, Entry, ErrorKind, OperationError, OperationId, Outcome, Resource, RunId,
-        Timestamp,
+        AgentError, Entry, ErrorKind, OperationError, OperationId, Outcome, Resource, RunId, Spent,
+        StopReason, Timestamp,
     },
 };
 
@@ -47,8 +51,8 @@ pub(crate) enum LegEnd {
     Asleep { wake_at: Option<Timestamp> },
     /// It asked for something else than what is recorded.
     Diverged(AgentError),
-    /// It is to be cancelled.
-    Cancel { reason: String, record: bool },
+    /// It is to be cancelled, and will have stopped so.
+    Cancel { stop: StopReason, record: bool },
     /// It is told to let go.
     LetGo,
     /// The store failed, or somebody else owns the run.
@@ -61,6 +65,17 @@ struct Under {
     cancelled: CancellationToken,
     /// What it will have consumed of the budget.
     resource: Option<Resource>,
+    /// Whether its start is recorded, because it must not happen twice.
+    once: bool,
+    /// Inbox items that its end deals with.
+    items: Vec<String>,
+}
+
+impl Under {
+    /// What a call consumed that has no result to tell it.
+    fn charge(&self) -> Spent {
+        self.resource.map(Spent::one).unwrap_or_default()
+    }
 }
 
 /// A child run that is not known to have ended.
@@ -83,6 +98,14 @@ pub(crate) struct Driver {
     /// Fires when the run or an ancestor is cancelled.
     pub(crate) cancelled: CancellationToken,
     pub(crate) deadline: Option<Timestamp>,
+    /// The books of the run's budget.
+    pub(crate) ledger: Ledger,
+    /// At which shares of a bound, in percent, observers are warned.
+    pub(crate) warn_at: Vec<u8>,
+    /// When the next warning about wall time is due, and its share.
+    pub(crate) wall_time_warning: Option<(Timestamp, u8)>,
+    /// Children that outlive this run's end, but not its cancellation.
+    pub(crate) continuing: Vec<RunId>,
     pub(crate) durability: Durability,
     /// How long a run that waits for the outside stays in memory; `None` for ever (a child: its
     /// root decides).
@@ -110,6 +133,7 @@ enum Turn {
     Act(OperationId, ErasedProgress),
     Command(Option<Command>),
     Timer,
+    WallTimeWarning,
     Deadline,
     Linger,
     Failed(StoreError),
@@ -134,6 +158,10 @@ impl Driver {
             commands,
             cancelled,
             deadline: None,
+            ledger: Ledger::default(),
+            warn_at: Vec::new(),
+            wall_time_warning: None,
+            continuing: Vec::new(),
             durability,
             linger,
             max_entries,
@@ -175,6 +203,9 @@ impl Driver {
                 Err(end) => break end,
             }
             self.begin_all(leg).await;
+            if let Some(end) = self.overdue(leg) {
+                break end;
+            }
             if let Some((op, made)) = self.ready.pop_front() {
                 self.complete(leg, op, made);
                 continue;
@@ -287,12 +318,16 @@ impl Driver {
         for (_, item, _) in leg.taken.lock().extract_if(.., |(by, ..)| *by == op) {
             self.journal.strike(item);
         }
+        for item in under.items.iter().cloned() {
+            self.journal.strike(item);
+        }
         self.waits.remove(&op);
         self.timers.retain(|(_, timer)| *timer != op);
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
             // An earlier life began it. Cancelling closes what has no end, and this has one now.
             call.completed = true;
         }
+        let spent = made.spent.unwrap_or_else(|| under.charge());
         let CallIdentity { kind, name, digest } = under.identity;
         let result = made.json;
         let entry = Entry::Completed {
@@ -301,8 +336,10 @@ impl Driver {
             name,
             digest,
             result,
+            spent,
         };
         self.journal.append(&entry);
+        self.charge(spent);
         if let Entry::Completed { result, .. } = entry {
             // An error made without knowing the result's type goes in by its JSON.
             let typeless = made.value.is::<Result<Value, OperationError>>();
@@ -313,70 +350,6 @@ impl Driver {
             };
             leg.deliver(op, delivery);
         }
-    }
-
-    /// The function does not want this operation's result any more.
-    fn drop_operation(&mut self, leg: &Arc<Leg>, op: OperationId) {
-        let recorded = {
-            let mut books = leg.books.lock();
-            books.to_begin.retain(|(id, ..)| *id != op);
-            books.recorded.get(&op).cloned()
-        };
-        let Some(under) = self.under.remove(&op) else {
-            // It was not begun in this life; an earlier one may have, and not have recorded
-            // that it was dropped.
-            if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
-                && let Some(begun) = call.begun
-            {
-                if let Begun::Child(run) = begun {
-                    self.cancel_child(run, "no longer wanted");
-                }
-                self.journal.append(&Entry::Dropped { op });
-            }
-            return;
-        };
-        under.cancelled.cancel();
-        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
-            call.dropped = true;
-        }
-        give_back(leg, op);
-        self.waits.remove(&op);
-        self.timers.retain(|(_, timer)| *timer != op);
-        self.ready.retain(|(id, _)| *id != op);
-        if under.identity.kind == "tool" {
-            self.abort_in_background(leg.run, op);
-        }
-        self.let_child_go(op, "no longer wanted");
-        self.journal.append(&Entry::Dropped { op });
-    }
-
-    /// Nobody waits for the child of this operation any more.
-    fn let_child_go(&mut self, op: OperationId, reason: &str) {
-        let awaited = |child: &mut LiveChild| child.op == op && child.finish.take().is_some();
-        let child = self
-            .children
-            .iter_mut()
-            .find_map(|(run, child)| awaited(child).then_some(*run));
-        if let Some(run) = child {
-            self.cancel_child(run, reason);
-        }
-    }
-
-    /// Cancels a child, also one that has not started yet.
-    pub(crate) fn cancel_child(&mut self, run: RunId, reason: &str) {
-        if let Some(child) = self.children.get_mut(&run) {
-            child.cancel.get_or_insert_with(|| reason.to_owned());
-        }
-        self.ports
-            .cancel_child(self.journal.run, run, reason.to_owned());
-    }
-
-    fn abort_in_background(&self, run: RunId, op: OperationId) {
-        let abort = self.ports.abort_tool(run, op);
-        self.acts.push(Box::pin(async move {
-            abort.await;
-            (op, ErasedProgress::Cancelled)
-        }));
     }
 
     /// Whether all that the run waits for is outside, told to the parent and the index when it
@@ -409,7 +382,9 @@ impl Driver {
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let children = self.children.values().filter_map(|child| child.wake_at);
-        children.chain(timer).chain(self.deadline).min()
+        let warning = self.wall_time_warning.map(|(at, _)| at);
+        let own = timer.into_iter().chain(warning).chain(self.deadline);
+        children.chain(own).min()
     }
 
     /// Waits for whatever comes next. `Some` when the leg ends.
@@ -426,10 +401,11 @@ impl Driver {
                 self.fire_timer(leg);
                 None
             }
-            Turn::Deadline => Some(LegEnd::Cancel {
-                reason: super::task::DEADLINE.to_owned(),
-                record: true,
-            }),
+            Turn::WallTimeWarning => {
+                self.warn_of_wall_time(leg.start.at);
+                None
+            }
+            Turn::Deadline => self.overdue(leg),
             Turn::Linger => Some(LegEnd::Asleep {
                 wake_at: self.wake_at(),
             }),
@@ -462,16 +438,20 @@ impl Driver {
             .filter(|_| idle)
             .map(|linger| clock.now().after(linger));
         let timer = self.timers.first().map(|(at, _)| *at);
+        let warning = self.wall_time_warning.map(|(at, _)| at);
         tokio::select! {
             biased;
             error = self.journal.durable.failing() => Turn::Failed(error),
+            // What ends in the same moment comes too late: a child and a call have the same
+            // deadline, and their ends must not let the function go on.
+            () = sleep_until(self.deadline), if self.deadline.is_some() => Turn::Deadline,
             command = self.commands.next() => Turn::Command(command),
             () = woken => Turn::Woken,
             Some((op, progress)) = self.acts.next(), if !self.acts.is_empty() => {
                 Turn::Act(op, progress)
             }
             () = sleep_until(timer), if timer.is_some() => Turn::Timer,
-            () = sleep_until(self.deadline), if self.deadline.is_some() => Turn::Deadline,
+            () = sleep_until(warning), if warning.is_some() => Turn::WallTimeWarning,
             () = sleep_until(linger), if linger.is_some() => Turn::Linger,
         }
     }
@@ -484,13 +464,16 @@ impl Driver {
     ) -> Option<LegEnd> {
         match progress {
             ErasedProgress::Done(made) => self.complete(leg, op, made),
+            ErasedProgress::Aborted(end) => self.aborted(leg, op, end),
             ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
                 let call = leg.books.lock().recorded.get(&op).cloned();
                 self.begin_wait(op, wait, call.and_then(|call| call.begun));
             }
             ErasedProgress::Wait(_) | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
-                if let Some(child) = self.children.get(&start.run) {
+                if start.start.when_parent_ends.outlives() {
+                    self.ports.child(*start);
+                } else if let Some(child) = self.children.get(&start.run) {
                     let cancel = child.cancel.clone();
                     self.ports.child(super::ChildStart { cancel, ..*start });
                 }
@@ -528,12 +511,14 @@ impl Driver {
                 .collect();
             let CallIdentity { kind, name, digest } = self.under.get(&op)?.identity.clone();
             let result = made.json.clone();
+            let spent = made.spent.unwrap_or_default();
             self.journal.append(&Entry::Completed {
                 op,
                 kind: kind.into(),
                 name,
                 digest,
                 result,
+                spent,
             });
             let mut batch = self.journal.take()?;
             batch.writes = writes;
@@ -541,6 +526,7 @@ impl Driver {
                 Ok(()) => {
                     self.ports.state_changed(keys);
                     self.under.remove(&op);
+                    self.charge(spent);
                     leg.deliver(op, Delivery::Live(made.value));
                     return None;
                 }
@@ -562,7 +548,7 @@ impl Driver {
         match command {
             None | Some(Command::LetGo) => Some(LegEnd::LetGo),
             Some(Command::Cancel { reason }) => Some(LegEnd::Cancel {
-                reason,
+                stop: StopReason::Cancelled(reason),
                 record: false,
             }),
             Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
@@ -577,15 +563,6 @@ impl Driver {
             }
         }
     }
-}
-
-/// What a call took along that comes to nothing waits for the next one.
-fn give_back(leg: &Leg, op: OperationId) {
-    let mut taken = leg.taken.lock();
-    let untaken = taken.extract_if(.., |(by, ..)| *by == op);
-    leg.steering
-        .lock()
-        .extend(untaken.map(|(_, item, message)| (item, message)));
 }
 
 fn describe(call: &RecordedCall) -> String {

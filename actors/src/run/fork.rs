@@ -229,6 +229,7 @@ impl Copier<'_> {
         let at = entries.len() as u64;
         let mut copied: Vec<(u64, Entry)> = Vec::with_capacity(entries.len());
         let mut children: HashMap<OperationId, RunId> = HashMap::new();
+        let mut left_out = HashSet::new();
         let mut start = None;
         let mut end = None;
         for Placed {
@@ -262,6 +263,7 @@ impl Copier<'_> {
                     let begun = if kept {
                         Begun::Child(child)
                     } else if standing.unwanted.contains(&op) || !self.began(child, cut) {
+                        left_out.insert(op);
                         continue;
                     } else {
                         let copy = new.child(op);
@@ -286,6 +288,7 @@ impl Copier<'_> {
                     name,
                     digest,
                     result,
+                    spent,
                 } => {
                     let result = match children.get(&op) {
                         Some(child) if kind == "spawn" => spawned(*child, &name, op, result),
@@ -297,7 +300,12 @@ impl Copier<'_> {
                         name,
                         digest,
                         result,
+                        spent,
                     }
+                }
+                // What was set aside for a child that the copy does not have.
+                Entry::Granted { op, .. } | Entry::Settled { op, .. } if left_out.contains(&op) => {
+                    continue;
                 }
                 Entry::RunEnded(ended) => {
                     let ended = match *ended {
@@ -380,7 +388,7 @@ impl Copier<'_> {
         let journal = self.recording.journal(self.forked);
         let place = |position: u64| journal.partition_point(|line| line.position <= position);
         let ends = self.entries(run)?.into_iter().find(|placed| {
-            matches!(&placed.entry, Entry::Completed { op, .. } | Entry::Dropped { op }
+            matches!(&placed.entry, Entry::Completed { op, .. } | Entry::Dropped { op, .. }
                 if *op == operation)
         });
         let after = ends.map(|end| place(end.position));
@@ -433,7 +441,7 @@ impl Standing {
                         _ => {}
                     }
                 }
-                Entry::Dropped { op } => {
+                Entry::Dropped { op, .. } => {
                     standing.under_way.remove(op);
                     standing.unwanted.insert(*op);
                 }
@@ -469,6 +477,8 @@ fn spawned(
         run,
         agent: agent.to_owned(),
         operation,
+        // The copy is a child of the copy, whatever the child was.
+        when_parent_ends: crate::vocabulary::ParentPolicy::default(),
     });
     to_raw_value(&result).unwrap_or(recorded)
 }

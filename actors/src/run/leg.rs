@@ -19,7 +19,7 @@ use crate::{
     definition::{Pinned, PinnedAgent, TAKEN_OVER},
     vocabulary::{
         AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId, Resource,
-        RunId, RunStart, Spent, ToolCall, Transcript,
+        RunId, RunStart, ToolCall, Transcript,
     },
 };
 
@@ -69,7 +69,6 @@ pub(crate) struct Books {
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
-    pub(crate) spent: Spent,
     /// Set once: every further operation returns it.
     pub(crate) end: Option<AgentError>,
     /// Whether the function is being dropped by the engine, so that drops say nothing.
@@ -140,8 +139,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) request: Option<String>,
     /// What was said in the run before this leg.
     pub(crate) said: &'a [Arc<Message>],
-    /// What the run consumed before this leg.
-    pub(crate) spent: Spent,
     pub(crate) news: News,
 }
 
@@ -157,7 +154,6 @@ impl Leg {
             history,
             request,
             said,
-            spent,
             news,
         } = opening;
         let mut conversation = history.clone();
@@ -175,7 +171,6 @@ impl Leg {
             recorded: std::mem::take(&mut recorded.calls),
             noted: std::mem::take(&mut recorded.noted),
             branches: 1,
-            spent,
             ..Books::default()
         };
         Self {

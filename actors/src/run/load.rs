@@ -5,15 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::leg::RecordedCall;
+use super::{ledger::Ledger, leg::RecordedCall, operations::Allowance};
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Entry, Message, OperationId, RunEnd, RunId, RunStart, Spent, ToolCall,
-        Usage,
+        AgentError, Begun, Budget, Entry, Message, OperationId, ParentPolicy, RunEnd, RunId,
+        RunStart, StopReason, ToolCall,
     },
 };
 
@@ -26,14 +25,14 @@ pub struct Recorded {
     pub end: Option<RunEnd>,
     /// Why it is parked, if nothing came after that.
     pub parked: Option<AgentError>,
-    /// Why it is being cancelled.
-    pub cancel: Option<String>,
+    /// How it will have stopped, when it is being cancelled.
+    pub cancel: Option<StopReason>,
     pub(crate) leg: u32,
     pub(crate) agent: String,
     pub(crate) request: Option<String>,
     pub(crate) messages: Vec<Arc<Message>>,
-    /// What the run consumed before this leg.
-    pub(crate) spent: Spent,
+    /// The books of its budget.
+    pub(crate) ledger: Ledger,
     /// The leg's results in the order in which they were delivered.
     pub(crate) deliveries: VecDeque<RecordedDelivery>,
     pub(crate) calls: HashMap<OperationId, RecordedCall>,
@@ -42,6 +41,8 @@ pub struct Recorded {
     pub(crate) children: Vec<RecordedChild>,
     /// Children whose operation the function dropped, and whose end this journal does not know.
     pub(crate) unwanted: Vec<RecordedChild>,
+    /// Children that outlive this run's end, but not its cancellation.
+    pub(crate) continuing: Vec<RunId>,
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
     /// How often the function was lost since anything else was recorded.
     pub(crate) crashes: u32,
@@ -67,10 +68,11 @@ pub(crate) struct RecordedDelivery {
 impl Recorded {
     /// The journal of a run that has just begun.
     pub fn begun(start: RunStart) -> Self {
-        let agent = start.agent.clone();
+        let (agent, ledger) = (start.agent.clone(), Ledger::of(&start));
         Self {
             start: Some(Arc::new(start)),
             agent,
+            ledger,
             ..Self::default()
         }
     }
@@ -107,6 +109,7 @@ impl Recorded {
         match entry {
             Entry::RunStarted(start) => {
                 self.agent.clone_from(&start.agent);
+                self.ledger = Ledger::of(&start);
                 self.start = Some(Arc::new(*start));
             }
             Entry::LegStarted {
@@ -114,13 +117,11 @@ impl Recorded {
                 agent,
                 request,
                 messages,
-                spent,
             } => {
                 self.leg = leg;
                 self.agent = agent;
                 self.request = request;
                 self.messages = messages;
-                self.spent = spent;
                 self.deliveries.clear();
                 self.calls.clear();
                 self.noted.clear();
@@ -134,6 +135,7 @@ impl Recorded {
             } => {
                 if let Begun::Child(run) = begun {
                     let agent = name.clone();
+                    self.ledger.reserve(op, Budget::default());
                     self.children.push(RecordedChild { op, run, agent });
                 }
                 let kind = kind.into_owned();
@@ -154,7 +156,9 @@ impl Recorded {
                 name,
                 digest,
                 result,
+                spent,
             } => {
+                self.ledger.charge(spent);
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
                 if kind == "delegate" {
                     let ended = self.children.extract_if(.., |child| child.op == op);
@@ -163,6 +167,7 @@ impl Recorded {
                         self.unwanted.extend(ended);
                     } else {
                         ended.for_each(drop);
+                        self.ledger.settle(op);
                     }
                 }
                 let kind = kind.into_owned();
@@ -177,13 +182,37 @@ impl Recorded {
                 self.calls.insert(op, call);
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }
-            Entry::Dropped { op } => {
+            Entry::Dropped { op, spent } => {
+                self.ledger.charge(spent);
                 let unwanted = self.children.extract_if(.., |child| child.op == op);
                 self.unwanted.extend(unwanted);
                 if let Some(call) = self.calls.get_mut(&op) {
                     call.dropped = true;
                 }
             }
+            Entry::Granted {
+                op,
+                budget,
+                when_parent_ends,
+            } => {
+                if when_parent_ends.outlives() {
+                    // It is a tree of its own, which others recover.
+                    let child = self.children.extract_if(.., |child| child.op == op);
+                    let continues = when_parent_ends == ParentPolicy::Continue;
+                    let runs = child.filter(|_| continues).map(|child| child.run);
+                    self.continuing.extend(runs);
+                    self.ledger.give(op, &budget);
+                } else {
+                    self.ledger.reserve(op, budget);
+                }
+            }
+            Entry::Settled { op, spent } => {
+                self.unwanted.retain(|child| child.op != op);
+                if self.ledger.settle(op) {
+                    self.ledger.charge(spent);
+                }
+            }
+            Entry::BudgetWarned { resource, percent } => self.ledger.warned(resource, percent),
             Entry::Emitted { op, .. } => {
                 self.noted.insert(op);
             }
@@ -201,7 +230,9 @@ impl Recorded {
                 self.calls.remove(&op);
                 self.deliveries.retain(|delivery| delivery.op != op);
             }
-            Entry::CancelRequested { reason } => self.cancel = Some(reason),
+            Entry::CancelRequested { reason, stop } => {
+                self.cancel = Some(stop.unwrap_or(StopReason::Cancelled(reason)));
+            }
             Entry::RunEnded(end) => self.end = Some(*end),
             Entry::Drifted { .. }
             | Entry::TurnStarted(_)
@@ -211,52 +242,13 @@ impl Recorded {
         }
     }
 
-    /// What the run consumed, also in a leg whose function is not run again.
-    pub(crate) fn spent_in_all(&self) -> Spent {
-        let mut spent = self.spent;
-        for delivery in &self.deliveries {
-            let kind = self.calls.get(&delivery.op).map(|call| call.kind.as_str());
-            let peeked: Peek = serde_json::from_str(delivery.result.get()).unwrap_or_default();
-            match (kind, peeked.ok) {
-                (
-                    Some("model"),
-                    Some(PeekResult {
-                        usage: Some(usage), ..
-                    }),
-                ) => {
-                    spent += Spent {
-                        model_calls: 1,
-                        usage,
-                        ..Spent::default()
-                    };
-                }
-                (Some("tool"), Some(_)) => spent.tool_calls += 1,
-                (
-                    Some("delegate"),
-                    Some(PeekResult {
-                        spent: Some(child), ..
-                    }),
-                ) => spent += child,
-                _ => {}
-            }
-        }
-        spent
+    /// What the run may consume, what it has, and when it must end.
+    pub fn allowance(&self) -> Allowance {
+        self.ledger.allowance()
     }
 }
 
 /// Whether a recorded result is an error.
 fn is_error(result: &RawValue) -> bool {
     result.get().starts_with("{\"Err\"")
-}
-
-#[derive(Default, Deserialize)]
-struct Peek {
-    #[serde(rename = "Ok")]
-    ok: Option<PeekResult>,
-}
-
-#[derive(Deserialize)]
-struct PeekResult {
-    usage: Option<Usage>,
-    spent: Option<Spent>,
 }

@@ -11,6 +11,7 @@ mod driver;
 mod fork;
 mod interception;
 mod journal;
+mod ledger;
 mod leg;
 mod load;
 mod observe;
@@ -21,6 +22,7 @@ mod ports;
 mod recording;
 mod registry;
 mod replay;
+mod spoken;
 mod task;
 
 pub use behavior::{Behavior, BehaviorHandle};

@@ -69,8 +69,8 @@ impl Observer {
     }
 }
 
-/// The event of an entry. An undo step that is registered, and the entries of a session's own
-/// journal, have none.
+/// The event of an entry. An undo step that is registered, the terms of a child and its
+/// settlement, and the entries of a session's own journal, have none.
 pub fn events_of(entry: &Entry) -> Option<Event> {
     Some(match entry {
         Entry::RunStarted(start) => Event::RunStarted {
@@ -109,7 +109,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             }
             completed(operation, kind, name, result)
         }
-        Entry::Dropped { op } => Event::OperationDropped { operation: *op },
+        Entry::Dropped { op, .. } => Event::OperationDropped { operation: *op },
         Entry::Emitted { name, data, .. } => Event::Custom {
             name: name.clone(),
             data: serde_json::from_str(data.get()).unwrap_or_default(),
@@ -126,11 +126,17 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             operation: *op,
             reason: reason.clone(),
         },
-        Entry::CancelRequested { reason } => Event::Cancelling {
+        Entry::CancelRequested { reason, .. } => Event::Cancelling {
             reason: reason.clone(),
+        },
+        Entry::BudgetWarned { resource, percent } => Event::BudgetWarning {
+            resource: *resource,
+            percent: u32::from(*percent),
         },
         Entry::RunEnded(end) => ended(end),
         Entry::UndoRegistered { .. }
+        | Entry::Granted { .. }
+        | Entry::Settled { .. }
         | Entry::TurnStarted(_)
         | Entry::TurnEnded(_)
         | Entry::TurnContinued { .. }

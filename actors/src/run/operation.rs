@@ -10,7 +10,8 @@ use serde_json::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Leg, Ports,
+    Leg, Ports, ToolEnd,
+    operations::Allowance,
     ports::{ChildStart, StateTurn},
 };
 use crate::{
@@ -69,7 +70,8 @@ pub trait Operation: Send + 'static {
         false
     }
 
-    /// What this result consumed of the run's budget.
+    /// What this result consumed of the run's budget. It is recorded with the result. What a
+    /// child run consumed is charged by the engine, and need not be told here.
     fn spent(_output: &Self::Output) -> Spent {
         Spent::default()
     }
@@ -177,6 +179,9 @@ pub struct Child<T> {
     pub start: ChildStart,
     /// Whether the operation ends with the child, or as soon as the child is recorded.
     pub awaited: bool,
+    /// How much of the run's own bounds it is to have, in percent, at most what is left; where
+    /// it is left out, an equal part of what is left.
+    pub share: Option<u8>,
     /// Makes the result from the child's end.
     pub finish:
         Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>,
@@ -207,6 +212,8 @@ pub struct OperationContext {
     pub cancelled: CancellationToken,
     /// What an earlier life of this run recorded of its start.
     pub started: Option<Begun>,
+    /// What the run may consume, and what it has.
+    pub allowance: Allowance,
     pub(crate) leg: Arc<Leg>,
 }
 
@@ -237,14 +244,26 @@ pub(crate) struct Made {
     pub(crate) json: Box<RawValue>,
     /// A `Result<T, OperationError>`.
     pub(crate) value: Box<dyn Any + Send>,
+    /// What it consumed of the run's budget; `None` for a failure, which tells nothing.
+    pub(crate) spent: Option<Spent>,
 }
 
 impl Made {
+    /// The result of an operation, with what it consumed.
+    fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
+        let spent = result.as_ref().ok().map(O::spent);
+        Self {
+            spent,
+            ..Self::of(result)
+        }
+    }
+
     pub(crate) fn of<T: Serialize + Send + 'static>(result: Result<T, OperationError>) -> Self {
         match to_raw_value(&result) {
             Ok(json) => Self {
                 json,
                 value: Box::new(result),
+                spent: None,
             },
             Err(error) => {
                 let message = format!("the result could not be recorded as JSON: {error}");
@@ -254,6 +273,7 @@ impl Made {
                 Self {
                     json,
                     value: Box::new(result),
+                    spent: None,
                 }
             }
         }
@@ -273,6 +293,7 @@ pub(crate) enum ErasedBegin {
     Child {
         start: ChildStart,
         awaited: bool,
+        share: Option<u8>,
         finish: FinishChild,
     },
 }
@@ -288,6 +309,8 @@ pub(crate) enum ErasedProgress {
     Write(Made, Vec<StateWrite>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
+    /// A tool call that was to be cancelled can do nothing more.
+    Aborted(Option<ToolEnd>),
     /// The act was cancelled; nobody waits for it.
     Cancelled,
 }
@@ -302,7 +325,7 @@ pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegi
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
     Box::new(move |cx| match operation.begin(cx) {
-        Begin::Ready(result) => ErasedBegin::Ready(Made::of(result)),
+        Begin::Ready(result) => ErasedBegin::Ready(Made::by::<O>(result)),
         Begin::Act(Act {
             record_start,
             gate,
@@ -312,18 +335,18 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             gate,
             future: Box::pin(async move {
                 match future.await {
-                    Progress::Done(result) => ErasedProgress::Done(Made::of(result)),
-                    Progress::Wait(wait) => ErasedProgress::Wait(erase_wait(wait)),
+                    Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
+                    Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
                 }
             }),
         },
-        Begin::Wait(wait) => ErasedBegin::Wait(erase_wait(wait)),
+        Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
         Begin::Write(Write { place, attempt }) => {
             let attempt = Arc::new(move || -> BoxFuture<'static, _> {
                 let attempt = attempt();
                 Box::pin(async move {
                     let (result, writes) = attempt.await;
-                    (Made::of(result), writes)
+                    (Made::by::<O>(result), writes)
                 })
             });
             ErasedBegin::Write(place, attempt)
@@ -331,19 +354,21 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
         Begin::Child(Child {
             start,
             awaited,
+            share,
             finish,
         }) => ErasedBegin::Child {
             start,
             awaited,
-            finish: Box::new(move |run, end| Made::of(finish(run, end))),
+            share,
+            finish: Box::new(move |run, end| Made::by::<O>(finish(run, end))),
         },
     })
 }
 
-fn erase_wait<T: Serialize + Send + 'static>(wait: Wait<T>) -> ErasedWait {
+fn erase_wait<O: Operation>(wait: Wait<O::Output>) -> ErasedWait {
     let finish = wait.finish;
     ErasedWait {
         wait_for: wait.wait_for,
-        finish: Box::new(move |arrival| Made::of(finish(arrival))),
+        finish: Box::new(move |arrival| Made::by::<O>(finish(arrival))),
     }
 }

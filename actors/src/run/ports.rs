@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Clock, Committed, Credential, Entropy, InboxItem, StateValue,
-        StoreError,
+        StoreError, StoredLine,
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Message, ModelRequest, ModelResponse, OperationError, OperationId, Outcome,
-        Preview, RunId, RunStart, Spent, Timestamp, ToolCall, ToolDefinition, ToolResult,
+        AgentError, Budget, Message, ModelRequest, ModelResponse, OperationError, OperationId,
+        Outcome, ParentPolicy, Preview, RunId, RunStart, Spent, Timestamp, ToolCall,
+        ToolDefinition, ToolResult,
     },
 };
 
@@ -57,6 +58,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// just before.
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String);
 
+    /// Waits for the end of a run that is no child of who asks, live or not.
+    fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>>;
+
     /// A value of shared state.
     fn state(
         &self,
@@ -75,6 +79,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
 
     /// Puts something into a run's inbox.
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
+
+    /// What is recorded of this run.
+    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 
     /// What is in this run's inbox.
     fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>>;
@@ -138,6 +145,8 @@ pub struct ToolInvocation {
     pub deadline: Option<Timestamp>,
     /// What a person gave for this call.
     pub credential: Option<Credential>,
+    /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
+    pub cancelled: CancellationToken,
 }
 
 /// What a call came to, as far as the executor knows.
@@ -151,6 +160,9 @@ pub enum ToolEnd {
     InDoubt(String),
     /// It is known not to have happened (only an answer to a reconciliation).
     DidNotHappen,
+    /// It was told to stop, but its code blocks: it runs on until it returns (only of a call that
+    /// was aborted).
+    StillRunning,
 }
 
 /// A child run to be started or taken up.
@@ -176,24 +188,68 @@ pub struct ChildStart {
     pub news: News,
 }
 
-/// A task for another agent.
+/// A task for another agent, and the terms on which it is done.
+///
+/// ```
+/// use ghostlight_actors::{run::Task, vocabulary::{Budget, ParentPolicy}};
+///
+/// let third = Task::from("look it up").share(33);
+/// let cheap = Task::from("look it up").budget(Budget { model_calls: Some(2), ..Budget::default() });
+/// let apart = Task::from("tidy up").when_parent_ends(ParentPolicy::Adopt);
+/// # let _ = (third, cheap, apart);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Task {
     /// What is to be done.
     pub message: Message,
+    /// The bounds of the child run, beyond the agent's own and what its parent can give it.
+    pub budget: Budget,
+    /// How much of its parent's own bounds the child gets, in percent, at most what is left.
+    /// Where it is left out, what is left is divided equally among the children that begin
+    /// together and, where it does not wait for them, the parent's function.
+    pub share: Option<u8>,
+    /// What happens to the child when its parent ends first.
+    pub when_parent_ends: ParentPolicy,
+}
+
+impl Task {
+    /// Sets the bounds of the child run.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets how much of its parent's own bounds the child gets, in percent.
+    #[must_use]
+    pub fn share(mut self, percent: u8) -> Self {
+        self.share = Some(percent.min(100));
+        self
+    }
+
+    /// Sets what happens to the child when its parent ends first.
+    #[must_use]
+    pub fn when_parent_ends(mut self, policy: ParentPolicy) -> Self {
+        self.when_parent_ends = policy;
+        self
+    }
 }
 
 impl<T: Into<String>> From<T> for Task {
     fn from(text: T) -> Self {
-        Self {
-            message: Message::user(text),
-        }
+        Message::user(text).into()
     }
 }
 
 impl From<Message> for Task {
     fn from(message: Message) -> Self {
-        Self { message }
+        Self {
+            message,
+            budget: Budget::default(),
+            share: None,
+            when_parent_ends: ParentPolicy::default(),
+        }
     }
 }
 

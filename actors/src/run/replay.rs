@@ -287,7 +287,6 @@ impl Rehearsal<'_> {
             history,
             request,
             said: &said,
-            spent: recorded.spent,
             news: News::channel().0,
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChildStart, Commands, News, ParentDoor, Policies, Ports, Registry, RunContext,
+    Commands, News, ParentDoor, Policies, Ports, Registry, RunContext,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, Opening},
@@ -17,16 +17,13 @@ use super::{
     operations,
 };
 use crate::{
-    contract::{BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
+    contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
     definition::Pinned,
     vocabulary::{
-        AgentError, Entry, Message, Outcome, RunId, RunStart, SessionId, Spent, StopReason,
-        Timestamp, Transcript, Transfer,
+        AgentError, Entry, JournalId, Message, Outcome, RunId, RunStart, SessionId, SessionTurn,
+        Spent, StopReason, Timestamp, Transcript, Transfer,
     },
 };
-
-/// The reason of a cancellation that the clock asked for.
-pub(crate) const DEADLINE: &str = "deadline";
 
 /// The bound on transfers where a team sets none.
 const DEFAULT_MAX_TRANSFERS: u32 = 16;
@@ -175,12 +172,19 @@ impl RunTask {
     }
 }
 
-/// The first entry of a child run, and its row.
-pub(crate) fn first_entry(child: &ChildStart, now: Timestamp) -> (Line, RunRow) {
-    let mut start = RunStart::clone(&child.start);
-    start.at = now;
-    let row = row_of(child.run, &start);
-    (Line::encode(now, &Entry::RunStarted(Box::new(start))), row)
+/// The first entry of a child run, with its row; of one that outlives its parent, also that of the
+/// session that it has for itself.
+pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Vec<Append> {
+    let first = Entry::RunStarted(Box::new(start.clone()));
+    let line = Line::encode(start.at, &first);
+    let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start))];
+    if let Some(session) = &start.session {
+        let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
+        let line = Line::encode(start.at, &Entry::TurnStarted(Box::new(turn)));
+        let journal = JournalId::Session(session.clone());
+        appends.push(Append::new(journal, 0, 1, vec![line]));
+    }
+    appends
 }
 
 /// The row of a run that begins now.
@@ -211,10 +215,6 @@ struct Carrier {
     when_taken_up: Option<oneshot::Sender<()>>,
     inbox_is_empty: bool,
     poison_after: u32,
-    /// What the run consumed before the current leg.
-    spent: Spent,
-    /// What it consumed in earlier lives.
-    spent_before: Spent,
     transfers: u32,
 }
 
@@ -243,22 +243,19 @@ impl Carrier {
             task.max_entries,
             team.park_on_drift,
         );
-        let wall_time = start
-            .budget
-            .wall_time()
-            .map(|wall_time| start.at.after(wall_time));
-        driver.deadline = start.deadline.into_iter().chain(wall_time).min();
+        driver.deadline = start.ends_by();
+        driver.ledger = std::mem::take(&mut task.recorded.ledger);
+        driver.continuing = std::mem::take(&mut task.recorded.continuing);
+        driver.warn_at = team.budget_warnings().to_vec();
+        driver.wall_time_warning = driver.ledger.wall_time_warning(&driver.warn_at, start.at);
         driver.parent = task.parent;
-        let spent_before = task.recorded.spent_in_all();
         driver.replay = std::mem::take(&mut task.recorded.deliveries);
         Ok(Box::new(Self {
-            spent_before,
             run: task.run,
             start,
             pinned: task.pinned,
             history: task.history,
             registry: task.registry,
-            spent: task.recorded.spent,
             transfers: task.recorded.leg,
             recorded: task.recorded,
             driver,
@@ -354,7 +351,6 @@ impl Carrier {
                 agent: agent.clone(),
                 request: request.clone(),
                 messages: said.clone(),
-                spent: self.spent,
             };
             self.driver.journal.append(&entry);
             self.driver.journal.change_row(|row| {
@@ -384,7 +380,6 @@ impl Carrier {
             history: &self.history,
             request,
             said,
-            spent: self.spent,
             news: self.driver.news.clone(),
         };
         Ok(Arc::new(Leg::open(opening, &mut self.recorded)))
@@ -395,7 +390,7 @@ impl Carrier {
         if !std::mem::take(&mut self.inbox_is_empty) {
             match self.driver.read_inbox().await {
                 None => {}
-                Some(LegEnd::Cancel { reason, .. }) => self.record_cancel(reason),
+                Some(LegEnd::Cancel { stop, .. }) => self.record_cancel(stop),
                 Some(LegEnd::Store(error)) => return Err(Rest::Store(error)),
                 Some(_) => return Err(Rest::LetGo),
             }
@@ -420,49 +415,45 @@ impl Carrier {
         Ok(())
     }
 
-    fn cancelling(&self) -> Option<&String> {
-        self.recorded.cancel.as_ref().or(self.cancel.as_ref())
+    fn cancelling(&self) -> Option<StopReason> {
+        let asked = self.cancel.clone().map(StopReason::Cancelled);
+        self.recorded.cancel.clone().or(asked)
     }
 
-    fn record_cancel(&mut self, reason: String) {
+    fn record_cancel(&mut self, stop: StopReason) {
         if self.cancelling().is_none() {
-            self.driver.journal.append(&Entry::CancelRequested {
-                reason: reason.clone(),
-            });
+            let (reason, stop) = match stop.clone() {
+                StopReason::Cancelled(reason) => (reason, None),
+                stop => (stop.to_string(), Some(stop)),
+            };
+            let requested = Entry::CancelRequested { reason, stop };
+            self.driver.journal.append(&requested);
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Cancelling);
             self.driver.journal.flush();
         }
-        self.recorded.cancel.get_or_insert(reason);
+        self.recorded.cancel.get_or_insert(stop);
     }
 
     /// Ends a run that is being cancelled or given up, without running its function.
     async fn end_without_running(&mut self, leg: &Arc<Leg>) -> Option<Rest> {
-        if let Some(reason) = self.cancelling().cloned() {
-            return Some(self.close(leg, reason, false).await);
+        if let Some(stop) = self.cancelling() {
+            return Some(self.close(leg, stop).await);
         }
         let error = self.give_up.take()?;
         if self.driver.parent.is_none() {
             return Some(self.park(error).await);
         }
-        if let Err(end) = self.driver.settle_background(leg).await {
-            return Some(rest_of(end));
-        }
-        let spent = self.spent_before;
-        Some(self.end(leg, Err(error), spent, Vec::new()).await)
+        Some(self.finish(leg, Err(error)).await)
     }
 
     /// What to do when a leg came to rest: go on with the next one, or rest.
     async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<Rest>> {
         match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
-                {
-                    // What this leg would have undone holds for the legs after it.
-                    let mut books = leg.books.lock();
-                    self.spent = books.spent;
-                    self.recorded.undo.append(&mut books.undo);
-                }
+                // What this leg would have undone holds for the legs after it.
+                self.recorded.undo.append(&mut leg.books.lock().undo);
                 self.transfers += 1;
                 let bound = self
                     .pinned
@@ -485,11 +476,11 @@ impl Carrier {
             }
             LegEnd::Returned(returned) => Err(Box::new(self.finish(leg, returned).await)),
             LegEnd::Diverged(error) => Err(Box::new(self.park(error).await)),
-            LegEnd::Cancel { reason, record } => {
+            LegEnd::Cancel { stop, record } => {
                 if record {
-                    self.record_cancel(reason.clone());
+                    self.record_cancel(stop.clone());
                 }
-                Err(Box::new(self.close(leg, reason, true).await))
+                Err(Box::new(self.close(leg, stop).await))
             }
             LegEnd::Asleep { wake_at } => {
                 self.driver.journal.flush();

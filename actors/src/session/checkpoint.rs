@@ -13,7 +13,7 @@ use crate::vocabulary::{Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const HEADER: usize = MAGIC.len() + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::Usage;
 
 /// The bounds of a run and of all its child runs together. `None` is without bound.
+///
+/// Each bound is checked before the act: a call that would go beyond a number of calls is not
+/// made, and no model is asked once the tokens or the money are used up. What a call costs is
+/// known when it has ended, so tokens and money can be overspent by the calls that were under
+/// way when they ran out.
+///
+/// A step is one model call with the tool calls that it asks for, so `model_calls` bounds the
+/// steps of the whole tree; an agent's `max_steps` bounds those of one leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
@@ -17,6 +25,10 @@ pub struct Budget {
     pub tool_calls: Option<u64>,
     /// How many tokens, of requests and responses together.
     pub tokens: Option<u64>,
+    /// How many tokens of requests.
+    pub input_tokens: Option<u64>,
+    /// How many tokens of responses, reasoning included.
+    pub output_tokens: Option<u64>,
     /// How much money, in millionths of the currency of the model's prices.
     pub cost_micros: Option<u64>,
     /// How long the run may take from its start, sleep included, in milliseconds.
@@ -28,10 +40,49 @@ impl Budget {
     pub fn wall_time(&self) -> Option<Duration> {
         self.wall_time_ms.map(Duration::from_millis)
     }
+
+    /// The bound on a resource; `None` where there is none.
+    pub fn bound(&self, resource: Resource) -> Option<u64> {
+        match resource {
+            Resource::ModelCalls => self.model_calls,
+            Resource::ToolCalls => self.tool_calls,
+            Resource::Tokens => self.tokens,
+            Resource::InputTokens => self.input_tokens,
+            Resource::OutputTokens => self.output_tokens,
+            Resource::Cost => self.cost_micros,
+            Resource::WallTime => self.wall_time_ms,
+            Resource::Entries => None,
+        }
+    }
+
+    /// The budget whose bounds this function tells; journal entries have none here.
+    pub fn from_bounds(mut bound: impl FnMut(Resource) -> Option<u64>) -> Self {
+        Self {
+            model_calls: bound(Resource::ModelCalls),
+            tool_calls: bound(Resource::ToolCalls),
+            tokens: bound(Resource::Tokens),
+            input_tokens: bound(Resource::InputTokens),
+            output_tokens: bound(Resource::OutputTokens),
+            cost_micros: bound(Resource::Cost),
+            wall_time_ms: bound(Resource::WallTime),
+        }
+    }
+
+    /// The narrower of the two bounds on each resource.
+    #[must_use]
+    pub fn narrowed(&self, other: &Self) -> Self {
+        let narrower = |resource| {
+            let bounds = [self.bound(resource), other.bound(resource)];
+            bounds.into_iter().flatten().min()
+        };
+        Self::from_bounds(narrower)
+    }
 }
 
 /// One of the things that a budget bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Resource {
@@ -39,8 +90,12 @@ pub enum Resource {
     ModelCalls,
     /// Tool calls.
     ToolCalls,
-    /// Tokens.
+    /// Tokens of requests and responses.
     Tokens,
+    /// Tokens of requests.
+    InputTokens,
+    /// Tokens of responses.
+    OutputTokens,
     /// Money.
     Cost,
     /// Wall time.
@@ -49,12 +104,27 @@ pub enum Resource {
     Entries,
 }
 
+impl Resource {
+    /// What is counted, in the order in which a model call is checked. Wall time is a deadline,
+    /// and a journal's entries are bounded by the System.
+    pub const COUNTED: [Self; 6] = [
+        Self::ModelCalls,
+        Self::ToolCalls,
+        Self::Tokens,
+        Self::InputTokens,
+        Self::OutputTokens,
+        Self::Cost,
+    ];
+}
+
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ModelCalls => "model calls",
             Self::ToolCalls => "tool calls",
             Self::Tokens => "tokens",
+            Self::InputTokens => "input tokens",
+            Self::OutputTokens => "output tokens",
             Self::Cost => "cost",
             Self::WallTime => "wall time",
             Self::Entries => "journal entries",
@@ -66,29 +136,108 @@ impl fmt::Display for Resource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
-    /// Model calls that were recorded.
+    /// Model calls whose end, or the loss of interest in it, was recorded; failed ones too.
     pub model_calls: u64,
-    /// Tool calls that were recorded.
+    /// Tool calls, likewise.
     pub tool_calls: u64,
     /// Tokens and money.
     pub usage: Usage,
+    /// What was given for good to runs that outlive this one: it counts against the bounds,
+    /// whether they consume it or not.
+    pub given: Amounts,
+}
+
+/// Amounts of what is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Amounts {
+    /// Model calls.
+    pub model_calls: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+    /// Tokens of requests and responses together.
+    pub tokens: u64,
+    /// Tokens of requests.
+    pub input_tokens: u64,
+    /// Tokens of responses.
+    pub output_tokens: u64,
+    /// Money, in millionths of the currency of the model's prices.
+    pub cost_micros: u64,
+}
+
+impl Amounts {
+    /// The amount of a resource; 0 of what is not counted.
+    pub fn of(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::ModelCalls => self.model_calls,
+            Resource::ToolCalls => self.tool_calls,
+            Resource::Tokens => self.tokens,
+            Resource::InputTokens => self.input_tokens,
+            Resource::OutputTokens => self.output_tokens,
+            Resource::Cost => self.cost_micros,
+            Resource::WallTime | Resource::Entries => 0,
+        }
+    }
+
+    /// The bounds of a budget as amounts; 0 where there is no bound.
+    pub fn bounded(budget: &Budget) -> Self {
+        let bound = |resource| budget.bound(resource).unwrap_or(0);
+        Self {
+            model_calls: bound(Resource::ModelCalls),
+            tool_calls: bound(Resource::ToolCalls),
+            tokens: bound(Resource::Tokens),
+            input_tokens: bound(Resource::InputTokens),
+            output_tokens: bound(Resource::OutputTokens),
+            cost_micros: bound(Resource::Cost),
+        }
+    }
+
+    fn zip(self, other: Self, add: fn(u64, u64) -> u64) -> Self {
+        Self {
+            model_calls: add(self.model_calls, other.model_calls),
+            tool_calls: add(self.tool_calls, other.tool_calls),
+            tokens: add(self.tokens, other.tokens),
+            input_tokens: add(self.input_tokens, other.input_tokens),
+            output_tokens: add(self.output_tokens, other.output_tokens),
+            cost_micros: add(self.cost_micros, other.cost_micros),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Amounts {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.zip(other, u64::saturating_add);
+    }
+}
+
+impl std::ops::SubAssign for Amounts {
+    fn sub_assign(&mut self, other: Self) {
+        *self = self.zip(other, u64::saturating_sub);
+    }
 }
 
 impl Spent {
-    /// The first bound that is reached, asked before the act of this kind.
-    pub fn exhausted(&self, budget: &Budget, next: Resource) -> Option<Resource> {
-        let reached = |have: u64, bound: Option<u64>| bound.is_some_and(|bound| have >= bound);
-        let tests = [
-            (next == Resource::ModelCalls && reached(self.model_calls, budget.model_calls))
-                .then_some(Resource::ModelCalls),
-            (next == Resource::ToolCalls && reached(self.tool_calls, budget.tool_calls))
-                .then_some(Resource::ToolCalls),
-            (next == Resource::ModelCalls && reached(self.usage.total_tokens(), budget.tokens))
-                .then_some(Resource::Tokens),
-            (next == Resource::ModelCalls && reached(self.usage.cost_micros, budget.cost_micros))
-                .then_some(Resource::Cost),
-        ];
-        tests.into_iter().flatten().next()
+    /// One call that consumes this resource.
+    pub fn one(resource: Resource) -> Self {
+        Self {
+            model_calls: u64::from(resource == Resource::ModelCalls),
+            tool_calls: u64::from(resource == Resource::ToolCalls),
+            ..Self::default()
+        }
+    }
+
+    /// How much of a resource counts as consumed, what was given for good included.
+    pub fn used(&self, resource: Resource) -> u64 {
+        let consumed = match resource {
+            Resource::ModelCalls => self.model_calls,
+            Resource::ToolCalls => self.tool_calls,
+            Resource::Tokens => self.usage.total_tokens(),
+            Resource::InputTokens => self.usage.input_tokens,
+            Resource::OutputTokens => self.usage.output_tokens,
+            Resource::Cost => self.usage.cost_micros,
+            Resource::WallTime | Resource::Entries => 0,
+        };
+        consumed.saturating_add(self.given.of(resource))
     }
 }
 
@@ -97,5 +246,82 @@ impl std::ops::AddAssign for Spent {
         self.model_calls = self.model_calls.saturating_add(other.model_calls);
         self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.usage += other.usage;
+        self.given += other.given;
+    }
+}
+
+/// What an entry charges, without the zeros: most entries charge one call or nothing.
+pub(super) mod charge {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Amounts, Spent, Usage};
+
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Charge {
+        #[serde(skip_serializing_if = "is_zero")]
+        model_calls: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        tool_calls: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        input_tokens: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        output_tokens: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        cached_tokens: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        reasoning_tokens: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        cost_micros: u64,
+        #[serde(skip_serializing_if = "is_none")]
+        given: Amounts,
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so.
+    fn is_zero(number: &u64) -> bool {
+        *number == 0
+    }
+
+    fn is_none(given: &Amounts) -> bool {
+        *given == Amounts::default()
+    }
+
+    pub(in crate::vocabulary) fn is_nothing(spent: &Spent) -> bool {
+        *spent == Spent::default()
+    }
+
+    pub(in crate::vocabulary) fn serialize<S: Serializer>(
+        spent: &Spent,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Charge {
+            model_calls: spent.model_calls,
+            tool_calls: spent.tool_calls,
+            input_tokens: spent.usage.input_tokens,
+            output_tokens: spent.usage.output_tokens,
+            cached_tokens: spent.usage.cached_tokens,
+            reasoning_tokens: spent.usage.reasoning_tokens,
+            cost_micros: spent.usage.cost_micros,
+            given: spent.given,
+        }
+        .serialize(serializer)
+    }
+
+    pub(in crate::vocabulary) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Spent, D::Error> {
+        let charge = Charge::deserialize(deserializer)?;
+        Ok(Spent {
+            model_calls: charge.model_calls,
+            tool_calls: charge.tool_calls,
+            usage: Usage {
+                input_tokens: charge.input_tokens,
+                output_tokens: charge.output_tokens,
+                cached_tokens: charge.cached_tokens,
+                reasoning_tokens: charge.reasoning_tokens,
+                cost_micros: charge.cost_micros,
+            },
+            given: charge.given,
+        })
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, Question, RunId, SessionId,
-    Spent, StopReason,
+    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, Question, Resource, RunId,
+    SessionId, Spent, StopReason, budget::charge,
 };
 
 /// Eight bytes of a digest of an operation's input, printed as hexadecimal.
@@ -58,8 +58,6 @@ pub enum Entry {
         request: Option<String>,
         /// What was said in the run before this leg, beyond the session's history.
         messages: Vec<Arc<Message>>,
-        /// What the run consumed before this leg.
-        spent: Spent,
     },
     /// An operation began whose beginning matters: a `once` effect, a question, a timer, a
     /// child run.
@@ -87,11 +85,44 @@ pub enum Entry {
         digest: CallDigest,
         /// `{"Ok": …}` or `{"Err": …}`.
         result: Box<RawValue>,
+        /// What it consumed of the run's budget, its child run included.
+        #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
+        spent: Spent,
     },
     /// The function dropped an operation that had begun; its result is not wanted any more.
     Dropped {
         /// The operation.
         op: OperationId,
+        /// What it consumed of the run's budget.
+        #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
+        spent: Spent,
+    },
+    /// The child run that this operation began has bounds, or outlives its parent: its terms
+    /// stand in the commit that begins it.
+    Granted {
+        /// The operation that begins the child.
+        op: OperationId,
+        /// What is set aside for the child. It is returned when the child has ended, but for what
+        /// the child consumed; a child that outlives its parent keeps it.
+        budget: Budget,
+        /// What happens to the child when this run ends first.
+        when_parent_ends: ParentPolicy,
+    },
+    /// The child run of this operation ended, and no operation's result says so: what was set
+    /// aside for it returns, and what it consumed is charged.
+    Settled {
+        /// The operation that began the child.
+        op: OperationId,
+        /// What the child and its own children consumed.
+        #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
+        spent: Spent,
+    },
+    /// This share of a bound is used.
+    BudgetWarned {
+        /// Which bound.
+        resource: Resource,
+        /// How much of it, in percent.
+        percent: u8,
     },
     /// The function said something to observers.
     Emitted {
@@ -136,8 +167,11 @@ pub enum Entry {
     },
     /// The run is being cancelled. From here on its function is never run again.
     CancelRequested {
-        /// Why.
+        /// Why, in words.
         reason: String,
+        /// How the run stops, where nobody asked for it: a deadline, a budget.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop: Option<StopReason>,
     },
     /// What to call if the run is cancelled.
     UndoRegistered {
@@ -208,8 +242,14 @@ pub struct RunStart {
     pub path: Vec<String>,
     /// The bounds of this run and its children.
     pub budget: Budget,
+    /// What was consumed before, in the journals of which this one is the continuation.
+    #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
+    pub spent: Spent,
     /// When it must have ended.
     pub deadline: Option<super::Timestamp>,
+    /// What happens to this run when its parent ends first.
+    #[serde(default, skip_serializing_if = "ParentPolicy::is_default")]
+    pub when_parent_ends: ParentPolicy,
     /// When it began.
     pub at: super::Timestamp,
     /// The run from which this one was forked.
@@ -264,12 +304,51 @@ impl RunStart {
             parent: None,
             root: run,
             budget: Budget::default(),
+            spent: Spent::default(),
             deadline: None,
+            when_parent_ends: ParentPolicy::default(),
             at: super::Timestamp::default(),
             forked: None,
             owner: None,
             dry_run: false,
         }
+    }
+}
+
+impl RunStart {
+    /// When the run must have ended, by its deadline and by its bound on wall time.
+    pub fn ends_by(&self) -> Option<super::Timestamp> {
+        let wall_time = self.budget.wall_time();
+        let wall_time = wall_time.map(|wall_time| self.at.after(wall_time));
+        self.deadline.into_iter().chain(wall_time).min()
+    }
+}
+
+/// What happens to a child run when its parent ends, or is cancelled, first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ParentPolicy {
+    /// It is cancelled, and the parent's end waits for it.
+    #[default]
+    Stop,
+    /// It goes on when the parent ends, and is cancelled when the parent is cancelled. It keeps
+    /// the parent's deadline.
+    Continue,
+    /// It goes on whatever becomes of the parent: a run of its own, without the parent's
+    /// deadline, as if somebody else had begun it.
+    Adopt,
+}
+
+impl ParentPolicy {
+    /// Whether the child can outlive its parent. Such a child is the root of a tree of its own
+    /// from its first entry on.
+    pub fn outlives(self) -> bool {
+        self != Self::Stop
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Denied,
     /// It was cancelled.
     Cancelled,
+    /// It was cancelled, but its code blocks and could not be stopped: it may still do something.
+    StillRunning,
     /// Nobody answered in time.
     Expired,
     /// Whether it happened is not known.

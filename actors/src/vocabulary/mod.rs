@@ -19,8 +19,10 @@ mod tool;
 mod transcript;
 mod usage;
 
-pub use budget::{Budget, Resource, Spent};
-pub use entry::{Begun, CallDigest, Entry, Forked, RunEnd, RunStart, SessionTurn, TurnEnd};
+pub use budget::{Amounts, Budget, Resource, Spent};
+pub use entry::{
+    Begun, CallDigest, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd,
+};
 pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{
     Event, EventId, EventRecord, Preview, Question, QuestionKind, RunResult, UnknownEvent,

@@ -13,7 +13,7 @@ use ghostlight_actors::{
 use crate::stage::{Stage, ask, call, outcome, pause, silent, text};
 
 /// An agent of each thing that can be waited for.
-fn waiting(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
+pub(crate) fn waiting(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
     let worker = Agent::from_fn("worker", |cx: RunContext| async move {
         cx.sleep(Duration::from_secs(900)).await?;
         Ok(Outcome::answer("late"))
@@ -51,7 +51,7 @@ fn waiting(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
     (agent, model)
 }
 
-const ALL: [&str; 8] = [
+pub(crate) const ALL: [&str; 8] = [
     "model",
     "back-off",
     "tool",
@@ -330,7 +330,7 @@ async fn a_call_that_an_earlier_life_began_and_this_one_ended_has_one_result() {
         outcome(&run).await;
         let mut ends = std::collections::BTreeMap::new();
         for entry in stage.entries(run.id()).await {
-            if let Entry::Completed { op, .. } | Entry::Dropped { op } = entry {
+            if let Entry::Completed { op, .. } | Entry::Dropped { op, .. } = entry {
                 *ends.entry(op).or_insert(0) += 1;
             }
         }

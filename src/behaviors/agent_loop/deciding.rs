@@ -204,17 +204,24 @@ impl Loop<'_> {
 
 /// This answer, or the stop that says that the run's last act went over a budget.
 pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Outcome, AgentError> {
+    // What a call consumes is known at its end; numbers of calls are never overspent.
+    let consumed = [
+        Resource::Tokens,
+        Resource::InputTokens,
+        Resource::OutputTokens,
+        Resource::Cost,
+    ];
     let bounds = cx.start().budget;
-    if bounds.tokens.is_none() && bounds.cost_micros.is_none() {
+    if consumed.iter().all(|what| bounds.bound(*what).is_none()) {
         return Ok(Outcome::Answer(answer));
     }
-    let spent = cx.budget().await?.spent.usage;
-    let over = |used: u64, bound: Option<u64>| bound.is_some_and(|bound| used > bound);
-    let resource = if over(spent.total_tokens(), bounds.tokens) {
-        Resource::Tokens
-    } else if over(spent.cost_micros, bounds.cost_micros) {
-        Resource::Cost
-    } else {
+    let spent = cx.budget().await?.spent;
+    let over = |what: &Resource| {
+        bounds
+            .bound(*what)
+            .is_some_and(|bound| spent.used(*what) > bound)
+    };
+    let Some(resource) = consumed.into_iter().find(over) else {
         return Ok(Outcome::Answer(answer));
     };
     Ok(Outcome::Stopped {

@@ -1,10 +1,11 @@
 //! `ghostlight cancel`.
 
-use ghostlight_actors::run::Registry;
+use ghostlight_actors::{actor::System, contract::RunRow, run::Registry, vocabulary::OperationId};
 
 use crate::cli::{
     arguments::Cancel,
     exit::{Exit, Failure},
+    follow::Follow,
     interrupt::Interrupt,
     keeping::Keeping,
 };
@@ -23,6 +24,11 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     }
     let (system, follow) = super::start_for(&keeping, &row, registry).await?;
     let mut interrupt = Interrupt::new()?;
+    if let Some(call) = arguments.call {
+        let mut follow = follow.json(arguments.show.json);
+        let result = cancel_call(&system, &row, call, &mut follow, &mut interrupt).await;
+        return super::stop(&system, &mut interrupt, result).await;
+    }
     let result = async {
         system.run(row.run).cancel(arguments.reason.clone()).await?;
         if !super::take_up_or_leave(&system, row.root, row.run).await? {
@@ -42,4 +48,29 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     }
     .await;
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// Cancels one call, and goes on with the run where no other process carries it.
+async fn cancel_call(
+    system: &System,
+    row: &RunRow,
+    call: OperationId,
+    follow: &mut Follow,
+    interrupt: &mut Interrupt,
+) -> Result<Exit, Failure> {
+    let run = system.run(row.run);
+    let (cancelled, taken_up) = tokio::join!(
+        run.cancel_call(call),
+        super::take_up_or_leave(system, row.root, row.run),
+    );
+    let cancelled = cancelled?;
+    super::note(&if cancelled {
+        format!("call {call} of run {} is cancelled", row.run.short())
+    } else {
+        format!("run {} has no call {call} under way", row.run.short())
+    });
+    if taken_up? {
+        return follow.run(system, &system.run(row.root), interrupt).await;
+    }
+    Ok(if cancelled { Exit::Done } else { Exit::Failed })
 }

@@ -63,6 +63,9 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     if arguments.dry_run {
         turn = turn.dry_run();
     }
+    if let Some(budget) = arguments.budget {
+        turn = turn.budget(budget);
+    }
     let sent = system.session(name.clone(), key).send(turn).await;
     let result = match sent {
         Ok(run) => {

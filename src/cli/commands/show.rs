@@ -2,8 +2,8 @@
 
 use ghostlight_actors::{
     contract::{Clock as _, RunRow, SystemClock},
-    run::Observer,
-    vocabulary::EventRecord,
+    run::{Observer, Recorded, operations::Allowance},
+    vocabulary::{EventRecord, JournalId, Resource},
 };
 
 use crate::cli::{
@@ -30,7 +30,10 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     let mut observer = Observer::new();
     let mut timeline = Timeline::new(Detail::Everything);
     if !arguments.show.json {
-        super::print(&heading(&row))?;
+        let journal = JournalId::Run(row.root);
+        let lines = keeping.store.read(journal, 0, usize::MAX).await?;
+        let allowance = Recorded::fold(&lines, row.root)?.allowance();
+        super::print(&format!("{}{}", heading(&row), budget(&allowance)))?;
     }
     let mut after = 0;
     loop {
@@ -81,4 +84,28 @@ fn heading(row: &RunRow) -> String {
         "run     {}\nteam    {}{session}\nstatus  {}\nbegun   {begun} ({ago})",
         row.root, row.team, row.status
     )
+}
+
+/// What the run has used of its bounds; nothing where it has none.
+fn budget(allowance: &Allowance) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for resource in Resource::COUNTED {
+        if let Some(bound) = allowance.budget.bound(resource) {
+            let used = allowance.spent.used(resource);
+            parts.push(match resource {
+                Resource::Cost => {
+                    let money = |micros: u64| micros as f64 / 1e6;
+                    format!("{:.4} of {:.4} {resource}", money(used), money(bound))
+                }
+                _ => format!("{used} of {bound} {resource}"),
+            });
+        }
+    }
+    if let Some(deadline) = allowance.deadline {
+        parts.push(format!("until {}", when::date(deadline)));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("\nbudget  {}", parts.join(", "))
 }

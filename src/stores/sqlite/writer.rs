@@ -303,13 +303,15 @@ impl Writer {
             .head(&append.journal)
             .map_err(|fault| self.unreadable(fault))?;
         let current = head.as_ref().map_or(0, |head| head.row.epoch);
-        let makes_run = append.epoch == 1 && append.expected == 0 && append.row.is_some();
+        let is_session = matches!(append.journal, JournalId::Session(_));
+        let makes = append.epoch == 1 && append.expected == 0;
+        let makes = makes && (append.row.is_some() || is_session);
         match head {
             Some(head) if current > 0 && current == append.epoch => {
                 self.check_owner(&append.journal, &head)?;
                 Ok(head.next)
             }
-            _ if current == 0 && makes_run => Ok(0),
+            _ if current == 0 && makes => Ok(0),
             _ => Err(Stop::Refused(StoreError::Stale {
                 journal: append.journal.clone(),
                 epoch: append.epoch,
@@ -349,7 +351,7 @@ impl Writer {
                 None => self.fresh(&append.journal)?,
             },
         };
-        // The first entry of its first epoch makes a run. It also may be that a process claimed
+        // The first entry of its first epoch makes a run or a session. It also may be that a process claimed
         // the run, wrote nothing and died; nobody else holds the epoch then.
         let is_mine = head.row.owner.as_deref() == Some(self.owner.id());
         if !is_mine {

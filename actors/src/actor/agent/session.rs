@@ -13,8 +13,7 @@ use crate::{
     run::{Ports, Recorded, row_of},
     session::{Admission, SessionFold, Turn, encode_checkpoint},
     vocabulary::{
-        AgentError, Budget, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp,
-        TurnEnd,
+        AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
 };
 
@@ -476,22 +475,10 @@ fn first_start(
     );
     start.session = Some(session.clone());
     start.history = fold.entries;
-    start.budget = turn_budget(&spec.budget, &turn.budget);
+    start.budget = spec.budget.narrowed(&turn.budget);
     start.deadline = turn.deadline;
     start.at = now;
     start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
     start.dry_run = turn.dry_run;
     start
-}
-
-/// The narrower of the team's bounds and the turn's.
-fn turn_budget(team: &Budget, turn: &Budget) -> Budget {
-    let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-    Budget {
-        model_calls: least(team.model_calls, turn.model_calls),
-        tool_calls: least(team.tool_calls, turn.tool_calls),
-        tokens: least(team.tokens, turn.tokens),
-        cost_micros: least(team.cost_micros, turn.cost_micros),
-        wall_time_ms: least(team.wall_time_ms, turn.wall_time_ms),
-    }
 }

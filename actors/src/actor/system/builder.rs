@@ -188,6 +188,7 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
+            grace: limits.executor.grace,
         };
         let shared = Arc::new(Shared {
             doors,

@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Driver, LiveChild, Under};
 use crate::{
-    contract::{Append, BoxFuture},
+    contract::BoxFuture,
     definition::{Durability, Pinned},
     run::{
         ChildStart, WaitFor,
+        ledger::Part,
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
@@ -20,12 +21,30 @@ use crate::{
         task,
     },
     vocabulary::{
-        Begun, Entry, ErrorKind, JournalId, OperationError, OperationId, Resource, StopReason,
+        Begun, Budget, Entry, ErrorKind, OperationError, OperationId, ParentPolicy, Resource,
+        RunId, RunStart, StopReason,
     },
 };
 
+/// Whether it is recorded that this operation began a child run.
+fn is_child(leg: &Leg, op: OperationId) -> bool {
+    let books = leg.books.lock();
+    let begun = books.recorded.get(&op).and_then(|call| call.begun.as_ref());
+    matches!(begun, Some(Begun::Child(_)))
+}
+
+/// One of the equal parts of what is left: among the children that begin together and, where it
+/// goes on beside them, the function.
+fn equal_part(leg: &Leg, awaited: bool) -> Part {
+    let books = leg.books.lock();
+    let kinds = books.to_begin.iter().map(|(_, identity, ..)| identity.kind);
+    let beside = kinds.filter(|kind| matches!(*kind, "delegate" | "spawn"));
+    Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
+}
+
 impl Driver {
     pub(super) async fn begin_all(&mut self, leg: &Arc<Leg>) {
+        let overdue = self.overdue(leg).is_some();
         loop {
             if self.cancelled.is_cancelled() {
                 // Nothing new starts; the word that the run is cancelled is on its way.
@@ -35,7 +54,11 @@ impl Driver {
             let Some((op, identity, resource, operation)) = next else {
                 break;
             };
-            if let Some(over) = resource.and_then(|resource| self.over_budget(leg, resource)) {
+            // Past the deadline nothing new starts; a child that is there must be known, to be ended.
+            if overdue && !is_child(leg, op) {
+                continue;
+            }
+            if let Some(over) = resource.and_then(|resource| self.over_budget(resource)) {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
                 let cancelled = CancellationToken::new();
@@ -45,6 +68,8 @@ impl Driver {
                         identity,
                         cancelled,
                         resource: None,
+                        once: false,
+                        items: Vec::new(),
                     },
                 );
                 // An error encodes the same whatever the result's type is.
@@ -55,20 +80,13 @@ impl Driver {
         }
     }
 
-    pub(super) fn over_budget(&self, leg: &Arc<Leg>, resource: Resource) -> Option<Resource> {
+    pub(super) fn over_budget(&self, resource: Resource) -> Option<Resource> {
         if self.journal.entries() >= self.max_entries {
             return Some(Resource::Entries);
         }
-        let mut spent = leg.books.lock().spent;
         // Calls that are under way will have been made.
         let under_way = self.under.values().filter(|u| u.resource == Some(resource));
-        let under_way = under_way.count() as u64;
-        match resource {
-            Resource::ModelCalls => spent.model_calls += under_way,
-            Resource::ToolCalls => spent.tool_calls += under_way,
-            _ => {}
-        }
-        spent.exhausted(&leg.start.budget, resource)
+        self.ledger.exhausted(resource, under_way.count() as u64)
     }
 
     pub(super) fn begin(
@@ -91,6 +109,7 @@ impl Driver {
             ports: self.ports.clone(),
             cancelled: cancelled.clone(),
             started: started.clone(),
+            allowance: self.ledger.allowance(),
             leg: leg.clone(),
         };
         self.under.insert(
@@ -99,6 +118,8 @@ impl Driver {
                 identity,
                 cancelled: cancelled.clone(),
                 resource,
+                once: false,
+                items: Vec::new(),
             },
         );
         match operation(cx) {
@@ -108,6 +129,9 @@ impl Driver {
                 gate,
                 future,
             } => {
+                if let Some(under) = self.under.get_mut(&op) {
+                    under.once = record_start;
+                }
                 if record_start && started.is_none() {
                     self.record_start(op, Begun::Effect);
                 }
@@ -119,9 +143,11 @@ impl Driver {
             ErasedBegin::Child {
                 start,
                 awaited,
+                share,
                 finish,
             } => {
-                self.begin_child(op, start, awaited, finish, started);
+                let part = share.map_or_else(|| equal_part(leg, awaited), Part::Percent);
+                self.begin_child(op, start, part, (awaited, finish), started);
             }
         }
     }
@@ -213,12 +239,13 @@ impl Driver {
     pub(super) fn begin_child(
         &mut self,
         op: OperationId,
-        start: ChildStart,
-        awaited: bool,
-        finish: FinishChild,
+        mut start: ChildStart,
+        part: Part,
+        (awaited, finish): (bool, FinishChild),
         started: Option<Begun>,
     ) {
         let run = start.run;
+        let policy = start.start.when_parent_ends;
         let finish = if awaited {
             Some(finish)
         } else {
@@ -230,16 +257,16 @@ impl Driver {
             child.finish = finish;
             return;
         }
-        self.children.insert(
-            run,
-            LiveChild {
+        if !policy.outlives() {
+            let live = LiveChild {
                 op,
                 finish,
                 idle: false,
                 wake_at: None,
                 cancel: None,
-            },
-        );
+            };
+            self.children.insert(run, live);
+        }
         if started.is_some() {
             self.ports.child(ChildStart {
                 fresh: false,
@@ -248,10 +275,13 @@ impl Driver {
             return;
         }
         self.record_start(op, Begun::Child(run));
-        let (line, row) = task::first_entry(&start, self.journal.now());
-        let child = Append::new(JournalId::Run(run), 0, 1, vec![line]).row(row);
+        let budget = self.ledger.grant(&start.start.budget, part);
+        self.record_terms(op, budget, policy, run);
+        let mut first = RunStart::clone(&start.start);
+        (first.budget, first.at) = (budget, self.journal.now());
+        start.start = Arc::new(first);
         if let Some(mut batch) = self.journal.take() {
-            batch.appends.push(child);
+            batch.appends.extend(task::first_entries(run, &start.start));
             self.journal.commit(batch);
         }
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
@@ -261,6 +291,32 @@ impl Driver {
                 Err(_) => std::future::pending().await,
             }
         }));
+    }
+
+    /// Sets aside, or gives away, what a child may consume, in the commit that begins it.
+    fn record_terms(
+        &mut self,
+        op: OperationId,
+        budget: Budget,
+        when_parent_ends: ParentPolicy,
+        run: RunId,
+    ) {
+        if when_parent_ends == ParentPolicy::Continue {
+            self.continuing.push(run);
+        }
+        if when_parent_ends.outlives() {
+            self.ledger.give(op, &budget);
+        } else {
+            self.ledger.reserve(op, budget);
+        }
+        let is_bounded = |resource: &Resource| budget.bound(*resource).is_some();
+        if when_parent_ends.outlives() || Resource::COUNTED.iter().any(is_bounded) {
+            self.journal.append(&Entry::Granted {
+                op,
+                budget,
+                when_parent_ends,
+            });
+        }
     }
 
     /// Takes up a child that no replay begins again.

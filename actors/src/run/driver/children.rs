@@ -8,9 +8,9 @@ use crate::{
     run::{
         ChildNews, ChildResult, ChildStart, Command, WaitFor,
         leg::{CallIdentity, Leg},
-        operation::{Arrival, ErasedProgress},
+        operation::{Arrival, ErasedProgress, Made},
     },
-    vocabulary::{OperationId, RunId},
+    vocabulary::{Entry, OperationId, RunId, Spent},
 };
 
 impl Driver {
@@ -44,7 +44,17 @@ impl Driver {
         result: ChildResult,
     ) {
         let child = self.children.remove(&run);
+        let op = child.as_ref().map(|child| child.op);
         let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
+        // An operation that was closed meanwhile has its result.
+        let finish = finish.filter(|(op, _)| self.under.contains_key(op));
+        // What an earlier life settled is charged.
+        let settled = op.is_some_and(|op| self.ledger.settle(op));
+        let spent = if settled {
+            result.spent
+        } else {
+            Spent::default()
+        };
         let mut joined: Vec<OperationId> = self
             .waits
             .iter()
@@ -54,7 +64,10 @@ impl Driver {
         joined.sort_unstable();
         match finish {
             Some((op, finish)) => {
-                let made = finish(run, Some(result));
+                let made = Made {
+                    spent: Some(spent),
+                    ..finish(run, Some(result))
+                };
                 self.complete(leg, op, made);
             }
             None => {
@@ -63,6 +76,10 @@ impl Driver {
                     self.arrive(leg, op, arrival.clone());
                 }
                 self.ended_children.insert(run, result);
+                if let Some(op) = op.filter(|_| settled) {
+                    self.journal.append(&Entry::Settled { op, spent });
+                    self.charge(spent);
+                }
             }
         }
         let Some(append) = append else { return };
@@ -73,7 +90,7 @@ impl Driver {
     }
 
     /// What was begun and has not ended, for the closing of a cancelled run.
-    pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity)> {
+    pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity, Spent)> {
         self.waits.clear();
         self.timers.clear();
         self.ready.clear();
@@ -81,9 +98,12 @@ impl Driver {
         let mut open: Vec<_> = self
             .under
             .drain()
-            .map(|(op, under)| (op, under.identity))
+            .map(|(op, under)| {
+                let spent = under.charge();
+                (op, under.identity, spent)
+            })
             .collect();
-        open.sort_by_key(|(op, _)| *op);
+        open.sort_by_key(|(op, ..)| *op);
         open
     }
 
@@ -99,11 +119,16 @@ impl Driver {
             self.cancel_child(run, "the run that began it has ended");
         }
         // The run is ending already: its deadline has nothing more to say.
-        self.deadline = None;
+        (self.deadline, self.wall_time_warning) = (None, None);
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             self.journal.flush();
             match self.next_turn(&waker, false).await {
+                Turn::Act(_, ErasedProgress::Start(start))
+                    if start.start.when_parent_ends.outlives() =>
+                {
+                    self.ports.child(*start);
+                }
                 Turn::Act(_, ErasedProgress::Start(start)) => {
                     // It was recorded and never started: it is taken up only to be ended.
                     let cancel = Some("the run that began it has ended".to_owned());

@@ -8,11 +8,13 @@ use super::{Driver, LegEnd};
 use crate::{
     contract::{InboxBody, InboxItem},
     run::{
-        WaitFor,
+        ToolEnd, WaitFor,
         leg::Leg,
-        operation::{Arrival, ErasedWait, Made},
+        operation::{Arrival, ErasedProgress, ErasedWait, Made},
     },
-    vocabulary::{ErrorKind, OperationError, OperationId, Question, QuestionKind},
+    vocabulary::{
+        ErrorKind, OperationError, OperationId, Question, QuestionKind, StopReason, ToolResult,
+    },
 };
 
 impl Driver {
@@ -29,7 +31,7 @@ impl Driver {
             if let InboxBody::Cancel { reason } = item.body {
                 self.journal.strike(item.id);
                 return Some(LegEnd::Cancel {
-                    reason,
+                    stop: StopReason::Cancelled(reason),
                     record: true,
                 });
             }
@@ -74,8 +76,7 @@ impl Driver {
                 return None;
             }
             InboxBody::CancelCall { operation } => {
-                self.cancel_call(leg, *operation);
-                self.journal.strike(item.id);
+                self.cancel_call(leg, *operation, item.id);
                 return None;
             }
             InboxBody::Cancel { .. } | InboxBody::Retry => {
@@ -114,18 +115,43 @@ impl Driver {
         }
     }
 
-    /// Ends one call from outside; the function gets an error and goes on.
-    pub(super) fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId) {
-        let Some(under) = self.under.get(&op) else {
+    /// Ends one call from outside; the function gets an error and goes on. A `once` tool may come
+    /// to a known end within its grace period, which then counts. An operation that is not under
+    /// way is not there to be cancelled.
+    pub(super) fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId, item: String) {
+        let Some(under) = self.under.get_mut(&op) else {
+            self.journal.strike(item);
             return;
         };
+        under.items.push(item);
+        if under.items.len() > 1 {
+            // It is being cancelled.
+            return;
+        }
         under.cancelled.cancel();
-        if under.identity.kind == "tool" {
+        let is_tool = under.identity.kind == "tool";
+        if is_tool && under.once && !self.waits.contains_key(&op) {
+            let abort = self.ports.abort_tool(leg.run, op);
+            self.acts.push(Box::pin(async move {
+                (op, ErasedProgress::Aborted(abort.await))
+            }));
+            return;
+        }
+        if is_tool {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
-        let error = OperationError::new(ErrorKind::Cancelled, "this call was cancelled");
-        self.complete(leg, op, Made::of::<Value>(Err(error)));
+        self.complete(leg, op, Made::of::<Value>(Err(cancelled())));
+    }
+
+    /// A `once` call that was to be cancelled can do nothing more.
+    pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
+        let result: Result<ToolResult, OperationError> = match end {
+            Some(ToolEnd::Result(result)) => Ok(result),
+            Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
+            _ => Err(cancelled()),
+        };
+        self.complete(leg, op, Made::of(result));
     }
 
     pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
@@ -153,6 +179,10 @@ impl Driver {
             _ => {}
         }
     }
+}
+
+fn cancelled() -> OperationError {
+    OperationError::new(ErrorKind::Cancelled, "this call was cancelled")
 }
 
 /// Whether this arrival ends this waiting.

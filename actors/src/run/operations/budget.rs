@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     run::{Begin, Operation, OperationContext, Performing, RunContext},
-    vocabulary::{Budget, Digest, Outcome, Spent, Timestamp},
+    vocabulary::{Amounts, Budget, Digest, Outcome, Resource, Spent, Timestamp},
 };
 
 /// What the run may consume, what it has, and when it must end.
@@ -11,10 +11,26 @@ use crate::{
 pub struct Allowance {
     /// The bounds.
     pub budget: Budget,
-    /// What was consumed, children included.
+    /// What was consumed, children that have ended included.
     pub spent: Spent,
+    /// What is set aside for children that have not ended.
+    #[serde(default)]
+    pub reserved: Amounts,
     /// When the run must have ended.
     pub deadline: Option<Timestamp>,
+}
+
+impl Allowance {
+    /// How much of a resource is neither consumed nor set aside; `None` where it has no bound,
+    /// and for wall time, which is a deadline.
+    pub fn left(&self, resource: Resource) -> Option<u64> {
+        if !Resource::COUNTED.contains(&resource) {
+            return None;
+        }
+        let taken = self.spent.used(resource);
+        let taken = taken.saturating_add(self.reserved.of(resource));
+        Some(self.budget.bound(resource)?.saturating_sub(taken))
+    }
 }
 
 /// A look at the allowance.
@@ -37,14 +53,7 @@ impl Operation for ReadAllowance {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Allowance> {
-        let start = cx.start();
-        let (budget, deadline) = (start.budget, start.deadline);
-        let spent = cx.leg.books.lock().spent;
-        Begin::Ready(Ok(Allowance {
-            budget,
-            spent,
-            deadline,
-        }))
+        Begin::Ready(Ok(cx.allowance))
     }
 }
 

@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use crate::{
     run::{
-        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Operation, OperationContext,
-        RunContext, Task, Wait, WaitFor,
+        Act, Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Operation,
+        OperationContext, Progress, RunContext, Task, Wait, WaitFor,
     },
     vocabulary::{
-        AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
-        RunId, RunStart, Spent,
+        AgentError, Budget, Digest, ErrorKind, OperationError, OperationId, Outcome, ParentPolicy,
+        RunId, RunStart, SessionId, Spent, ToolCall,
     },
 };
 
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 #[derive(Debug)]
 pub struct Delegate {
     agent: String,
-    message: Message,
+    task: Task,
 }
 
 /// A task for another agent, done in a child run beside the function.
@@ -29,8 +29,9 @@ pub struct Spawn(Delegate);
 #[derive(Debug)]
 pub struct Join(Spawned);
 
-/// A child run beside the function. It is stopped when the run that began it ends.
+/// A child run beside the function.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub struct Spawned {
     /// The child run.
     pub run: RunId,
@@ -38,6 +39,9 @@ pub struct Spawned {
     pub agent: String,
     /// The operation that began it.
     pub operation: OperationId,
+    /// What happens to it when the run that began it ends first.
+    #[serde(default)]
+    pub when_parent_ends: ParentPolicy,
 }
 
 /// What a delegated task came to.
@@ -56,10 +60,23 @@ pub struct Delegated {
 
 impl Delegate {
     fn digest(&self) -> Digest {
-        let message = serde_json::to_vec(&self.message).unwrap_or_default();
-        Digest::of_parts(&[self.agent.as_bytes(), &message])
+        let Task {
+            message,
+            budget,
+            share,
+            when_parent_ends,
+        } = &self.task;
+        let terms = (budget, share, when_parent_ends);
+        let message = serde_json::to_vec(message).unwrap_or_default();
+        let usual = (&Budget::default(), &None, &ParentPolicy::default());
+        if terms == usual {
+            return Digest::of_parts(&[self.agent.as_bytes(), &message]);
+        }
+        let terms = serde_json::to_vec(&terms).unwrap_or_default();
+        Digest::of_parts(&[self.agent.as_bytes(), &message, &terms])
     }
 
+    /// The child, with the bounds that are wanted for it: what it gets of them, the books say.
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
         let pinned = cx.leg.pinned.clone();
@@ -72,22 +89,32 @@ impl Delegate {
             return Err(OperationError::new(ErrorKind::Denied, message));
         }
         let run = cx.run.child(cx.id);
-        let message = self.message;
+        let task = self.task;
         let mut start = RunStart::new(
             run,
             parent.team.clone(),
             self.agent.clone(),
             parent.definition,
-            message,
+            task.message,
         );
-        start.root = parent.root;
         start.parent = Some((cx.run, cx.id));
-        start.path = parent.path.iter().cloned().chain([self.agent]).collect();
-        start.deadline = parent.deadline;
         start.owner.clone_from(&parent.owner);
         start.dry_run = parent.dry_run;
-        let spent = cx.leg.books.lock().spent;
-        start.budget = remaining(&parent.budget, &spec.budget, &spent);
+        start.when_parent_ends = task.when_parent_ends;
+        if task.when_parent_ends.outlives() {
+            // A tree of its own, in a session of its own.
+            start.session = Some(SessionId {
+                team: parent.team.clone(),
+                key: run.to_string(),
+            });
+        } else {
+            start.root = parent.root;
+            start.path = parent.path.iter().cloned().chain([self.agent]).collect();
+        }
+        if task.when_parent_ends != ParentPolicy::Adopt {
+            start.deadline = parent.ends_by();
+        }
+        start.budget = task.budget.narrowed(&spec.budget);
         start.at = cx.ports.clock().now();
         Ok(ChildStart {
             run,
@@ -103,20 +130,10 @@ impl Delegate {
     }
 }
 
-/// What a child may consume: what its agent may, and no more than the parent has left.
-fn remaining(parent: &Budget, own: &Budget, spent: &Spent) -> Budget {
-    let least = |own: Option<u64>, parent: Option<u64>, spent: u64| {
-        own.into_iter()
-            .chain(parent.map(|bound| bound.saturating_sub(spent)))
-            .min()
-    };
-    Budget {
-        model_calls: least(own.model_calls, parent.model_calls, spent.model_calls),
-        tool_calls: least(own.tool_calls, parent.tool_calls, spent.tool_calls),
-        tokens: least(own.tokens, parent.tokens, spent.usage.total_tokens()),
-        cost_micros: least(own.cost_micros, parent.cost_micros, spent.usage.cost_micros),
-        wall_time_ms: own.wall_time_ms,
-    }
+/// What tells the delegation that a model asks for by this call from another.
+pub(crate) fn delegation_digest(agent: &str, call: &ToolCall) -> Digest {
+    let (agent, task) = (agent.to_owned(), super::toolset::task_of(call).into());
+    Delegate { agent, task }.digest()
 }
 
 impl Operation for Delegate {
@@ -134,11 +151,8 @@ impl Operation for Delegate {
         self.digest()
     }
 
-    fn spent(result: &ChildResult) -> Spent {
-        result.spent
-    }
-
     fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
+        let share = self.task.share;
         let start = match self.start(&cx) {
             Ok(start) => start,
             Err(error) => return Begin::Ready(Err(error)),
@@ -146,6 +160,7 @@ impl Operation for Delegate {
         Begin::Child(Child {
             start,
             awaited: true,
+            share,
             finish: Box::new(|run, end| {
                 end.ok_or_else(|| {
                     let message = format!("the child run {run} has no end");
@@ -172,7 +187,8 @@ impl Operation for Spawn {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Spawned> {
-        let (agent, operation) = (self.0.agent.clone(), cx.id);
+        let (agent, operation, share) = (self.0.agent.clone(), cx.id, self.0.task.share);
+        let when_parent_ends = self.0.task.when_parent_ends;
         let start = match self.0.start(&cx) {
             Ok(start) => start,
             Err(error) => return Begin::Ready(Err(error)),
@@ -180,11 +196,13 @@ impl Operation for Spawn {
         Begin::Child(Child {
             start,
             awaited: false,
+            share,
             finish: Box::new(move |run, _| {
                 Ok(Spawned {
                     run,
                     agent,
                     operation,
+                    when_parent_ends,
                 })
             }),
         })
@@ -207,11 +225,15 @@ impl Operation for Join {
         Digest::of(self.0.operation.to_string().as_bytes())
     }
 
-    fn spent(result: &ChildResult) -> Spent {
-        result.spent
-    }
-
-    fn begin(self, _cx: OperationContext) -> Begin<ChildResult> {
+    fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
+        if self.0.when_parent_ends.outlives() {
+            let outcome = cx.ports.outcome(self.0.run);
+            return Begin::Act(Act {
+                record_start: false,
+                gate: Gate::Before,
+                future: Box::pin(async move { Progress::Done(outcome.await) }),
+            });
+        }
         Begin::Wait(Wait {
             wait_for: WaitFor::Child(self.0.run),
             finish: Box::new(|arrival| match arrival {
@@ -226,21 +248,39 @@ impl RunContext {
     /// Gives a task to another agent of the team and waits for what comes of it. It is done in a
     /// child run with a journal, a transcript and a budget of its own.
     ///
+    /// What the child may consume is set aside in the commit that begins it, so children that run
+    /// side by side cannot overspend together, and what it leaves returns with its end: see
+    /// [`Task::share`] for how much it gets.
+    ///
     /// # Errors
     /// A failed child is [`ErrorKind::Delegation`], with the path of agents through which the
     /// failure came; a child that stopped early is an outcome.
     pub fn delegate(&self, agent: impl Into<String>, task: impl Into<Task>) -> Composed<Delegated> {
-        let (agent, message) = (agent.into(), task.into().message);
-        let name = agent.clone();
-        let performing = self.perform(Delegate { agent, message });
+        let (name, task) = (agent.into(), task.into());
+        if task.when_parent_ends.outlives() {
+            let (spawn, join) = (self.spawn(name, task), self.allocate());
+            let cx = RunContext::new(self.leg().clone());
+            return Composed(Box::pin(async move {
+                let child = spawn.await?;
+                let name = child.agent.clone();
+                delegated(&name, cx.perform_as(join, Join(child)).await?)
+            }));
+        }
+        let agent = name.clone();
+        let performing = self.perform(Delegate { agent, task });
         Composed(Box::pin(async move { delegated(&name, performing.await?) }))
     }
 
-    /// Gives a task to another agent of the team and goes on at once. The child is stopped when
-    /// this run ends; [`join`](Self::join) waits for it.
+    /// Gives a task to another agent of the team and goes on at once. When this run ends or is
+    /// cancelled first, the child is stopped, or goes on: [`Task::when_parent_ends`] says which.
+    /// [`join`](Self::join) waits for it.
+    ///
+    /// A child that can outlive this run is a tree of its own from its first entry: it is
+    /// recovered by itself, in a session of its own that bears its id as key, its events are its
+    /// own, and its share of the budget is given to it for good.
     pub fn spawn(&self, agent: impl Into<String>, task: impl Into<Task>) -> Composed<Spawned> {
-        let (agent, message) = (agent.into(), task.into().message);
-        let performing = self.perform(Spawn(Delegate { agent, message }));
+        let (agent, task) = (agent.into(), task.into());
+        let performing = self.perform(Spawn(Delegate { agent, task }));
         let leg = self.leg().clone();
         Composed(Box::pin(async move {
             let spawned = performing.await?;

@@ -27,6 +27,7 @@ pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
 
+pub(crate) use child::delegation_digest;
 pub(crate) use state::{RUN_LABEL, SESSION_LABEL, recorded_write, run_scope, session_scope};
-pub(crate) use tool::tool_digest;
-pub(crate) use toolset::as_result;
+pub(crate) use tool::{still_running, tool_digest};
+pub(crate) use toolset::{as_result, status_of};

@@ -86,7 +86,8 @@ impl CallTool {
             agent: cx.leg.agent.name.clone(),
             call: call.clone(),
             definition: definition.clone(),
-            deadline: cx.start().deadline,
+            deadline: cx.start().ends_by(),
+            cancelled: cx.cancelled.clone(),
             credential,
         };
         let in_doubt = once && cx.started.is_some();
@@ -145,11 +146,21 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
                 Progress::Done(Err(OperationError::new(ErrorKind::InDoubt, message)))
             }
         },
+        ToolEnd::StillRunning => Progress::Done(Err(still_running(&call.name, "it was aborted"))),
         ToolEnd::DidNotHappen => {
             let text = "This call did not happen.";
             Progress::Done(Ok(ToolResult::new(&call, ToolStatus::Error, text)))
         }
     }
+}
+
+/// The end of a call whose code blocks.
+pub(crate) fn still_running(tool: &str, reason: &str) -> OperationError {
+    let message = format!(
+        "interrupted: {reason}; the code of {tool} blocks and could not be stopped, so it runs \
+         until it returns"
+    );
+    OperationError::new(ErrorKind::StillRunning, message)
 }
 
 fn wait_for_ticket(call: ToolCall) -> Wait<ToolResult> {

@@ -103,8 +103,7 @@ impl RunContext {
     }
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
-        let task = argument(&call, "task").unwrap_or_else(|| call.arguments.text().to_owned());
-        let delegation = self.delegate(agent, task);
+        let delegation = self.delegate(agent, task_of(&call));
         Box::pin(async move {
             match delegation.await {
                 Ok(done) => {
@@ -122,6 +121,11 @@ impl RunContext {
             }
         })
     }
+}
+
+/// The task that a model gives to another agent by this call.
+pub(super) fn task_of(call: &ToolCall) -> String {
+    argument(call, "task").unwrap_or_else(|| call.arguments.text().to_owned())
 }
 
 fn ready(result: ToolResult) -> CallEnd {
@@ -153,9 +157,17 @@ pub(crate) fn as_result(
         None | Some(ErrorKind::Budget(_) | ErrorKind::InDoubt | ErrorKind::Store) => {
             return Err(error);
         }
-        Some(ErrorKind::Cancelled) => ToolStatus::Interrupted,
-        Some(ErrorKind::Denied | ErrorKind::Expired) => ToolStatus::Denied,
-        Some(_) => ToolStatus::Error,
+        Some(kind) => status_of(kind),
     };
     Ok(ToolResult::new(call, status, error.to_string()))
+}
+
+/// How a call ended that failed so.
+pub(crate) fn status_of(kind: &ErrorKind) -> ToolStatus {
+    match kind {
+        ErrorKind::InDoubt => ToolStatus::Unknown,
+        ErrorKind::Cancelled | ErrorKind::StillRunning => ToolStatus::Interrupted,
+        ErrorKind::Denied | ErrorKind::Expired => ToolStatus::Denied,
+        _ => ToolStatus::Error,
+    }
 }

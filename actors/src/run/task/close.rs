@@ -2,29 +2,37 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::{Carrier, DEADLINE, Rest, note, rest_of};
+use tokio_util::sync::CancellationToken;
+
+use super::{Carrier, Rest, rest_of};
 use crate::{
-    contract::StoreError,
+    contract::{InboxBody, InboxItem, StoreError},
     run::{
         ToolEnd, ToolInvocation,
+        driver::charge_of,
         leg::{CallIdentity, Leg},
         operations,
     },
     vocabulary::{
-        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, StopReason,
-        ToolResult, ToolStatus,
+        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, Spent,
+        StopReason, ToolResult, ToolStatus,
     },
 };
 
 /// The leg in whose name undo steps are recorded, beyond all legs that a function has.
 const UNDO_LEG: u32 = u32::MAX;
 
+/// What is told of a call whose end is in doubt because its process died.
+const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of";
+
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends.
-    ///
-    /// `ran` says whether the function was run in this life.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, reason: String, ran: bool) -> Rest {
+    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> Rest {
+        let reason = match &stop {
+            StopReason::Cancelled(reason) => reason.clone(),
+            other => other.to_string(),
+        };
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
         let mut open = self.driver.take_open();
@@ -40,15 +48,12 @@ impl Carrier {
         };
         recorded.sort_unstable_by_key(|(op, _)| *op);
         for (op, call) in recorded {
-            if open.iter().any(|(id, _)| *id == op) {
+            if open.iter().any(|(id, ..)| *id == op) {
                 continue;
             }
             let in_doubt = matches!(call.begun, Some(Begun::Effect));
             let error = if in_doubt {
-                OperationError::new(
-                    ErrorKind::InDoubt,
-                    "its start is recorded, its end was never heard of",
-                )
+                OperationError::new(ErrorKind::InDoubt, NEVER_HEARD_OF)
             } else {
                 interrupted(&reason)
             };
@@ -57,24 +62,29 @@ impl Carrier {
                 name: call.name,
                 digest: call.digest,
             };
-            self.close_call(op, identity, call.kind.into(), &error);
+            let spent = charge_of(&call.kind);
+            self.close_call(op, identity, call.kind.into(), &error, spent);
         }
         let children: Vec<RunId> = self.driver.children.keys().copied().collect();
         for run in children {
             self.driver.cancel_child(run, &reason);
         }
-        let tools = open.extract_if(.., |(_, identity)| identity.kind == "tool");
+        let tools = open.extract_if(.., |(_, identity, _)| identity.kind == "tool");
         let aborts: Vec<_> = tools
-            .map(|(op, identity)| (op, identity, self.driver.ports.abort_tool(self.run, op)))
+            .map(|call| {
+                let abort = self.driver.ports.abort_tool(self.run, call.0);
+                (call, abort)
+            })
             .collect();
-        for (op, identity) in open {
+        for (op, identity, spent) in open {
             let kind = identity.kind.into();
-            self.close_call(op, identity, kind, &interrupted(&reason));
+            self.close_call(op, identity, kind, &interrupted(&reason), spent);
         }
-        for (op, identity, abort) in aborts {
-            let end = abort.await;
-            self.close_tool(op, identity, end, &reason);
+        for ((op, identity, spent), abort) in aborts {
+            let end = abort.await.or_else(|| in_doubt_before(leg, op));
+            self.close_tool(op, identity, end, &reason, spent);
         }
+        self.cancel_continuing(&reason).await;
         self.driver.journal.flush();
         if let Err(end) = self.driver.settle_background(leg).await {
             return rest_of(end);
@@ -82,20 +92,11 @@ impl Carrier {
         if let Err(error) = self.undo(leg).await {
             return Rest::Store(error);
         }
-        let spent = if ran {
-            leg.books.lock().spent
-        } else {
-            self.spent_before
+        let messages = match self.broken_off(leg, &stop.to_string()).await {
+            Ok(messages) => messages,
+            Err(error) => return Rest::Store(error),
         };
-        let mut messages = leg.said();
-        let stop = if reason == DEADLINE {
-            StopReason::Deadline
-        } else {
-            StopReason::Cancelled(reason)
-        };
-        messages.push(Arc::new(note(&stop.to_string())));
-        self.end(leg, Ok(Outcome::stopped(stop)), spent, messages)
-            .await
+        self.end(leg, Ok(Outcome::stopped(stop)), messages).await
     }
 
     pub(super) fn close_call(
@@ -104,6 +105,7 @@ impl Carrier {
         identity: CallIdentity,
         kind: Cow<'static, str>,
         error: &OperationError,
+        spent: Spent,
     ) {
         let result: Result<(), &OperationError> = Err(error);
         if let Ok(result) = serde_json::value::to_raw_value(&result) {
@@ -114,7 +116,25 @@ impl Carrier {
                 name,
                 digest,
                 result,
+                spent,
             });
+            self.driver.ledger.charge(spent);
+        }
+    }
+
+    /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
+    /// of their own, so the word goes through their inboxes; said again after a crash it is the
+    /// same word.
+    async fn cancel_continuing(&mut self, reason: &str) {
+        for run in std::mem::take(&mut self.driver.continuing) {
+            let reason = reason.to_owned();
+            let body = InboxBody::Cancel { reason };
+            let item = InboxItem::new("cancel", self.driver.journal.now(), body);
+            // One that has ended is not there any more. A store that fails lets this run not end
+            // either, and the next life says it again.
+            if let Err(error) = self.driver.ports.post(run, item).await {
+                tracing::debug!(%run, %error, "a child that goes on was not told to stop");
+            }
         }
     }
 
@@ -124,10 +144,12 @@ impl Carrier {
         identity: CallIdentity,
         end: Option<ToolEnd>,
         reason: &str,
+        spent: Spent,
     ) {
         let result: Result<ToolResult, OperationError> = match end {
             Some(ToolEnd::Result(result)) => Ok(result),
             Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
+            Some(ToolEnd::StillRunning) => Err(operations::still_running(&identity.name, reason)),
             _ => Err(interrupted(reason)),
         };
         if let Ok(result) = serde_json::value::to_raw_value(&result) {
@@ -138,8 +160,10 @@ impl Carrier {
                 name,
                 digest,
                 result,
+                spent,
             };
             self.driver.journal.append(&entry);
+            self.driver.ledger.charge(spent);
         }
     }
 
@@ -191,6 +215,7 @@ impl Carrier {
                 definition,
                 deadline: None,
                 credential: None,
+                cancelled: CancellationToken::new(),
             };
             let ports = &self.driver.ports;
             let end = if started && once {
@@ -206,21 +231,26 @@ impl Carrier {
             let end = match end {
                 ToolEnd::Result(result) => ToolEnd::Result(result),
                 ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
-                ToolEnd::Later | ToolEnd::DidNotHappen => ToolEnd::Result(ToolResult::new(
-                    &call,
-                    ToolStatus::Unknown,
-                    "no end was heard",
-                )),
+                ToolEnd::Later | ToolEnd::DidNotHappen | ToolEnd::StillRunning => ToolEnd::Result(
+                    ToolResult::new(&call, ToolStatus::Unknown, "no end was heard"),
+                ),
             };
             let identity = CallIdentity {
                 kind,
                 name: call.name,
                 digest,
             };
-            self.close_tool(op, identity, Some(end), "undo");
+            self.close_tool(op, identity, Some(end), "undo", charge_of(kind));
         }
         Ok(())
     }
+}
+
+/// The end of a call that an earlier life began, and that this one only asked about.
+fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
+    let books = leg.books.lock();
+    let begun = books.recorded.get(&op)?.begun.as_ref();
+    matches!(begun, Some(Begun::Effect)).then(|| ToolEnd::InDoubt(NEVER_HEARD_OF.to_owned()))
 }
 
 fn interrupted(reason: &str) -> OperationError {

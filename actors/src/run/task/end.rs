@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use super::{Carrier, Rest, note, rest_of, row_of};
 use crate::{
-    contract::{Append, Batch, Claim, Line, RunStatus},
-    run::{ChildNews, ChildResult, leg::Leg},
+    contract::{Append, Batch, Claim, Line, RunStatus, StoreError},
+    run::{
+        ChildNews, ChildResult,
+        leg::Leg,
+        spoken::{close_with, spoken},
+    },
     vocabulary::{
         AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
         StopReason, TurnEnd,
@@ -22,19 +26,49 @@ impl Carrier {
         if let Err(end) = self.driver.settle_background(leg).await {
             return rest_of(end);
         }
-        let spent = leg.books.lock().spent;
-        let mut messages = leg.said();
-        match &returned {
-            Ok(outcome) => {
-                if outcome.messages().is_empty() && !outcome.text().is_empty() {
+        let broken_off = match &returned {
+            Ok(outcome) if outcome.messages().is_empty() && outcome.text().is_empty() => {
+                let reason = outcome.stop_reason().map(ToString::to_string);
+                Some(reason.unwrap_or_else(|| "ended without an answer".to_owned()))
+            }
+            Ok(_) => None,
+            Err(error) => Some(format!("failed: {error}")),
+        };
+        let messages = match (&returned, broken_off) {
+            (Ok(outcome), None) => {
+                let mut messages = leg.said();
+                if outcome.messages().is_empty() {
                     let answer = Message::assistant(outcome.text()).by(&*leg.agent.name);
                     messages.push(Arc::new(answer));
                 }
                 messages.extend(outcome.messages().iter().cloned());
+                messages
             }
-            Err(error) => messages.push(Arc::new(note(&format!("failed: {error}")))),
+            (_, reason) => match self.broken_off(leg, &reason.unwrap_or_default()).await {
+                Ok(messages) => messages,
+                Err(error) => return Rest::Store(error),
+            },
+        };
+        self.end(leg, returned, messages).await
+    }
+
+    /// The conversation of a turn that came to no answer, as its session keeps it: what its
+    /// journal holds of it, and why it ended. A child run has no session, and keeps none.
+    pub(super) async fn broken_off(
+        &mut self,
+        leg: &Leg,
+        reason: &str,
+    ) -> Result<Vec<Arc<Message>>, StoreError> {
+        let mut messages = leg.said();
+        if self.session.is_some() {
+            let journal = &mut self.driver.journal;
+            journal.flush();
+            journal.durable.reached(journal.entries()).await?;
+            let lines = self.driver.ports.journal(self.run).await?;
+            messages = spoken(&lines, (self.run, leg.number, &leg.agent.name), messages)?;
         }
-        self.end(leg, returned, spent, messages).await
+        close_with(&mut messages, note(reason));
+        Ok(messages)
     }
 
     /// Writes the run's last entry, and the session's.
@@ -42,13 +76,9 @@ impl Carrier {
         &mut self,
         leg: &Arc<Leg>,
         outcome: Result<Outcome, AgentError>,
-        spent: Spent,
-        mut messages: Vec<Arc<Message>>,
+        messages: Vec<Arc<Message>>,
     ) -> Rest {
-        if messages.is_empty() {
-            messages = leg.said();
-            messages.push(Arc::new(note("ended without an answer")));
-        }
+        let spent = self.driver.ledger.spent();
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return self.continue_as(*input, spent, &leg.agent.name).await;
         }
@@ -106,6 +136,9 @@ impl Carrier {
         let now = self.driver.journal.now();
         let mut start = RunStart::clone(&self.start);
         start.input = Arc::new(input);
+        // Bounds are those of the whole, however many journals it fills.
+        (start.spent, start.deadline) = (spent, self.start.ends_by());
+        start.budget.wall_time_ms = None;
         start.at = now;
         start.agent = agent.to_owned();
         if start.root == self.run {

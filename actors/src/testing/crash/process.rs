@@ -210,7 +210,7 @@ async fn open_tickets(system: &System, root: RunId) -> Result<Vec<Ticket>, Syste
             }) => {
                 open.insert((line.run, op));
             }
-            Ok(Entry::Completed { op, .. } | Entry::Dropped { op }) => {
+            Ok(Entry::Completed { op, .. } | Entry::Dropped { op, .. }) => {
                 open.remove(&(line.run, op));
             }
             _ => {}

@@ -156,10 +156,11 @@ impl Memory {
             lines,
             row,
         } = append;
-        let makes_run = expected == 0 && epoch == 1 && row.is_some();
+        let makes = expected == 0 && epoch == 1;
+        let makes = makes && (row.is_some() || matches!(id, JournalId::Session(_)));
         let journal = match self.journals.get_mut(&id) {
             Some(journal) => journal,
-            None if makes_run => {
+            None if makes => {
                 self.make_journal(process, id.clone());
                 undo.push(Undo::Remove(id.clone()));
                 let made = self.journals.get_mut(&id);

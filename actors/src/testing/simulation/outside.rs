@@ -356,7 +356,7 @@ async fn open_tickets(run: &Run) -> Result<Vec<Ticket>, SystemError> {
             }) => {
                 open.insert((line.run, op));
             }
-            Ok(Entry::Completed { op, .. } | Entry::Dropped { op }) => {
+            Ok(Entry::Completed { op, .. } | Entry::Dropped { op, .. }) => {
                 open.remove(&(line.run, op));
             }
             Ok(Entry::RunEnded(_)) => open.retain(|(run, _)| *run != line.run),

@@ -157,6 +157,7 @@ promises! {
     "taking over fences the former owner" => ownership::take_over;
     "what a dead process owned is free at once" => ownership::dead_owner;
     "a run is made once, and owned by who made it" => ownership::made_once;
+    "a session's journal is made once, and owned by who made it" => ownership::session_made_once;
     "a closed store refuses work and owns nothing" => ownership::closing;
     "a run's row is the latest that was committed" => index::rows;
     "runs are filtered, the latest begun first" => index::filters;

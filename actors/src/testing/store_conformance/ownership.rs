@@ -83,6 +83,37 @@ pub(super) async fn unclaimed(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn session_made_once(place: &impl Place) -> Checked {
+    let owner = place.open().await?;
+    let making_both = || {
+        let mut batch = making(row(1), &["a"]);
+        let first = Append::new(session("s"), 0, 1, lines(&["s"]));
+        batch.appends.push(first);
+        batch
+    };
+    commit(&owner, making_both()).await?;
+    same!(texts(&owner, session("s")).await?, ["s"], "the session");
+    let other = place.open().await?;
+    refused!(
+        claim(&other, session("s")).await,
+        StoreError::Owned { .. },
+        "a claim of a session that the owner made"
+    );
+    let claimed = claim(&owner, session("s")).await?;
+    same!((claimed.epoch, claimed.entries), (2, 1), "its claim");
+    ensure!(
+        commit(&owner, making_both()).await.is_err(),
+        "a session was made twice"
+    );
+    let twice = Append::new(session("s"), 0, 1, lines(&["no"]));
+    ensure!(
+        commit(&owner, Batch::of(twice)).await.is_err(),
+        "a session that was claimed was made again"
+    );
+    same!(texts(&owner, session("s")).await?, ["s"], "the session");
+    Ok(())
+}
+
 pub(super) async fn living_owner(place: &impl Place) -> Checked {
     let owner = place.open().await?;
     let other = place.open().await?;

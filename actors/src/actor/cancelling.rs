@@ -1,0 +1,157 @@
+//! Cancelling a run or one call of it, and knowing when all is quiet.
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::{Run, SystemError, handles::LOOK};
+use crate::{
+    contract::{InboxBody, RunStatus},
+    vocabulary::{Entry, ErrorKind, OperationError, OperationId, RunId},
+};
+
+/// How a run came to its end, and what is left of it in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Quiet {
+    /// How the run ended.
+    pub status: RunStatus,
+    /// Calls of its tree that were told to stop, and whose code blocks: nothing of them is
+    /// recorded any more, but what they do outside goes on until they return.
+    pub still_running: Vec<StillRunning>,
+}
+
+/// A call whose code could not be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StillRunning {
+    /// The run.
+    pub run: RunId,
+    /// The operation.
+    pub operation: OperationId,
+    /// The tool.
+    pub tool: String,
+}
+
+impl Run {
+    /// Cancels the run and everything below it. `false` when there is no such run or it has
+    /// ended. Cancelling twice is cancelling once.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
+        let reason = reason.into();
+        self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
+            .await
+    }
+
+    /// Cancels one call of the run, which goes on, and tells whether it did: `false` when no such
+    /// operation is under way, or it came to its own end first. It returns when the process that
+    /// carries the run has dealt with it, which takes up to the grace period for a `once` tool.
+    /// Cancelling twice is cancelling once.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
+        let run = match self.current().await {
+            Ok(run) => run,
+            Err(SystemError::UnknownRun(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let doors = &self.system.shared().doors;
+        if let Some(cancelled) = run.was_cancelled(operation).await? {
+            return Ok(cancelled);
+        }
+        let id = format!("cancel/{operation}/{:032x}", doors.entropy.bits());
+        let body = InboxBody::CancelCall { operation };
+        if run.is_at_rest().await? || !run.post_if_open(id.clone(), body).await? {
+            return Ok(false);
+        }
+        loop {
+            let inbox = doors.store.inbox(run.id).await?;
+            if inbox.iter().all(|item| item.id != id) || run.is_at_rest().await? {
+                return Ok(run.was_cancelled(operation).await?.unwrap_or(false));
+            }
+            if self.system.shared().is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            doors.clock.sleep_until(doors.clock.now().after(LOOK)).await;
+        }
+    }
+
+    /// Whether nothing of the run is under way, nor will be by itself.
+    async fn is_at_rest(&self) -> Result<bool, SystemError> {
+        let status = self.status().await?.status;
+        Ok(status.is_ended() || status == RunStatus::Parked)
+    }
+
+    /// Whether an operation ended by being cancelled; `None` when its end is not recorded.
+    async fn was_cancelled(&self, operation: OperationId) -> Result<Option<bool>, SystemError> {
+        for stored in self.lines().await?.iter().rev() {
+            match stored.line.decode() {
+                Ok(Entry::Completed { op, result, .. }) if op == operation => {
+                    let kind = error_kind(&result);
+                    let cancelled = matches!(kind, Some(ErrorKind::Cancelled | ErrorKind::InDoubt));
+                    return Ok(Some(cancelled));
+                }
+                Ok(Entry::Dropped { op, .. }) if op == operation => return Ok(Some(false)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until nothing of the run and the runs below it can record or start anything any more,
+    /// and tells how the run ended, and what code could not be stopped.
+    ///
+    /// A run's end is recorded after those of all runs below it and of all their calls, so this is
+    /// when the run has ended. A child that outlives its parent is a tree of its own.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`], and what the store fails with.
+    pub async fn quiet(&self) -> Result<Quiet, SystemError> {
+        let run = loop {
+            let run = self.current().await?;
+            run.rest(RunStatus::is_ended).await?;
+            if run.status().await?.status != RunStatus::Continued {
+                break run;
+            }
+        };
+        let row = run.status().await?;
+        let mut still_running = Vec::new();
+        let mut after = 0;
+        loop {
+            let store = &self.system.shared().doors.store;
+            let lines = store.read_tree(row.root, after, 4096).await?;
+            let Some(last) = lines.last() else { break };
+            after = last.stored.position;
+            for line in &lines {
+                if let Ok(Entry::Completed {
+                    op, name, result, ..
+                }) = line.stored.line.decode()
+                    && error_kind(&result) == Some(ErrorKind::StillRunning)
+                {
+                    let (run, operation, tool) = (line.run, op, name);
+                    still_running.push(StillRunning {
+                        run,
+                        operation,
+                        tool,
+                    });
+                }
+            }
+        }
+        let status = row.status;
+        Ok(Quiet {
+            status,
+            still_running,
+        })
+    }
+}
+
+/// What kind of failure a recorded result is.
+fn error_kind(result: &RawValue) -> Option<ErrorKind> {
+    if !result.get().starts_with("{\"Err\"") {
+        return None;
+    }
+    let result: Result<IgnoredAny, OperationError> = serde_json::from_str(result.get()).ok()?;
+    result.err().map(|error| error.kind)
+}

@@ -1,0 +1,57 @@
+//! What is charged to the run's budget, and who is warned of it.
+
+use super::{Driver, LegEnd};
+use crate::{
+    run::leg::Leg,
+    vocabulary::{Entry, Resource, Spent, StopReason, Timestamp},
+};
+
+impl Driver {
+    /// Charges what an entry that was just written says.
+    pub(super) fn charge(&mut self, spent: Spent) {
+        if spent == Spent::default() {
+            return;
+        }
+        self.ledger.charge(spent);
+        for (resource, percent) in self.ledger.warnings(&self.warn_at) {
+            let warned = Entry::BudgetWarned { resource, percent };
+            self.journal.append(&warned);
+        }
+    }
+
+    /// Warns that a share of the wall time is over, if it is.
+    pub(super) fn warn_of_wall_time(&mut self, begun: Timestamp) {
+        let due = self.wall_time_warning.take();
+        if let Some((_, percent)) = due.filter(|(at, _)| *at <= self.journal.now()) {
+            let resource = Resource::WallTime;
+            self.ledger.warned(resource, percent);
+            let warned = Entry::BudgetWarned { resource, percent };
+            self.journal.append(&warned);
+        }
+        self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, begun);
+    }
+
+    /// The end of a run whose time is over: by the deadline that it was given, or by its own bound
+    /// on wall time. `None` before that.
+    pub(super) fn overdue(&self, leg: &Leg) -> Option<LegEnd> {
+        let deadline = self.deadline?;
+        if self.journal.now() < deadline {
+            return None;
+        }
+        let stop = if leg.start.deadline == Some(deadline) {
+            StopReason::Deadline
+        } else {
+            StopReason::BudgetExhausted(Resource::WallTime)
+        };
+        let record = true;
+        Some(LegEnd::Cancel { stop, record })
+    }
+}
+
+/// What a call consumed that an earlier life began and that has no result.
+pub(crate) fn charge_of(kind: &str) -> Spent {
+    match kind {
+        "tool" => Spent::one(Resource::ToolCalls),
+        _ => Spent::default(),
+    }
+}

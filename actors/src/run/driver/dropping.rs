@@ -1,0 +1,91 @@
+//! Operations whose results nobody wants any more.
+
+use std::sync::Arc;
+
+use super::{Driver, LiveChild, charge_of};
+use crate::{
+    run::{leg::Leg, operation::ErasedProgress},
+    vocabulary::{Begun, Entry, OperationId, RunId},
+};
+
+impl Driver {
+    /// The function does not want this operation's result any more.
+    pub(super) fn drop_operation(&mut self, leg: &Arc<Leg>, op: OperationId) {
+        let recorded = {
+            let mut books = leg.books.lock();
+            books.to_begin.retain(|(id, ..)| *id != op);
+            books.recorded.get(&op).cloned()
+        };
+        let Some(under) = self.under.remove(&op) else {
+            // It was not begun in this life; an earlier one may have, and not have recorded
+            // that it was dropped.
+            if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
+                && let Some(begun) = call.begun
+            {
+                if let Begun::Child(run) = begun {
+                    self.cancel_child(run, "no longer wanted");
+                }
+                let spent = charge_of(&call.kind);
+                self.journal.append(&Entry::Dropped { op, spent });
+                self.charge(spent);
+            }
+            return;
+        };
+        under.cancelled.cancel();
+        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
+            call.dropped = true;
+        }
+        give_back(leg, op);
+        self.waits.remove(&op);
+        self.timers.retain(|(_, timer)| *timer != op);
+        self.ready.retain(|(id, _)| *id != op);
+        if under.identity.kind == "tool" {
+            self.abort_in_background(leg.run, op);
+        }
+        self.let_child_go(op, "no longer wanted");
+        for item in under.items.iter().cloned() {
+            self.journal.strike(item);
+        }
+        let spent = under.charge();
+        self.journal.append(&Entry::Dropped { op, spent });
+        self.charge(spent);
+    }
+
+    /// Nobody waits for the child of this operation any more.
+    pub(super) fn let_child_go(&mut self, op: OperationId, reason: &str) {
+        let awaited = |child: &mut LiveChild| child.op == op && child.finish.take().is_some();
+        let child = self
+            .children
+            .iter_mut()
+            .find_map(|(run, child)| awaited(child).then_some(*run));
+        if let Some(run) = child {
+            self.cancel_child(run, reason);
+        }
+    }
+
+    /// Cancels a child, also one that has not started yet.
+    pub(crate) fn cancel_child(&mut self, run: RunId, reason: &str) {
+        if let Some(child) = self.children.get_mut(&run) {
+            child.cancel.get_or_insert_with(|| reason.to_owned());
+        }
+        self.ports
+            .cancel_child(self.journal.run, run, reason.to_owned());
+    }
+
+    pub(super) fn abort_in_background(&self, run: RunId, op: OperationId) {
+        let abort = self.ports.abort_tool(run, op);
+        self.acts.push(Box::pin(async move {
+            abort.await;
+            (op, ErasedProgress::Cancelled)
+        }));
+    }
+}
+
+/// What a call took along that comes to nothing waits for the next one.
+fn give_back(leg: &Leg, op: OperationId) {
+    let mut taken = leg.taken.lock();
+    let untaken = taken.extract_if(.., |(by, ..)| *by == op);
+    leg.steering
+        .lock()
+        .extend(untaken.map(|(_, item, message)| (item, message)));
+}

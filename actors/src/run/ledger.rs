@@ -1,0 +1,153 @@
+//! The books of one run's budget: what is bounded, consumed, and set aside for child runs.
+//!
+//! It is folded from the journal's entries, in their order, so a run that is taken up again has
+//! the books that it had.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::operations::Allowance;
+use crate::vocabulary::{Amounts, Budget, OperationId, Resource, RunStart, Spent, Timestamp};
+
+/// The books of one run's budget.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    bounds: Budget,
+    deadline: Option<Timestamp>,
+    spent: Spent,
+    /// What is set aside for the child run that each operation began, until it is settled.
+    open: BTreeMap<OperationId, Budget>,
+    /// The sum of it.
+    reserved: Amounts,
+    warned: BTreeSet<(Resource, u8)>,
+}
+
+/// How much of what is left a child is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// One of so many equal parts of what is left, rounded up.
+    Equal(u64),
+    /// So many percent of the run's own bound, but no more than is left.
+    Percent(u8),
+}
+
+impl Ledger {
+    /// The books of a run that begins.
+    pub(crate) fn of(start: &RunStart) -> Self {
+        Self {
+            bounds: start.budget,
+            deadline: start.ends_by(),
+            spent: start.spent,
+            ..Self::default()
+        }
+    }
+
+    /// What the run has consumed, with its children that are settled.
+    pub(crate) fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Charges what was consumed.
+    pub(crate) fn charge(&mut self, spent: Spent) {
+        self.spent += spent;
+    }
+
+    /// Sets something aside for the child run that this operation begins.
+    pub(crate) fn reserve(&mut self, child: OperationId, budget: Budget) {
+        self.settle(child);
+        self.reserved += Amounts::bounded(&budget);
+        self.open.insert(child, budget);
+    }
+
+    /// Returns what was set aside for a child. `false` when that was done before: what the child
+    /// consumed is charged already.
+    pub(crate) fn settle(&mut self, child: OperationId) -> bool {
+        let Some(budget) = self.open.remove(&child) else {
+            return false;
+        };
+        self.reserved -= Amounts::bounded(&budget);
+        true
+    }
+
+    /// Gives something away for good, to the child run that this operation begins.
+    pub(crate) fn give(&mut self, child: OperationId, budget: &Budget) {
+        self.settle(child);
+        self.spent.given += Amounts::bounded(budget);
+    }
+
+    /// How much of a bounded resource is neither consumed nor set aside.
+    fn left(&self, resource: Resource) -> Option<u64> {
+        self.allowance().left(resource)
+    }
+
+    /// What a child may consume: its part of what is left, and no more than is wanted.
+    pub(crate) fn grant(&self, wanted: &Budget, part: Part) -> Budget {
+        Budget::from_bounds(|resource| {
+            let granted = self.left(resource).map(|left| match part {
+                Part::Equal(parts) => left.div_ceil(parts.max(1)),
+                Part::Percent(percent) => {
+                    let bound = self.bounds.bound(resource).unwrap_or(0);
+                    let share = u128::from(bound) * u128::from(percent) / 100;
+                    left.min(u64::try_from(share).unwrap_or(u64::MAX))
+                }
+            });
+            wanted.bound(resource).into_iter().chain(granted).min()
+        })
+    }
+
+    /// The first bound that forbids one more call of this kind, while so many are under way.
+    pub(crate) fn exhausted(&self, next: Resource, under_way: u64) -> Option<Resource> {
+        let calls = self.left(next).is_some_and(|left| left <= under_way);
+        if calls {
+            return Some(next);
+        }
+        if next != Resource::ModelCalls {
+            return None;
+        }
+        let consumed = &Resource::COUNTED[2..];
+        let used_up = |resource: &Resource| self.left(*resource) == Some(0);
+        consumed.iter().copied().find(used_up)
+    }
+
+    /// The books as a function sees them.
+    pub(crate) fn allowance(&self) -> Allowance {
+        Allowance {
+            budget: self.bounds,
+            spent: self.spent,
+            reserved: self.reserved,
+            deadline: self.deadline,
+        }
+    }
+
+    /// Takes note of a warning that is recorded.
+    pub(crate) fn warned(&mut self, resource: Resource, percent: u8) {
+        self.warned.insert((resource, percent));
+    }
+
+    /// The warnings that are due at these shares, in percent, each given once.
+    pub(crate) fn warnings(&mut self, at: &[u8]) -> Vec<(Resource, u8)> {
+        let mut due = Vec::new();
+        for resource in Resource::COUNTED {
+            let Some(bound) = self.bounds.bound(resource).filter(|bound| *bound > 0) else {
+                continue;
+            };
+            let used = u128::from(self.spent.used(resource)) * 100;
+            let reached = |percent: &u8| used >= u128::from(bound) * u128::from(*percent);
+            due.extend(at.iter().copied().filter(reached).map(|p| (resource, p)));
+        }
+        due.retain(|warning| self.warned.insert(*warning));
+        due
+    }
+
+    /// When the next warning about wall time is due at these shares, in percent, and which it is.
+    pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<(Timestamp, u8)> {
+        let bound = self.bounds.wall_time()?;
+        let due = |percent: u8| begun.after(bound.mul_f64(f64::from(percent) / 100.0));
+        let given = |percent: &u8| self.warned.contains(&(Resource::WallTime, *percent));
+        let open = at.iter().copied().filter(|percent| !given(percent));
+        open.map(|percent| (due(percent), percent)).min()
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

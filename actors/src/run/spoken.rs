@@ -1,0 +1,226 @@
+//! What was said in a leg that was broken off, read from its journal.
+//!
+//! A function that was cancelled or failed leaves no conversation: it is dropped with what it
+//! held. So the conversation that its session keeps is made of what is recorded, by one rule
+//! whether the function was lost with its process or not: what the models said, each call with its
+//! result, and a call without one told as interrupted. Of several texts in a row the last stays.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{ChildResult, operations};
+use crate::{
+    contract::{StoreError, StoredLine},
+    definition::DELEGATE_PREFIX,
+    vocabulary::{
+        CallDigest, Entry, Message, ModelResponse, OperationError, Part, Role, RunId, ToolCall,
+        ToolResult, ToolStatus,
+    },
+};
+
+/// What a call is told that has no result in the journal.
+const INTERRUPTED: &str = "Interrupted: this call has no recorded result.";
+
+/// One answer of a model, and what came of its calls.
+struct Said {
+    message: Message,
+    open: Vec<(ToolCall, CallDigest)>,
+    results: Vec<Option<ToolResult>>,
+    steering: Vec<Message>,
+}
+
+/// The conversation of the run's last leg, after these messages with which it began.
+///
+/// # Errors
+/// When an entry does not read.
+pub(crate) fn spoken(
+    lines: &[StoredLine],
+    (run, leg, agent): (RunId, u32, &str),
+    before: Vec<Arc<Message>>,
+) -> Result<Vec<Arc<Message>>, StoreError> {
+    let mut said: Vec<Said> = Vec::new();
+    for stored in lines {
+        let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
+            place: format!("entry {} of run {run}", stored.sequence),
+            reason: error.to_string(),
+        })?;
+        let Entry::Completed {
+            op,
+            kind,
+            name,
+            digest,
+            result,
+            ..
+        } = entry
+        else {
+            continue;
+        };
+        if op.leg != leg {
+            continue;
+        }
+        match &*kind {
+            "model" => {
+                if let Ok(Ok(response)) = read::<ModelResponse>(&result) {
+                    said.push(Said::of(response, agent));
+                }
+            }
+            "tool" => {
+                if let Ok(end) = read::<ToolResult>(&result) {
+                    take_end(&mut said, (&name, digest), end);
+                }
+            }
+            "delegate" => {
+                if let Ok(end) = read::<ChildResult>(&result) {
+                    let name = format!("{DELEGATE_PREFIX}{name}");
+                    take_end(&mut said, (&name, digest), end.map(|end| in_words(&end)));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(conversation(said, before))
+}
+
+/// Ends a conversation with a note, as a message of the agent's.
+pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
+    match messages.last() {
+        // Some providers refuse two messages of an assistant in a row.
+        Some(last) if last.role == Role::Assistant && last.tool_calls().next().is_none() => {
+            let mut joined = Message::clone(last);
+            joined.parts.extend(note.parts);
+            messages.pop();
+            messages.push(Arc::new(joined));
+        }
+        _ => messages.push(Arc::new(note)),
+    }
+}
+
+impl Said {
+    fn of(response: ModelResponse, agent: &str) -> Self {
+        let message = Message::clone(&response.message).by(agent);
+        let calls = message
+            .tool_calls()
+            .map(|call| (call.clone(), digest_of(call)));
+        let open: Vec<_> = calls.collect();
+        Self {
+            results: vec![None; open.len()],
+            message,
+            open,
+            steering: response.steering,
+        }
+    }
+
+    fn says_something(&self) -> bool {
+        let mut texts = self.message.parts.iter().filter_map(Part::as_text);
+        !self.open.is_empty() || texts.any(|text| !text.trim().is_empty())
+    }
+}
+
+/// The digest that the call's operation has.
+fn digest_of(call: &ToolCall) -> CallDigest {
+    match call.name.strip_prefix(DELEGATE_PREFIX) {
+        Some(agent) => operations::delegation_digest(agent, call).into(),
+        None => operations::tool_digest(&call.name, call.arguments.text()).into(),
+    }
+}
+
+/// Gives an operation's end to the call that asked for it: of those that fit, the latest that
+/// has none yet.
+fn take_end(
+    said: &mut [Said],
+    (name, digest): (&str, CallDigest),
+    end: Result<impl Into<CallEnd>, OperationError>,
+) {
+    let end = end.map(Into::into);
+    for said in said.iter_mut().rev() {
+        let fits = |call: &ToolCall, asked: &CallDigest| match &end {
+            // Who approved it may have changed its arguments.
+            Ok(CallEnd::Of(result)) => call.id == result.call_id,
+            _ => call.name == name && *asked == digest,
+        };
+        let mut calls = said.open.iter().zip(&mut said.results);
+        let place = calls.find(|((call, asked), result)| result.is_none() && fits(call, asked));
+        if let Some(((call, _), result)) = place {
+            *result = Some(end.map_or_else(
+                |error| {
+                    let text = error.to_string();
+                    ToolResult::new(call, operations::status_of(&error.kind), text)
+                },
+                |end| end.result(call),
+            ));
+            return;
+        }
+    }
+}
+
+/// What a call came to.
+enum CallEnd {
+    Of(Box<ToolResult>),
+    Words(ToolStatus, String),
+}
+
+impl CallEnd {
+    fn result(self, call: &ToolCall) -> ToolResult {
+        match self {
+            Self::Of(result) => *result,
+            Self::Words(status, text) => ToolResult::new(call, status, text),
+        }
+    }
+}
+
+impl From<ToolResult> for CallEnd {
+    fn from(result: ToolResult) -> Self {
+        Self::Of(Box::new(result))
+    }
+}
+
+fn in_words(child: &ChildResult) -> CallEnd {
+    match &child.outcome {
+        Ok(outcome) if outcome.stop_reason().is_none() => {
+            CallEnd::Words(ToolStatus::Success, outcome.text().to_owned())
+        }
+        Ok(outcome) => {
+            let reason = outcome.stop_reason().map(ToString::to_string);
+            let text = format!("Stopped: {}.", reason.unwrap_or_default());
+            CallEnd::Words(ToolStatus::Error, text)
+        }
+        Err(error) => CallEnd::Words(ToolStatus::Error, error.to_string()),
+    }
+}
+
+fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    let mut messages = before;
+    let mut said: VecDeque<Said> = said.into_iter().filter(Said::says_something).collect();
+    while let Some(next) = said.pop_front() {
+        let asks = !next.open.is_empty();
+        let superseded = !asks && next.steering.is_empty() && !said.is_empty();
+        if superseded {
+            continue;
+        }
+        messages.push(Arc::new(next.message));
+        if asks {
+            let results = next
+                .open
+                .iter()
+                .zip(next.results)
+                .map(|((call, _), result)| {
+                    let interrupted =
+                        || ToolResult::new(call, ToolStatus::Interrupted, INTERRUPTED);
+                    let mut result = result.unwrap_or_else(interrupted);
+                    result.call_id.clone_from(&call.id);
+                    result
+                });
+            messages.push(Arc::new(Message::results(results)));
+        }
+        messages.extend(next.steering.into_iter().map(Arc::new));
+    }
+    messages
+}
+
+fn read<T: DeserializeOwned>(
+    result: &RawValue,
+) -> Result<Result<T, OperationError>, serde_json::Error> {
+    serde_json::from_str(result.get())
+}

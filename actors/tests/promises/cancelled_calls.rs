@@ -1,0 +1,396 @@
+//! One call is cancelled and its run goes on; of finishing and cancelling one wins; nothing starts
+//! and nothing is lost once a run is cancelled; and the caller learns when all is quiet.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{RunStatus, Store, Tool, ToolContext, ToolError, ToolOutput},
+    run::{Agent, RunContext},
+    testing::{ScriptedModel, check_transcript},
+    vocabulary::{
+        AgentError, Arguments, Effect, Entry, Event, JournalId, Message, ModelResponse,
+        OperationId, Outcome, Preview, Question, Role, RunId, ToolDefinition, ToolStatus,
+    },
+};
+
+use crate::{
+    cancellation::{ALL, waiting},
+    stage::{Stage, ask, call, outcome, pause, text},
+};
+
+fn operation(text: &str) -> OperationId {
+    text.parse().unwrap()
+}
+
+/// Waits for one thing, and tells how that ended.
+fn surviving(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
+    let (_, model) = waiting(stage, what);
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let agent = Agent::from_fn("a", move |cx: RunContext| async move {
+        let end = match what {
+            "model" | "back-off" => {
+                let answer = cx.model(cx.model_request(cx.conversation())).await;
+                answer.map(drop)
+            }
+            "tool" => cx.tool(call("1", "look")).await.map(drop),
+            "once" => cx.tool(call("1", "pay")).await.map(drop),
+            "delegation" => cx.delegate("worker", "go").await.map(drop),
+            "spawned" => {
+                let child = cx.spawn("worker", "go").await?;
+                cx.join(&child).await.map(drop)
+            }
+            "sleep" => cx.sleep(Duration::from_secs(900)).await,
+            _ => cx.ask(Question::new("well?")).await.map(drop),
+        };
+        Ok(Outcome::answer(format!(
+            "{:?}",
+            end.map_err(|e| e.kind().cloned())
+        )))
+    })
+    .tool(stage.tool("look", Effect::Read, 900_000))
+    .tool(stage.tool("pay", Effect::Once, 900_000))
+    .agent(worker);
+    (agent, model)
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_call_is_cancelled_by_its_id_and_its_run_goes_on() {
+    for what in ALL {
+        let stage = Stage::new();
+        let (agent, model) = surviving(&stage, what);
+        let system = stage.start_with(agent, model).await;
+        let run = ask(&system, "a", "go").await;
+        pause(700).await;
+        let (awaited, other) = match what {
+            "spawned" => (operation("0.0.1"), operation("0.0.0")),
+            _ => (operation("0.0.0"), operation("0.0.1")),
+        };
+        assert!(
+            !run.cancel_call(operation("7.0.0")).await.unwrap(),
+            "{what}"
+        );
+        assert!(!run.cancel_call(other).await.unwrap(), "{what}");
+        let both = tokio::join!(run.cancel_call(awaited), run.cancel_call(awaited));
+        assert!(both.0.unwrap() && both.1.unwrap(), "{what}");
+        let expected = match what {
+            "once" => "Err(Some(InDoubt))",
+            _ => "Err(Some(Cancelled))",
+        };
+        assert_eq!(text(&run).await, expected, "{what}");
+        assert!(run.cancel_call(awaited).await.unwrap(), "{what}: it was");
+        assert!(!run.cancel_call(other).await.unwrap(), "{what}");
+        for row in stage.rows().await {
+            assert!(
+                row.status.is_ended(),
+                "{what}: {} is {}",
+                row.agent,
+                row.status
+            );
+        }
+        let nobody = system.run(RunId::from_random(7));
+        assert!(!nobody.cancel_call(awaited).await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_cancelled_from_another_process_and_while_its_run_sleeps() {
+    for (what, before) in [("tool", 700), ("once", 700), ("sleep", 100_000)] {
+        let stage = Stage::new();
+        let (agent, model) = surviving(&stage, what);
+        let system = stage.start_with(agent, model).await;
+        let run = ask(&system, "a", "go").await;
+        pause(before).await;
+        let other = System::builder(stage.store.another_process())
+            .start()
+            .await
+            .unwrap();
+        let far = other.run(run.id());
+        assert!(
+            !far.cancel_call(operation("0.0.5")).await.unwrap(),
+            "{what}"
+        );
+        assert!(far.cancel_call(operation("0.0.0")).await.unwrap(), "{what}");
+        assert!(text(&run).await.starts_with("Err"), "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_once_call_that_ends_within_its_grace_was_not_cancelled() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let paid = cx.tool(call("1", "pay")).await?;
+        Ok(Outcome::answer(format!("{:?}", paid.status)))
+    });
+    let system = stage
+        .start(agent.tool(stage.tool("pay", Effect::Once, 3000)))
+        .await;
+    let run = ask(&system, "a", "go").await;
+    pause(500).await;
+    assert!(!run.cancel_call(operation("0.0.0")).await.unwrap());
+    assert_eq!(text(&run).await, "Success");
+    assert_eq!(stage.log.count("pay"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_finishing_and_cancelling_exactly_one_wins_at_every_moment() {
+    let (mut cancelled, mut answered) = (0, 0);
+    for yields in 0..60 {
+        let stage = Stage::new();
+        let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+            let id = cx.uuid().await?;
+            Ok(Outcome::answer(id.to_string()))
+        });
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let mut all = String::new();
+            for _ in 0..12 {
+                let (done, said) = futures_util::future::join(
+                    cx.delegate("worker", "go"),
+                    cx.model(cx.model_request(cx.conversation())),
+                )
+                .await;
+                all = format!("{all} {} {}", done?.text, said?.content());
+            }
+            Ok(Outcome::answer(all))
+        });
+        let model = ScriptedModel::turns(["said"]);
+        let system = stage.start_with(agent.agent(worker), model).await;
+        // A task among the others, so that it is polled between any two of their steps.
+        let asking = system.clone();
+        let cancelling = tokio::spawn(async move {
+            let run = ask(&asking, "a", "go").await;
+            for _ in 0..yields {
+                tokio::task::yield_now().await;
+            }
+            let told = run.cancel("enough").await.unwrap();
+            (run, told)
+        });
+        let (run, told) = cancelling.await.unwrap();
+        let quiet = run.quiet().await.unwrap();
+        let stopped = outcome(&run).await.stop_reason().is_some();
+        let entries = stage.entries(run.id()).await;
+        let requested = |entry: &Entry| matches!(entry, Entry::CancelRequested { .. });
+        assert_eq!(entries.iter().any(requested), stopped, "after {yields}");
+        assert!(told || !stopped, "after {yields}");
+        let expected = if stopped {
+            RunStatus::Cancelled
+        } else {
+            RunStatus::Answered
+        };
+        assert_eq!(quiet.status, expected, "after {yields}");
+        for row in stage.rows().await {
+            assert!(row.status.is_ended(), "after {yields}: {}", row.agent);
+            assert_eq!(stage.ends(row.run).await, 1, "after {yields}");
+        }
+        let counter = if stopped {
+            &mut cancelled
+        } else {
+            &mut answered
+        };
+        *counter += 1;
+        let many = stage.entries(run.id()).await.len();
+        pause(1000).await;
+        assert_eq!(stage.entries(run.id()).await.len(), many, "it is quiet");
+        system.stop().await.unwrap();
+    }
+    assert!(cancelled > 3 && answered > 3, "{cancelled} {answered}");
+}
+
+/// Calls its tool again and again, in several branches, and so do the agents below it.
+fn busy(stage: &Stage) -> Agent {
+    async fn branch(cx: RunContext) -> Result<(), AgentError> {
+        loop {
+            cx.tool(call("1", "look")).await?;
+        }
+    }
+    let work = |cx: RunContext| async move {
+        let below = cx.branch("below");
+        let branches = (0..4).map(|number| branch(cx.branch(number.to_string())));
+        let branches = futures_util::future::try_join_all(branches);
+        let deeper = match cx.spec().name.as_str() {
+            "top" => "middle",
+            "middle" => "bottom",
+            _ => return branches.await.map(|_| Outcome::answer("never")),
+        };
+        let deeper = below.delegate(deeper, "go");
+        futures_util::future::try_join(branches, deeper).await?;
+        Ok(Outcome::answer("never"))
+    };
+    let bottom = Agent::from_fn("bottom", work).tool_named("look");
+    let middle = Agent::from_fn("middle", work)
+        .tool_named("look")
+        .agent(bottom);
+    Agent::from_fn("top", work)
+        .tool(stage.tool("look", Effect::Read, 3))
+        .agent(middle)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_starts_anywhere_once_the_cancellation_is_recorded() {
+    for moment in 0..12 {
+        let mut stage = Stage::new();
+        // Calls wait for one another, so that some are ready to start at any time.
+        stage.limits.executor.concurrency = 5;
+        let system = stage.start(busy(&stage)).await;
+        let run = ask(&system, "top", "go").await;
+        pause(50 + moment).await;
+        let cancelling = tokio::spawn({
+            let run = run.clone();
+            async move { run.cancel("enough").await.unwrap() }
+        });
+        let (store, log, id) = (stage.store.clone(), stage.log.clone(), run.id());
+        let watching = tokio::spawn(async move {
+            loop {
+                let lines = store.read(JournalId::Run(id), 0, 10_000).await.unwrap();
+                if lines
+                    .iter()
+                    .any(|line| line.line.text.contains("cancel_requested"))
+                {
+                    return log.effects().len();
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        let begun = watching.await.unwrap();
+        assert!(cancelling.await.unwrap());
+        run.quiet().await.unwrap();
+        pause(1000).await;
+        assert!(begun > 50, "{begun}");
+        assert_eq!(stage.log.effects().len(), begun, "after {moment}");
+    }
+}
+
+/// Asks its model, which asks for two calls, of which one never ends.
+fn talking(stage: &Stage, fails: bool) -> (Agent, ScriptedModel) {
+    let agent = Agent::from_fn("a", move |cx: RunContext| async move {
+        if cx.input().content() == "next" {
+            return Ok(Outcome::answer("well"));
+        }
+        let mut conversation = cx.conversation();
+        loop {
+            let said = cx.model(cx.model_request(conversation.clone())).await?;
+            let calls = said.calls();
+            conversation.push(said.message.clone());
+            if fails && calls.len() > 1 {
+                return Err(AgentError::Failed("no more".to_owned()));
+            }
+            let results = cx.tools(calls).await?;
+            conversation.push(Message::results(results));
+        }
+    })
+    .tool(stage.tool("look", Effect::Read, 5))
+    .tool(stage.tool("slow", Effect::Read, 900_000));
+    let model = ScriptedModel::turns([
+        ModelResponse::tool_calls([call("c1", "look")]),
+        ModelResponse::tool_calls([call("c2", "slow"), call("c3", "look")]),
+    ]);
+    (agent, model)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_in_a_cancelled_or_failed_turn_stays_in_its_session() {
+    for fails in [false, true] {
+        for crashes in [false, true] {
+            let mut stage = Stage::new();
+            let (agent, model) = talking(&stage, fails);
+            let mut system = stage.start_with(agent, model.clone()).await;
+            let run = ask(&system, "a", "go").await;
+            pause(700).await;
+            if !fails {
+                run.cancel("enough").await.unwrap();
+            }
+            if crashes {
+                stage.crash(&system).await;
+                let (agent, _) = talking(&stage, fails);
+                system = stage.start_with(agent, model.clone()).await;
+            }
+            let _ = system.run(run.id()).outcome().await;
+            let said = system.session("a", "s").transcript().await.unwrap();
+            let messages = said.messages();
+            assert_eq!(check_transcript(&messages), Ok(()), "{messages:?}");
+            let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
+            let (asks, told) = (Role::Assistant, Role::Tool);
+            assert_eq!(roles, [Role::User, asks, told, asks, told, asks]);
+            let statuses: Vec<ToolStatus> = messages
+                .iter()
+                .flat_map(|message| message.tool_results())
+                .map(|result| result.status)
+                .collect();
+            let last = if fails {
+                ToolStatus::Interrupted
+            } else {
+                ToolStatus::Success
+            };
+            let expected = [ToolStatus::Success, ToolStatus::Interrupted, last];
+            assert_eq!(statuses, expected);
+            let note = messages[5].content();
+            let why = if fails { "no more" } else { "enough" };
+            assert!(note.contains(why), "{note}");
+            let next = ask(&system, "a", "next").await;
+            assert_eq!(text(&next).await, "well");
+        }
+    }
+}
+
+/// Blocks its thread until it is told to end, whatever is asked of it.
+struct Blocking(Arc<AtomicBool>, ToolDefinition);
+
+impl Tool for Blocking {
+    fn definition(&self) -> ToolDefinition {
+        self.1.clone()
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        while !self.0.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(ToolOutput::text("at last"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn code_that_blocks_is_told_by_name_when_all_else_is_quiet() {
+    let released = Arc::new(AtomicBool::new(false));
+    let stage = Stage::new();
+    let definition = ToolDefinition::new("stubborn", "blocks").effect(Effect::Read);
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.tools([call("1", "stubborn"), call("2", "look")]).await?;
+        Ok(Outcome::answer("never"))
+    })
+    .tool(stage.tool("look", Effect::Read, 900_000))
+    .tool(Blocking(released.clone(), definition));
+    let mut limits = stage.limits;
+    limits.executor.grace = Duration::from_millis(100);
+    let system = System::builder(stage.store.clone())
+        .limits(limits)
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = ask(&system, "a", "go").await;
+    let mut events = run.events();
+    let mut begun = 0;
+    while begun < 2 {
+        let event = events.next().await.unwrap().unwrap().event;
+        begun += usize::from(matches!(event, Event::Preview(Preview::ToolStarted { .. })));
+    }
+    run.cancel("enough").await.unwrap();
+    let quiet = run.quiet().await.unwrap();
+    assert_eq!(quiet.status, RunStatus::Cancelled);
+    let tools: Vec<&str> = quiet
+        .still_running
+        .iter()
+        .map(|s| s.tool.as_str())
+        .collect();
+    assert_eq!(tools, ["stubborn"]);
+    released.store(true, Ordering::SeqCst);
+}
