@@ -191,7 +191,9 @@ pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Vec<Append> {
 pub fn row_of(run: RunId, start: &RunStart) -> RunRow {
     let mut row = RunRow::new(run, start.team.clone(), start.agent.clone());
     row.root = start.root;
-    row.parent = start.parent.map(|(parent, _)| parent);
+    // One that outlives its parent is a root: in the index it has none.
+    let below = start.parent.filter(|_| !start.when_parent_ends.outlives());
+    row.parent = below.map(|(parent, _)| parent);
     row.session.clone_from(&start.session);
     row.path.clone_from(&start.path);
     row.title = start.input.content().chars().take(120).collect();

@@ -144,7 +144,7 @@ async fn a_once_call_that_ends_within_its_grace_was_not_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn of_finishing_and_cancelling_exactly_one_wins_at_every_moment() {
     let (mut cancelled, mut answered) = (0, 0);
-    for yields in 0..60 {
+    for yields in 0..40 {
         let stage = Stage::new();
         let worker = Agent::from_fn("worker", |cx: RunContext| async move {
             let id = cx.uuid().await?;
@@ -152,7 +152,7 @@ async fn of_finishing_and_cancelling_exactly_one_wins_at_every_moment() {
         });
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
             let mut all = String::new();
-            for _ in 0..12 {
+            for _ in 0..40 {
                 let (done, said) = futures_util::future::join(
                     cx.delegate("worker", "go"),
                     cx.model(cx.model_request(cx.conversation())),
@@ -202,7 +202,7 @@ async fn of_finishing_and_cancelling_exactly_one_wins_at_every_moment() {
         assert_eq!(stage.entries(run.id()).await.len(), many, "it is quiet");
         system.stop().await.unwrap();
     }
-    assert!(cancelled > 3 && answered > 3, "{cancelled} {answered}");
+    assert!(cancelled >= 3 && answered >= 3, "{cancelled} {answered}");
 }
 
 /// Calls its tool again and again, in several branches, and so do the agents below it.
