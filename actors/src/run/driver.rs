@@ -106,6 +106,8 @@ pub(crate) struct Driver {
     pub(crate) wall_time_warning: Option<(Timestamp, u8)>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
+    /// Children that are recorded and begin as soon as that is durable.
+    starting: Vec<super::ChildStart>,
     pub(crate) durability: Durability,
     /// How long a run that waits for the outside stays in memory; `None` for ever (a child: its
     /// root decides).
@@ -162,6 +164,7 @@ impl Driver {
             warn_at: Vec::new(),
             wall_time_warning: None,
             continuing: Vec::new(),
+            starting: Vec::new(),
             durability,
             linger,
             max_entries,
@@ -471,6 +474,7 @@ impl Driver {
             }
             ErasedProgress::Wait(_) | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
+                self.has_started(start.run);
                 if start.start.when_parent_ends.outlives() {
                     self.ports.child(*start);
                 } else if let Some(child) = self.children.get(&start.run) {

@@ -284,13 +284,23 @@ impl Driver {
             batch.appends.extend(task::first_entries(run, &start.start));
             self.journal.commit(batch);
         }
+        self.start_when_durable(start);
+    }
+
+    /// Lets a child begin once all that is recorded so far is durable.
+    pub(super) fn start_when_durable(&mut self, start: ChildStart) {
+        self.starting.push(start.clone());
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
             match durable.reached(mark).await {
-                Ok(()) => (op, ErasedProgress::Start(Box::new(start))),
+                Ok(()) => (start.operation, ErasedProgress::Start(Box::new(start))),
                 Err(_) => std::future::pending().await,
             }
         }));
+    }
+
+    pub(super) fn has_started(&mut self, run: RunId) {
+        self.starting.retain(|start| start.run != run);
     }
 
     /// Sets aside, or gives away, what a child may consume, in the commit that begins it.

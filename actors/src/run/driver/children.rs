@@ -95,6 +95,10 @@ impl Driver {
         self.timers.clear();
         self.ready.clear();
         self.acts.clear();
+        // What is recorded and did not begin yet still has to come to its end.
+        for start in std::mem::take(&mut self.starting) {
+            self.start_when_durable(start);
+        }
         let mut open: Vec<_> = self
             .under
             .drain()
@@ -123,7 +127,11 @@ impl Driver {
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             self.journal.flush();
-            match self.next_turn(&waker, false).await {
+            let turn = self.next_turn(&waker, false).await;
+            if let Turn::Act(_, ErasedProgress::Start(start)) = &turn {
+                self.has_started(start.run);
+            }
+            match turn {
                 Turn::Act(_, ErasedProgress::Start(start))
                     if start.start.when_parent_ends.outlives() =>
                 {

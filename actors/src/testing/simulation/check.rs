@@ -326,8 +326,14 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
         return spent;
     };
     for entry in &record.entries {
-        let Entry::Completed { kind, result, .. } = entry else {
-            continue;
+        let (kind, result) = match entry {
+            Entry::Completed { kind, result, .. } => (kind, result),
+            // What nobody wanted any more was begun all the same.
+            Entry::Dropped { spent: dropped, .. } => {
+                spent += *dropped;
+                continue;
+            }
+            _ => continue,
         };
         match &**kind {
             "tool" => spent.tool_calls += 1,
