@@ -8,7 +8,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use bytes::Bytes;
 use futures_util::stream;
 use ghostlight_actors::contract::BoxFuture;
+use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
@@ -46,6 +47,8 @@ pub(super) struct Exchange {
     idle: Duration,
     max_bytes: u64,
     failure: Arc<OnceLock<Failure>>,
+    /// The answer, when it came in one piece.
+    whole: Arc<Mutex<Option<Value>>>,
 }
 
 impl Exchange {
@@ -58,7 +61,18 @@ impl Exchange {
             idle: settings.timeouts.idle(),
             max_bytes: settings.max_response_bytes,
             failure: Arc::default(),
+            whole: Arc::default(),
         }
+    }
+
+    /// The answer that came in one piece, once.
+    pub(super) fn take_whole(&self) -> Option<Value> {
+        self.lock_whole().take()
+    }
+
+    fn lock_whole(&self) -> MutexGuard<'_, Option<Value>> {
+        // Nothing that panics is done under this lock.
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What went wrong, if anything did.
@@ -95,13 +109,13 @@ impl Exchange {
             return Ok(answer(reqwest::Body::wrap_stream(self.events(body))));
         }
         let body = body.read_all().await?;
-        check(&body)?;
-        let body = if self.streaming {
-            as_events(&body).into()
-        } else {
-            body
-        };
-        Ok(answer(reqwest::Body::from(body)))
+        let whole = check(&body)?;
+        if self.streaming {
+            return Ok(answer(reqwest::Body::from(as_events(&body))));
+        }
+        // It is parsed here, once: what goes through async-openai stands for it.
+        *self.lock_whole() = Some(whole);
+        Ok(answer(reqwest::Body::from("null")))
     }
 
     /// The events of a stream, each whole and readable.

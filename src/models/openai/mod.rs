@@ -25,6 +25,7 @@ use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse},
 };
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
@@ -194,13 +195,11 @@ impl OpenAi {
                 Err(error) => Some(error),
             }
         } else {
-            match client.chat().create_byot::<_, Value>(&body).await {
-                Ok(whole) => {
-                    answer.take(whole, |_| {});
-                    None
-                }
-                Err(error) => Some(error),
+            let sent = client.chat().create_byot::<_, IgnoredAny>(&body).await;
+            if let Some(whole) = exchange.take_whole() {
+                answer.take(whole, |_| {});
             }
+            sent.err()
         };
         match (exchange.failure(), failed) {
             // Only the end of the stream is missing, and nothing of the answer.

@@ -133,12 +133,12 @@ pub(super) fn as_events(body: &[u8]) -> Vec<u8> {
     events
 }
 
-/// Makes sure that async-openai will be able to read this, and that it is not an error.
-pub(super) fn check(json: &[u8]) -> Result<(), Failure> {
+/// Reads what async-openai will be able to read too, and makes sure that it is not an error.
+pub(super) fn check(json: &[u8]) -> Result<Value, Failure> {
     let value: Value = serde_json::from_slice(json).map_err(|error| Failure::unreadable(&error))?;
     match Failure::in_answer(&value) {
         Some(failure) => Err(failure),
-        None => Ok(()),
+        None => Ok(value),
     }
 }
 

@@ -103,18 +103,20 @@ impl CallDrafts {
                 "it calls a tool without a name",
             )));
         }
-        let mut taken: HashSet<String> = HashSet::new();
-        for message in conversation.messages() {
-            taken.extend(message.tool_calls().map(|call| call.id.clone()));
-        }
-        let mut calls = Vec::new();
+        let messages = conversation.messages();
+        let past = messages.iter().flat_map(|message| message.tool_calls());
+        let mut taken: HashSet<&str> = past.map(|call| call.id.as_str()).collect();
+        let mut drafts = self.0;
         let mut number = 0_u64;
-        for mut draft in self.0 {
-            while draft.id.is_empty() || taken.contains(&draft.id) {
+        for draft in &mut drafts {
+            while draft.id.is_empty() || taken.contains(draft.id.as_str()) {
                 draft.id = format!("call_{number}");
                 number += 1;
             }
-            taken.insert(draft.id.clone());
+            taken.insert(&draft.id);
+        }
+        let mut calls = Vec::with_capacity(drafts.len());
+        for draft in drafts {
             if !draft.extra.is_null() {
                 reasoning::sign_call(signed, &draft.id, draft.extra);
             }
