@@ -1,6 +1,10 @@
 //! One step in process: a model call and a tool call, over the in-memory store, through the
 //! actors. The floor is what the actors alone cost: four calls of a ractor actor and two
 //! spawned tasks.
+//!
+//! For tools that count, such as valgrind: `-- ours 2000` does 2,000 steps on one thread and
+//! nothing else, `-- floor 2000` so many of the floor. The difference of two lengths is free of
+//! the start and the stop.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod shared;
@@ -95,6 +99,16 @@ fn floor(runtime: &Runtime, runs: u32, each: u32) -> Round {
 
 fn main() {
     let one_thread = Builder::new_current_thread().enable_all().build().unwrap();
+    let asked: Vec<String> = std::env::args().collect();
+    if let [_, side, steps, ..] = asked.as_slice()
+        && let Ok(steps) = steps.parse()
+    {
+        match side.as_str() {
+            "ours" => ours(&one_thread, 1, steps),
+            _ => floor(&one_thread, 1, steps),
+        };
+        return;
+    }
     let two_threads = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
