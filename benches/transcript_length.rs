@@ -1,4 +1,7 @@
 //! The cost of a step as the conversation grows: it must be the same, but for sending it.
+//!
+//! For tools that count, such as valgrind: `-- 1000 50` does 50 steps behind 1,000 messages and
+//! nothing else. The difference of two numbers of steps is free of everything around them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod shared;
@@ -21,7 +24,7 @@ const LENGTHS: [usize; 3] = [10, 1_000, 10_000];
 const ROUNDS: usize = 21;
 
 /// Microseconds for each step behind a conversation of this length.
-async fn steps_behind(length: usize) -> f64 {
+async fn steps_behind(length: usize, steps: u32) -> f64 {
     let took = Arc::new(Mutex::new(f64::NAN));
     let clock = took.clone();
     let agent = Agent::from_fn("stepper", move |cx| {
@@ -33,14 +36,14 @@ async fn steps_behind(length: usize) -> f64 {
             }
             // The run is not replayed, so it may look at the machine's clock here.
             let began = Instant::now();
-            for _ in 0..STEPS {
+            for _ in 0..steps {
                 let answer = cx.model(cx.model_request(conversation.clone())).await?;
                 conversation.push(answer.message.clone());
                 for call in answer.calls() {
                     conversation.push(Message::results([cx.tool(call).await?]));
                 }
             }
-            *clock.lock() = began.elapsed().as_secs_f64() * 1e6 / f64::from(STEPS);
+            *clock.lock() = began.elapsed().as_secs_f64() * 1e6 / f64::from(steps);
             Ok(Outcome::answer("done"))
         }
     });
@@ -68,10 +71,17 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
+    let asked: Vec<usize> = std::env::args()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    if let [length, steps] = asked[..] {
+        runtime.block_on(steps_behind(length, u32::try_from(steps).unwrap()));
+        return;
+    }
     let mut took = [const { Vec::new() }; LENGTHS.len()];
     for _ in 0..ROUNDS {
         for (place, length) in LENGTHS.into_iter().enumerate() {
-            took[place].push(runtime.block_on(steps_behind(length)));
+            took[place].push(runtime.block_on(steps_behind(length, STEPS)));
         }
     }
     let [shortest, ..] = took.each_ref().map(|of| Quartiles::of(of.iter().copied()));

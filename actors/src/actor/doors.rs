@@ -11,15 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
-    agent::AgentMessage,
-    journal::JournalMessage,
-    launch::read_from,
-    memory_store::MemoryMessage,
-    model_gateway::GatewayMessage,
-    observers::Observers,
-    routes::Routes,
-    slot::Slot,
-    tool_executor::{Aborted, ExecutorMessage},
+    agent::AgentMessage, journal::Journal, launch::read_from, memory_store::MemoryMessage,
+    model_gateway::ModelGateway, observers::Observers, routes::Routes, slot::Slot,
+    tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
@@ -31,8 +25,8 @@ use crate::{
         StateTurn, ToolEnd, ToolInvocation,
     },
     vocabulary::{
-        Effect, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
-        OperationId, Preview, RunEnd, RunId,
+        ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError, OperationId,
+        Preview, RunEnd, RunId,
     },
 };
 
@@ -54,9 +48,9 @@ type Turns = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
 #[derive(Clone)]
 pub(crate) struct Doors {
     pub(crate) store: StoreHandle,
-    pub(crate) journal: Slot<JournalMessage>,
-    pub(crate) gateways: Arc<BTreeMap<String, Slot<GatewayMessage>>>,
-    pub(crate) executor: Slot<ExecutorMessage>,
+    pub(crate) journal: Journal,
+    pub(crate) gateways: Arc<BTreeMap<String, Arc<ModelGateway>>>,
+    pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) memory: Slot<MemoryMessage>,
     pub(crate) turns: Arc<Mutex<Turns>>,
     pub(crate) registry: Arc<Registry>,
@@ -64,8 +58,6 @@ pub(crate) struct Doors {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
-    /// How long a call that was told to stop may take to do so.
-    pub(crate) grace: Duration,
 }
 
 /// A credential that no call has taken yet.
@@ -122,64 +114,11 @@ impl Doors {
             .sleep_until(self.clock.now().after(NEXT_LIFE))
             .await;
     }
-
-    async fn ask_model(
-        self,
-        gateway: Slot<GatewayMessage>,
-        call: ModelCall,
-    ) -> Result<ModelResponse, OperationError> {
-        for _ in 0..LIVES {
-            let (sender, receiver) = oneshot::channel();
-            let message = GatewayMessage::Call(Box::new(call.clone()), sender);
-            if gateway.send(message).is_ok()
-                && let Ok(answer) = receiver.await
-            {
-                return answer;
-            }
-            if call.cancelled.is_cancelled() {
-                break;
-            }
-            self.next_life().await;
-        }
-        Err(OperationError::new(
-            ErrorKind::Model,
-            "the model's gateway does not come back",
-        ))
-    }
-
-    async fn ask_executor(self, invocation: ToolInvocation, reconcile: bool) -> ToolEnd {
-        let once = invocation.definition.effect == Effect::Once;
-        for _ in 0..LIVES {
-            let (sender, receiver) = oneshot::channel();
-            let call = Box::new(invocation.clone());
-            let message = if reconcile {
-                ExecutorMessage::Reconcile(call, sender)
-            } else {
-                ExecutorMessage::Call(call, sender)
-            };
-            if self.executor.send(message).is_ok() {
-                match receiver.await {
-                    Ok(end) => return end,
-                    Err(_) if once && !reconcile => {
-                        return ToolEnd::InDoubt("the tool executor died under it".to_owned());
-                    }
-                    Err(_) => {}
-                }
-            }
-            self.next_life().await;
-        }
-        ToolEnd::InDoubt("the tool executor does not come back".to_owned())
-    }
 }
 
 impl Ports for Doors {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
-        if let Err(JournalMessage::Commit(_, acknowledge)) = self
-            .journal
-            .send(JournalMessage::Commit(batch, acknowledge))
-        {
-            acknowledge(Err(StoreError::Closed));
-        }
+        self.journal.commit(batch, acknowledge);
     }
 
     fn model(&self, call: ModelCall) -> BoxFuture<'static, Result<ModelResponse, OperationError>> {
@@ -192,15 +131,15 @@ impl Ports for Doors {
             );
             return Box::pin(async move { Err(OperationError::new(ErrorKind::NotFound, message)) });
         };
-        Box::pin(self.clone().ask_model(gateway, call))
+        Box::pin(gateway.carry(call))
     }
 
     fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
-        Box::pin(self.clone().ask_executor(call, false))
+        Box::pin(self.executor.clone().carry(call, false))
     }
 
     fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
-        Box::pin(self.clone().ask_executor(call, true))
+        Box::pin(self.executor.clone().carry(call, true))
     }
 
     fn abort_tool(
@@ -208,26 +147,7 @@ impl Ports for Doors {
         run: RunId,
         operation: OperationId,
     ) -> BoxFuture<'static, Option<ToolEnd>> {
-        let (sender, receiver) = oneshot::channel();
-        // An executor that is gone has taken its calls along.
-        let sent = self
-            .executor
-            .send(ExecutorMessage::Abort((run, operation), sender));
-        let (clock, patience) = (self.clock.clone(), self.grace);
-        Box::pin(async move {
-            sent.ok()?;
-            match receiver.await.ok()? {
-                Aborted::Ended(end) => end,
-                // Code that can be interrupted ends at once.
-                Aborted::Stopping(task) => tokio::select! {
-                    biased;
-                    _ = task => None,
-                    () = clock.sleep_until(clock.now().after(patience)) => {
-                        Some(ToolEnd::StillRunning)
-                    }
-                },
-            }
-        })
+        Box::pin(self.executor.clone().abort((run, operation)))
     }
 
     fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {

@@ -1,108 +1,188 @@
 //! The one writer.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::slot::Slot;
 use crate::{
-    contract::{Batch, Committed, StoreError, StoreHandle},
+    contract::{Batch, BoxFuture, Committed, StoreError, StoreHandle},
     run::Acknowledge,
 };
-
-/// Commits batches in the order in which they come. While one commit is under way the next
-/// batches gather, and become durable together.
-pub(crate) struct Journal;
-
-pub(crate) enum JournalMessage {
-    /// Commit this, and tell when it is durable.
-    Commit(Batch, Acknowledge),
-    /// The commit under way has ended.
-    Committed(CommitResult),
-}
-
-type CommitResult = Result<Vec<Result<Committed, StoreError>>, StoreError>;
-
-pub(crate) struct JournalState {
-    store: StoreHandle,
-    waiting: Vec<(Batch, Acknowledge)>,
-    committing: Vec<Acknowledge>,
-    commit: Option<AbortOnDropHandle<()>>,
-}
 
 /// How many batches one commit takes at the most.
 const GROUP: usize = 4096;
 
-impl Actor for Journal {
+/// How many commits a caller makes for others before it leaves them to the actor.
+const FOR_OTHERS: usize = 16;
+
+/// Commits batches in the order in which they come. While one commit is under way the next
+/// batches gather, and become durable together. Cloning shares it.
+///
+/// Whoever comes while none is under way begins the commit itself; a store in memory is done
+/// with it at once. What the store needs time for is left to the journal's actor.
+#[derive(Clone)]
+pub(crate) struct Journal(Arc<Inner>);
+
+struct Inner {
+    store: StoreHandle,
+    queue: Mutex<Queue>,
+    actor: Slot<JournalMessage>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<(Batch, Acknowledge)>,
+    committing: bool,
+}
+
+type CommitResult = Result<Vec<Result<Committed, StoreError>>, StoreError>;
+
+impl Journal {
+    pub(crate) fn new(store: StoreHandle) -> Self {
+        Self(Arc::new(Inner {
+            store,
+            queue: Mutex::default(),
+            actor: Slot::default(),
+        }))
+    }
+
+    /// Where the actor's current life is found.
+    pub(crate) fn actor(&self) -> Slot<JournalMessage> {
+        self.0.actor.clone()
+    }
+
+    /// Commits this, and tells when it is durable.
+    pub(crate) fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
+        {
+            let mut queue = self.0.queue.lock();
+            queue.waiting.push((batch, acknowledge));
+            if std::mem::replace(&mut queue.committing, true) {
+                return;
+            }
+        }
+        let mut turn = Turn(Some(self.clone()));
+        for _ in 0..FOR_OTHERS {
+            let Some((mut commit, acknowledges)) = turn.next() else {
+                return;
+            };
+            let Some(result) = (&mut commit).now_or_never() else {
+                let under_way = Some((commit, acknowledges));
+                return self.leave(JournalMessage { under_way, turn });
+            };
+            tell(acknowledges, result);
+        }
+        let under_way = None;
+        self.leave(JournalMessage { under_way, turn });
+    }
+
+    fn leave(&self, message: JournalMessage) {
+        // Without the actor nobody knows what becomes of the commit: the message is dropped, and
+        // whoever waits hears that the journal is gone.
+        let _ = self.0.actor.send(message);
+    }
+}
+
+/// A commit that the store has begun, and who is told of it.
+type UnderWay = (BoxFuture<'static, CommitResult>, Vec<Acknowledge>);
+
+/// The right to commit, which one at a time has.
+struct Turn(Option<Journal>);
+
+impl Turn {
+    /// The next commit; without one the right is given back.
+    fn next(&mut self) -> Option<UnderWay> {
+        let journal = self.0.as_ref()?;
+        let mut queue = journal.0.queue.lock();
+        if queue.waiting.is_empty() {
+            queue.committing = false;
+            drop(queue);
+            self.0 = None;
+            return None;
+        }
+        let taken = queue.waiting.len().min(GROUP);
+        let (batches, acknowledges) = queue.waiting.drain(..taken).unzip();
+        drop(queue);
+        let store = journal.0.store.clone();
+        let commit = Box::pin(async move { store.commit(batches).await });
+        Some((commit, acknowledges))
+    }
+}
+
+impl Drop for Turn {
+    /// Whoever had the right is lost, and with it what waited: those who asked hear of it.
+    fn drop(&mut self) {
+        if let Some(journal) = self.0.take() {
+            let waiting = {
+                let mut queue = journal.0.queue.lock();
+                queue.committing = false;
+                std::mem::take(&mut queue.waiting)
+            };
+            drop(waiting);
+        }
+    }
+}
+
+fn tell(acknowledges: Vec<Acknowledge>, result: CommitResult) {
+    match result {
+        Ok(results) => {
+            for (acknowledge, result) in acknowledges.into_iter().zip(results) {
+                acknowledge(result);
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, "a commit failed");
+            acknowledges
+                .into_iter()
+                .for_each(|acknowledge| acknowledge(Err(error.clone())));
+        }
+    }
+}
+
+/// Carries the commits for which the store needs time.
+pub(crate) struct JournalActor;
+
+/// Carry this commit, and all that wait behind it.
+pub(crate) struct JournalMessage {
+    under_way: Option<UnderWay>,
+    turn: Turn,
+}
+
+impl Actor for JournalActor {
     type Msg = JournalMessage;
-    type State = JournalState;
-    type Arguments = StoreHandle;
+    type State = Option<AbortOnDropHandle<()>>;
+    type Arguments = ();
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Self::Msg>,
-        store: StoreHandle,
-    ) -> Result<JournalState, ActorProcessingErr> {
-        let (waiting, committing) = (Vec::new(), Vec::new());
-        Ok(JournalState {
-            store,
-            waiting,
-            committing,
-            commit: None,
-        })
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(None)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
-        message: JournalMessage,
-        state: &mut JournalState,
+        _myself: ActorRef<Self::Msg>,
+        JournalMessage {
+            mut under_way,
+            mut turn,
+        }: JournalMessage,
+        carrying: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            JournalMessage::Commit(batch, acknowledge) => state.waiting.push((batch, acknowledge)),
-            JournalMessage::Committed(result) => state.committed(result),
-        }
-        while state.commit.is_none() && !state.waiting.is_empty() {
-            state.begin(&myself);
-        }
-        Ok(())
-    }
-}
-
-impl JournalState {
-    fn begin(&mut self, myself: &ActorRef<JournalMessage>) {
-        let taken = self.waiting.len().min(GROUP);
-        let (batches, acknowledges) = self.waiting.drain(..taken).unzip();
-        self.committing = acknowledges;
-        let store = self.store.clone();
-        let mut commit = Box::pin(async move { store.commit(batches).await });
-        // A store in memory is done at once; nothing is handed to a task then.
-        if let Some(result) = (&mut commit).now_or_never() {
-            self.committed(result);
-            return;
-        }
-        let myself = myself.clone();
-        self.commit = Some(AbortOnDropHandle::new(tokio::spawn(async move {
-            let result = commit.await;
-            // A journal that is gone needs no answer: whoever waits hears that it is gone.
-            let _ = myself.cast(JournalMessage::Committed(result));
+        // There is one turn, so what was carried before has ended.
+        *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let Some((commit, acknowledges)) = under_way.take().or_else(|| turn.next()) else {
+                    return;
+                };
+                let result = commit.await;
+                tell(acknowledges, result);
+            }
         })));
-    }
-
-    fn committed(&mut self, result: CommitResult) {
-        self.commit = None;
-        let acknowledges = std::mem::take(&mut self.committing);
-        match result {
-            Ok(results) => {
-                for (acknowledge, result) in acknowledges.into_iter().zip(results) {
-                    acknowledge(result);
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, "a commit failed");
-                acknowledges
-                    .into_iter()
-                    .for_each(|acknowledge| acknowledge(Err(error.clone())));
-            }
-        }
+        Ok(())
     }
 }

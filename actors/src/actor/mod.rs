@@ -5,6 +5,7 @@
 
 mod agent;
 mod attendant;
+mod calls;
 mod cancelling;
 mod doors;
 mod error;
@@ -44,9 +45,8 @@ mod cluster {
     impl ractor::Message for super::agent::AgentMessage {}
     impl ractor::Message for super::attendant::Nothing {}
     impl ractor::Message for super::journal::JournalMessage {}
+    impl<T: Send + 'static> ractor::Message for super::calls::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}
     impl ractor::Message for super::memory_store::MemoryMessage {}
-    impl ractor::Message for super::model_gateway::GatewayMessage {}
     impl ractor::Message for super::run_actor::Carry {}
-    impl ractor::Message for super::tool_executor::ExecutorMessage {}
 }

@@ -1,7 +1,6 @@
 //! The way to one model.
 
 use std::{
-    collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -11,21 +10,19 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use parking_lot::Mutex;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{Semaphore, oneshot};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::Semaphore;
 
-use super::doors::Previewer;
+use super::{
+    calls::{Calls, Manner},
+    doors::Previewer,
+};
 use crate::{
     contract::{
         BoxFuture, Clock, Entropy, InterceptorHandle, ModelContext, ModelError, ModelHandle,
         NextModel,
     },
     run::ModelCall,
-    vocabulary::{
-        ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
-    },
+    vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview},
 };
 
 /// How a gateway treats its model.
@@ -57,141 +54,69 @@ impl Default for GatewayOptions {
     }
 }
 
-/// Holds the calls to one model: how many at once, how often each is tried. A call belongs to
-/// the gateway under its operation's id, so a restarted run finds it again.
-pub(crate) struct ModelGateway;
-
-pub(crate) enum GatewayMessage {
-    /// Make this call, or join it if it is under way.
-    Call(Box<ModelCall>, Reply),
-    /// This call has ended.
-    Ended(CallKey),
-}
-
-type CallKey = (RunId, OperationId);
-type Reply = oneshot::Sender<Result<ModelResponse, OperationError>>;
-
-pub(crate) struct GatewayArguments {
-    pub(crate) model: ModelHandle,
-    /// What stands around its attempts, from the outermost on.
-    pub(crate) chain: Arc<[InterceptorHandle]>,
-    pub(crate) options: GatewayOptions,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) previews: Previewer,
-}
-
-pub(crate) struct GatewayState {
-    shared: Arc<Attempts>,
-    slots: Arc<Semaphore>,
-    calls: HashMap<CallKey, CallUnderWay>,
-}
-
-/// What every attempt needs.
-struct Attempts {
+/// The way to one model: how many calls at once, how often each is tried. A call belongs to its
+/// operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the actor
+/// `model NAME`.
+pub(crate) struct ModelGateway {
+    pub(crate) calls: Calls<ModelAnswer>,
     model: ModelHandle,
+    /// What stands around its attempts, from the outermost on.
     chain: Arc<[InterceptorHandle]>,
     options: GatewayOptions,
+    slots: Semaphore,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
 }
 
-struct CallUnderWay {
-    waiter: Arc<Mutex<Option<Reply>>>,
-    _task: AbortOnDropHandle<()>,
-}
+/// What a call to a model comes to.
+pub(crate) type ModelAnswer = Result<ModelResponse, OperationError>;
 
-impl Actor for ModelGateway {
-    type Msg = GatewayMessage;
-    type State = GatewayState;
-    type Arguments = GatewayArguments;
+/// How many answers that nobody took are kept for a run that comes back.
+pub(crate) const KEPT_ANSWERS: usize = 256;
 
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Self::Msg>,
-        arguments: GatewayArguments,
-    ) -> Result<GatewayState, ActorProcessingErr> {
-        let GatewayArguments {
+impl ModelGateway {
+    pub(crate) fn new(
+        (model, chain): (ModelHandle, Arc<[InterceptorHandle]>),
+        options: GatewayOptions,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        previews: Previewer,
+    ) -> Self {
+        Self {
+            calls: Calls::default(),
             model,
             chain,
             options,
+            slots: Semaphore::new(options.concurrency.max(1)),
             clock,
             entropy,
             previews,
-        } = arguments;
-        Ok(GatewayState {
-            slots: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            shared: Arc::new(Attempts {
-                model,
-                chain,
-                options,
-                clock,
-                entropy,
-                previews,
-            }),
-            calls: HashMap::new(),
-        })
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Self::Msg>,
-        message: GatewayMessage,
-        state: &mut GatewayState,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            GatewayMessage::Call(call, reply) => state.call(&myself, *call, reply),
-            GatewayMessage::Ended(key) => {
-                state.calls.remove(&key);
-            }
         }
-        Ok(())
     }
-}
 
-impl GatewayState {
-    fn call(&mut self, myself: &ActorRef<GatewayMessage>, call: ModelCall, reply: Reply) {
+    /// Makes a call, or joins it if it is under way.
+    pub(crate) async fn carry(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
         let key = (call.run, call.operation);
-        if let Some(under_way) = self.calls.get(&key) {
-            let mut waiter = under_way.waiter.lock();
-            // A task that took its waiter has answered already; the call is made again.
-            if waiter.is_some() {
-                *waiter = Some(reply);
-                return;
-            }
+        if let Some(answer) = self.calls.join(key).await {
+            return answer;
         }
-        let waiter = Arc::new(Mutex::new(Some(reply)));
-        let (shared, slots) = (self.shared.clone(), self.slots.clone());
-        let (answer_to, myself) = (waiter.clone(), myself.clone());
-        let task = tokio::spawn(async move {
-            let cancelled = call.cancelled.clone();
-            let answer = cancelled
-                .run_until_cancelled(shared.answer(call, &slots))
-                .await;
-            let waiter = answer_to.lock().take();
-            if let (Some(waiter), Some(answer)) = (waiter, answer) {
-                // A run that no longer waits will ask again.
-                let _ = waiter.send(answer);
-            }
-            let _ = myself.cast(GatewayMessage::Ended(key));
-        });
-        let _task = AbortOnDropHandle::new(task);
-        self.calls.insert(key, CallUnderWay { waiter, _task });
+        let manner = Manner {
+            key,
+            unwanted: call.cancelled.clone(),
+            settles: false,
+        };
+        let gateway = self.clone();
+        let answer = Box::pin(async move { gateway.answer(call).await });
+        self.calls.carry(manner, answer).await
     }
-}
 
-impl Attempts {
-    async fn answer(
-        &self,
-        call: ModelCall,
-        slots: &Semaphore,
-    ) -> Result<ModelResponse, OperationError> {
+    async fn answer(&self, call: ModelCall) -> ModelAnswer {
         let began = self.clock.now();
         let made = AtomicU32::new(0);
         let mut tries = 1;
         loop {
-            let outcome = self.intercepted(&call, slots, &made).await;
+            let outcome = self.intercepted(&call, &made).await;
             let attempt = made.load(Ordering::Relaxed);
             let error = match outcome {
                 Ok(mut response) => {
@@ -228,7 +153,6 @@ impl Attempts {
     async fn intercepted(
         &self,
         call: &ModelCall,
-        slots: &Semaphore,
         made: &AtomicU32,
     ) -> Result<ModelResponse, ModelError> {
         let next = made.load(Ordering::Relaxed) + 1;
@@ -237,10 +161,9 @@ impl Attempts {
             .previews(self.previews.sink(call.run));
         let request = call.request.clone();
         if self.chain.is_empty() {
-            return self.attempt(request, cx, slots, made).await;
+            return self.attempt(request, cx, made).await;
         }
-        let real =
-            |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(request, cx, slots, made)) };
+        let real = |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(request, cx, made)) };
         let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
@@ -257,10 +180,9 @@ impl Attempts {
         &self,
         request: ModelRequest,
         cx: ModelContext,
-        slots: &Semaphore,
         made: &AtomicU32,
     ) -> Result<ModelResponse, ModelError> {
-        let _slot = slots.acquire().await.map_err(|_| gone())?;
+        let _slot = self.slots.acquire().await.map_err(|_| gone())?;
         let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
         let cx = cx.with_attempt(attempt);
         let model = request.model.clone();

@@ -14,7 +14,6 @@ use std::{
 use futures_util::FutureExt;
 use jsonschema::Validator;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use super::doors::Previewer;
 use crate::{
@@ -73,11 +72,7 @@ impl ToolCaller {
     }
 
     /// Makes a call.
-    pub(crate) async fn call(
-        &self,
-        invocation: ToolInvocation,
-        cancelled: CancellationToken,
-    ) -> ToolEnd {
+    pub(crate) async fn call(&self, invocation: ToolInvocation) -> ToolEnd {
         let call = &invocation.call;
         let Some(tool) = self.registry.tool_named(&call.name) else {
             return self.unknown(&invocation);
@@ -91,7 +86,7 @@ impl ToolCaller {
                 operation,
                 call: call.clone(),
             });
-        let cx = self.context(&invocation, cancelled);
+        let cx = self.context(&invocation);
         let output = match self.chains.get(&call.name) {
             None => {
                 self.attempt(&invocation, tool, call.arguments.clone(), cx)
@@ -165,14 +160,24 @@ impl ToolCaller {
         cx: ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let bound = self.bound(invocation);
-        let output = AssertUnwindSafe(tool.call(arguments, cx)).catch_unwind();
-        let deadline = self.clock.sleep_until(self.clock.now().after(bound));
-        let output = tokio::select! {
-            biased;
-            output = output => {
+        let mut output = AssertUnwindSafe(tool.call(arguments, cx)).catch_unwind();
+        // Most calls end at once, and need no timer.
+        let output = match (&mut output).now_or_never() {
+            Some(output) => Some(output),
+            None => {
+                let deadline = self.clock.sleep_until(self.clock.now().after(bound));
+                tokio::select! {
+                    biased;
+                    output = output => Some(output),
+                    () = deadline => None,
+                }
+            }
+        };
+        let output = match output {
+            Some(output) => {
                 output.unwrap_or_else(|_| Err(ToolError::in_doubt("the tool panicked")))
             }
-            () = deadline => Err(ToolError::in_doubt(format!("no end within {bound:?}"))),
+            None => Err(ToolError::in_doubt(format!("no end within {bound:?}"))),
         };
         let Some(credential) = &invocation.credential else {
             return output;
@@ -191,16 +196,12 @@ impl ToolCaller {
     }
 
     /// Asks the tool whether a call whose end was never heard of happened.
-    pub(crate) async fn reconcile(
-        &self,
-        invocation: ToolInvocation,
-        cancelled: CancellationToken,
-    ) -> ToolEnd {
+    pub(crate) async fn reconcile(&self, invocation: ToolInvocation) -> ToolEnd {
         let Some(tool) = self.registry.tool_named(&invocation.call.name) else {
             return self.unknown(&invocation);
         };
         let bound = self.bound(&invocation);
-        let answer = tool.reconcile(&invocation.call, self.context(&invocation, cancelled));
+        let answer = tool.reconcile(&invocation.call, self.context(&invocation));
         let answer = AssertUnwindSafe(answer).catch_unwind();
         let deadline = self.clock.sleep_until(self.clock.now().after(bound));
         let answer = tokio::select! {
@@ -226,15 +227,16 @@ impl ToolCaller {
         left.map_or(own, |left| own.min(left))
     }
 
-    fn context(&self, invocation: &ToolInvocation, cancelled: CancellationToken) -> ToolContext {
+    fn context(&self, invocation: &ToolInvocation) -> ToolContext {
         let ToolInvocation {
             run,
             operation,
             agent,
             deadline,
+            cancelled,
             ..
         } = invocation;
-        ToolContext::new(*run, *operation, agent.clone(), cancelled)
+        ToolContext::new(*run, *operation, agent.clone(), cancelled.clone())
             .with_deadline(*deadline)
             .with_credential(invocation.credential.clone())
             .previews(self.previews.sink(*run))
@@ -260,6 +262,9 @@ impl ToolCaller {
             format!("The arguments are not valid JSON ({fault}). Send the call again.")
         })?;
         let validator = self.validator(definition)?;
+        if validator.is_valid(value) {
+            return Ok(());
+        }
         let faults: Vec<String> = validator
             .iter_errors(value)
             .take(TOLD_FAULTS)
@@ -273,9 +278,6 @@ impl ToolCaller {
                 format!("{place}: {fault}")
             })
             .collect();
-        if faults.is_empty() {
-            return Ok(());
-        }
         Err(format!(
             "The arguments do not fit the tool: {}. Send the call again.",
             faults.join("; ")
@@ -349,6 +351,10 @@ fn finish(
 
 /// Cuts a text to so many characters, never inside one, and tells how many were cut off.
 fn cut(mut text: String, limit: u32) -> (String, u64) {
+    // A text has no more characters than bytes.
+    if text.len() <= limit as usize {
+        return (text, 0);
+    }
     let Some((end, _)) = text.char_indices().nth(limit as usize) else {
         return (text, 0);
     };

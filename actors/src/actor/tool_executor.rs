@@ -1,21 +1,32 @@
 //! The one who calls tools.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
+    panic::resume_unwind,
     sync::Arc,
     time::Duration,
 };
 
+use futures_util::{
+    FutureExt,
+    future::{Either, select},
+};
 use parking_lot::Mutex;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{Semaphore, oneshot};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Semaphore,
+    task::JoinHandle,
+};
 
-use super::{doors::Previewer, tool_call::ToolCaller};
+use super::{
+    calls::{CallKey, Calls, Manner},
+    doors::Previewer,
+    tool_call::ToolCaller,
+};
 use crate::{
-    contract::{Clock, Entropy},
+    contract::{BoxFuture, Clock, Entropy},
     run::{Registry, ToolEnd, ToolInvocation},
-    vocabulary::{Effect, OperationId, RunId},
+    vocabulary::Effect,
 };
 
 /// How the executor treats tools.
@@ -44,262 +55,175 @@ impl Default for ExecutorOptions {
 }
 
 /// Calls tools: how many at once, how long each, with arguments that fit and output that is
-/// bounded. A call belongs to the executor under its operation's id, so a restarted run finds
-/// it again, and only cancelling aborts it.
-pub(crate) struct ToolExecutor;
-
-/// What became of a call that was aborted.
-pub(crate) enum Aborted {
-    /// It can do nothing more; with its end, if it told one.
-    Ended(Option<ToolEnd>),
-    /// It was told to stop, and has when its task ends.
-    Stopping(AbortOnDropHandle<()>),
-}
-
-pub(crate) enum ExecutorMessage {
-    /// Make this call, or join it if it is under way.
-    Call(Box<ToolInvocation>, Reply),
-    /// Ask the tool whether this call happened.
-    Reconcile(Box<ToolInvocation>, Reply),
-    /// Nobody wants this call any more.
-    Abort(CallKey, oneshot::Sender<Aborted>),
-    /// This call has ended; the result that nobody took comes along.
-    Ended(CallKey, Option<ToolEnd>),
-}
-
-pub(crate) type CallKey = (RunId, OperationId);
-pub(crate) type Reply = oneshot::Sender<ToolEnd>;
-
-pub(crate) struct ExecutorArguments {
-    pub(crate) registry: Arc<Registry>,
+/// bounded. A call belongs to its operation: a restarted run finds it again with the keeper of
+/// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.
+pub(crate) struct ToolExecutor {
+    pub(crate) calls: Calls<ToolEnd>,
+    caller: ToolCaller,
+    slots: Semaphore,
+    by_tool: Mutex<HashMap<String, Arc<Semaphore>>>,
     pub(crate) options: ExecutorOptions,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) previews: Previewer,
-    /// Calls that this process began. A life of this actor that finds one here, without having
-    /// begun it, knows that the one before was lost in the middle of it.
-    pub(crate) begun: Arc<Mutex<HashSet<CallKey>>>,
+    clock: Arc<dyn Clock>,
+    /// `once` calls that this process began and whose end it does not know. One that is asked
+    /// for again was lost in the middle, with the actor that kept it.
+    begun: Mutex<HashSet<CallKey>>,
+    /// Tasks that were told to stop, until they have.
+    stopping: Stopping,
 }
 
-pub(crate) struct ExecutorState {
-    caller: Arc<ToolCaller>,
-    slots: Arc<Semaphore>,
-    by_tool: HashMap<String, Arc<Semaphore>>,
-    calls: HashMap<CallKey, CallUnderWay>,
-    kept: VecDeque<(CallKey, ToolEnd)>,
-    options: ExecutorOptions,
-    begun: Arc<Mutex<HashSet<CallKey>>>,
+type Stopping = Arc<Mutex<HashMap<CallKey, JoinHandle<ToolEnd>>>>;
+
+/// A call in a task of its own. Dropped before the end, it tells the task to stop.
+struct OwnTask {
+    key: CallKey,
+    /// Taken at its end.
+    task: Option<JoinHandle<ToolEnd>>,
+    stopping: Stopping,
 }
 
-struct CallUnderWay {
-    waiter: Arc<Mutex<Waiter>>,
-    cancelled: CancellationToken,
-    effect: Effect,
-    aborting: Vec<oneshot::Sender<Aborted>>,
-    task: AbortOnDropHandle<()>,
+impl OwnTask {
+    async fn end(mut self) -> ToolEnd {
+        let ended = match &mut self.task {
+            Some(task) => task.await,
+            None => return std::future::pending().await,
+        };
+        self.task = None;
+        match ended {
+            Ok(end) => end,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is going away, and this task with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
 }
 
-/// Who takes the result. A result that came while nobody waited stays here.
-struct Waiter {
-    reply: Option<Reply>,
-    ended: bool,
+impl Drop for OwnTask {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let mut stopping = self.stopping.lock();
+            // Those that nobody asked about have stopped by themselves.
+            stopping.retain(|_, task| !task.is_finished());
+            stopping.insert(self.key, task);
+        }
+    }
 }
 
-impl Actor for ToolExecutor {
-    type Msg = ExecutorMessage;
-    type State = ExecutorState;
-    type Arguments = ExecutorArguments;
-
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Self::Msg>,
-        arguments: ExecutorArguments,
-    ) -> Result<ExecutorState, ActorProcessingErr> {
-        let ExecutorArguments {
-            registry,
+impl ToolExecutor {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        options: ExecutorOptions,
+        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+        previews: Previewer,
+    ) -> Self {
+        let timeout = options.timeout;
+        Self {
+            calls: Calls::default(),
+            caller: ToolCaller::new(registry, timeout, clock.clone(), entropy, previews),
+            slots: Semaphore::new(options.concurrency.max(1)),
+            by_tool: Mutex::default(),
             options,
             clock,
-            entropy,
-            previews,
-            begun,
-        } = arguments;
-        Ok(ExecutorState {
-            slots: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            caller: Arc::new(ToolCaller::new(
-                registry,
-                options.timeout,
-                clock,
-                entropy,
-                previews,
-            )),
-            by_tool: HashMap::new(),
-            calls: HashMap::new(),
-            kept: VecDeque::new(),
-            options,
-            begun,
-        })
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<Self::Msg>,
-        message: ExecutorMessage,
-        state: &mut ExecutorState,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            ExecutorMessage::Call(call, reply) => state.call(&myself, *call, reply, false),
-            ExecutorMessage::Reconcile(call, reply) => state.call(&myself, *call, reply, true),
-            ExecutorMessage::Abort(key, reply) => state.abort(&myself, key, reply),
-            ExecutorMessage::Ended(key, end) => state.ended(key, end),
+            begun: Mutex::default(),
+            stopping: Arc::default(),
         }
-        Ok(())
     }
-}
 
-impl ExecutorState {
-    fn call(
-        &mut self,
-        myself: &ActorRef<ExecutorMessage>,
-        call: ToolInvocation,
-        reply: Reply,
-        reconcile: bool,
-    ) {
+    /// Makes a call, or asks the tool what became of it; or joins it, if it is under way.
+    pub(crate) async fn carry(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> ToolEnd {
         let key = (call.run, call.operation);
-        if let Some(place) = self.kept.iter().position(|(kept, _)| *kept == key)
-            && let Some((_, end)) = self.kept.remove(place)
-        {
-            // Nobody to take it means that the run is gone again.
-            let _ = reply.send(end);
-            return;
-        }
-        if let Some(under_way) = self.calls.get(&key) {
-            let mut waiter = under_way.waiter.lock();
-            if !waiter.ended {
-                waiter.reply = Some(reply);
-                return;
-            }
+        if let Some(end) = self.calls.join(key).await {
+            return end;
         }
         let once = call.definition.effect == Effect::Once;
         if once && !reconcile && !self.begun.lock().insert(key) {
-            let reason = "the tool executor was restarted in the middle of it".to_owned();
-            let _ = reply.send(ToolEnd::InDoubt(reason));
-            return;
+            return ToolEnd::InDoubt("the tool executor was restarted in the middle of it".into());
         }
-        self.begin(myself, call, reply, reconcile);
-    }
-
-    fn begin(
-        &mut self,
-        myself: &ActorRef<ExecutorMessage>,
-        call: ToolInvocation,
-        reply: Reply,
-        reconcile: bool,
-    ) {
-        let key = (call.run, call.operation);
-        let effect = call.definition.effect;
-        let tool_slots = call.definition.concurrency.map(|bound| {
-            let bound = (bound as usize).max(1);
-            let slots = self.by_tool.entry(call.call.name.clone());
-            slots
-                .or_insert_with(|| Arc::new(Semaphore::new(bound)))
-                .clone()
-        });
-        let waiter = Arc::new(Mutex::new(Waiter {
-            reply: Some(reply),
-            ended: false,
-        }));
-        let cancelled = CancellationToken::new();
-        let (caller, slots) = (self.caller.clone(), self.slots.clone());
-        let (answer_to, myself, token) = (waiter.clone(), myself.clone(), cancelled.clone());
-        let task = tokio::spawn(async move {
-            let end = async {
-                let _tool_slot = match &tool_slots {
-                    Some(slots) => slots.acquire().await.ok(),
-                    None => None,
-                };
-                let _slot = slots.acquire().await.ok();
-                if call.cancelled.is_cancelled() {
-                    // It was cancelled while it waited for its slot.
-                    ToolEnd::DidNotHappen
-                } else if reconcile {
-                    caller.reconcile(call, token).await
-                } else {
-                    caller.call(call, token).await
-                }
-            }
-            .await;
-            let untaken = {
-                let mut waiter = answer_to.lock();
-                waiter.ended = true;
-                match waiter.reply.take() {
-                    Some(reply) => reply.send(end).err(),
-                    None => Some(end),
-                }
-            };
-            let _ = myself.cast(ExecutorMessage::Ended(key, untaken));
-        });
-        let task = AbortOnDropHandle::new(task);
-        let aborting = Vec::new();
-        self.calls.insert(
+        let manner = Manner {
             key,
-            CallUnderWay {
-                waiter,
-                cancelled,
-                effect,
-                aborting,
-                task,
-            },
-        );
+            unwanted: call.cancelled.clone(),
+            settles: once,
+        };
+        let executor = self.clone();
+        let work: BoxFuture<'static, ToolEnd> = Box::pin(async move {
+            let end = executor.work(call, reconcile).await;
+            if once {
+                executor.begun.lock().remove(&key);
+            }
+            end
+        });
+        let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let work = if several {
+            // Code that blocks must not keep its run from being cancelled. Where there is one
+            // thread it does so in whichever task it is.
+            let own = OwnTask {
+                key,
+                task: Some(tokio::spawn(work)),
+                stopping: self.stopping.clone(),
+            };
+            own.end().boxed()
+        } else {
+            work
+        };
+        self.calls.carry(manner, work).await
     }
 
-    fn abort(
-        &mut self,
-        myself: &ActorRef<ExecutorMessage>,
-        key: CallKey,
-        reply: oneshot::Sender<Aborted>,
-    ) {
-        let Some(under_way) = self.calls.get_mut(&key) else {
-            let place = self.kept.iter().position(|(kept, _)| *kept == key);
-            let end = place
-                .and_then(|place| self.kept.remove(place))
-                .map(|(_, end)| end);
-            let _ = reply.send(Aborted::Ended(end));
-            return;
+    async fn work(&self, call: ToolInvocation, reconcile: bool) -> ToolEnd {
+        let tool_slots = call
+            .definition
+            .concurrency
+            .map(|bound| self.slots_of(&call.call.name, bound));
+        let _tool_slot = match &tool_slots {
+            Some(slots) => slots.acquire().await.ok(),
+            None => None,
         };
-        under_way.waiter.lock().reply = None;
-        under_way.cancelled.cancel();
-        if under_way.effect != Effect::Once {
-            under_way.task.abort();
-            if let Some(stopping) = self.calls.remove(&key) {
-                let _ = reply.send(Aborted::Stopping(stopping.task));
-            }
-            return;
+        let _slot = self.slots.acquire().await.ok();
+        if call.cancelled.is_cancelled() {
+            // It was cancelled while it waited for its slot.
+            ToolEnd::DidNotHappen
+        } else if reconcile {
+            self.caller.reconcile(call).await
+        } else {
+            self.caller.call(call).await
         }
-        under_way.aborting.push(reply);
-        let (grace, myself) = (self.options.grace, myself.clone());
-        // The timer hangs on this actor: it is dropped with it.
-        drop(myself.send_after(grace, move || {
-            let reason = "it was cancelled and did not end within its grace period".to_owned();
-            ExecutorMessage::Ended(key, Some(ToolEnd::InDoubt(reason)))
-        }));
     }
 
-    fn ended(&mut self, key: CallKey, untaken: Option<ToolEnd>) {
-        let Some(under_way) = self.calls.remove(&key) else {
-            return;
-        };
-        self.begun.lock().remove(&key);
-        if !under_way.aborting.is_empty() {
-            for reply in under_way.aborting {
-                let _ = reply.send(Aborted::Ended(untaken.clone()));
-            }
-            return;
+    fn slots_of(&self, tool: &str, bound: u32) -> Arc<Semaphore> {
+        let mut by_tool = self.by_tool.lock();
+        if let Some(slots) = by_tool.get(tool) {
+            return slots.clone();
         }
-        if let Some(end) = untaken {
-            if self.kept.len() >= self.options.kept_results {
-                self.kept.pop_front();
+        let slots = Arc::new(Semaphore::new((bound as usize).max(1)));
+        by_tool.insert(tool.to_owned(), slots.clone());
+        slots
+    }
+
+    /// Ends a call that nobody wants any more and that its run let go. A `once` call has a grace
+    /// period to come to a known end, which is given back; code that blocks has it to stop.
+    pub(crate) async fn abort(self: Arc<Self>, key: CallKey) -> Option<ToolEnd> {
+        let settled = self.calls.abort(key).boxed();
+        let grace = self
+            .clock
+            .sleep_until(self.clock.now().after(self.options.grace));
+        let (end, grace) = match select(settled, grace).await {
+            Either::Left(settled) => settled,
+            Either::Right(_) => {
+                self.calls.forget(key);
+                self.begun.lock().remove(&key);
+                let reason = "it was cancelled and did not end within its grace period";
+                return Some(ToolEnd::InDoubt(reason.to_owned()));
             }
-            self.kept.push_back((key, end));
+        };
+        let stopping = self.stopping.lock().remove(&key);
+        let Some(stopping) = stopping else {
+            return end;
+        };
+        // Code that can be interrupted ends at once.
+        match select(stopping, grace).await {
+            Either::Left(_) => end,
+            Either::Right(_) => Some(ToolEnd::StillRunning),
         }
     }
 }

@@ -10,6 +10,7 @@ mod clock;
 mod credential;
 mod entropy;
 mod interceptor;
+mod line;
 mod model;
 mod store;
 mod store_error;
@@ -20,10 +21,11 @@ pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
+pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use store::{
-    Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow,
-    RunStatus, StateValue, StateWrite, Store, StoredLine, TreeLine,
+    Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, RunFilter, RunRow, RunStatus,
+    StateValue, StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

@@ -5,10 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::StoreError;
-use crate::vocabulary::{
-    Digest, Entry, JournalId, Message, OperationId, RunId, SessionId, Timestamp,
-};
+use super::{Line, StoreError};
+use crate::vocabulary::{Digest, JournalId, Message, OperationId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
@@ -215,32 +213,6 @@ impl Append {
     pub fn row(mut self, row: RunRow) -> Self {
         self.row = Some(Box::new(row));
         self
-    }
-}
-
-/// An encoded entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// When it was written.
-    pub at: Timestamp,
-    /// The entry's JSON text.
-    pub text: Box<str>,
-}
-
-impl Line {
-    /// Encodes an entry.
-    pub fn encode(at: Timestamp, entry: &Entry) -> Self {
-        // Entries hold text keys and finite numbers only, so encoding cannot fail.
-        let text = serde_json::to_string(entry).unwrap_or_default().into();
-        Self { at, text }
-    }
-
-    /// Decodes the entry.
-    ///
-    /// # Errors
-    /// What does not fit, such as an entry of a later version.
-    pub fn decode(&self) -> Result<Entry, serde_json::Error> {
-        serde_json::from_str(&self.text)
     }
 }
 

@@ -11,12 +11,11 @@ pub(super) mod waker;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, atomic::Ordering},
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
-use serde_json::Value;
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use charging::charge_of;
@@ -29,14 +28,14 @@ use super::{
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
-    operation::{ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
+    operation::{Ended, ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
 };
 use crate::{
     contract::{BoxFuture, InboxItem, StateWrite, StoreError},
     definition::Durability,
     vocabulary::{
-        AgentError, Entry, ErrorKind, OperationError, OperationId, Outcome, Resource, RunId, Spent,
-        StopReason, Timestamp,
+        AgentError, Entry, ErrorKind, OperationError, OperationId, OperationMap, Outcome, Resource,
+        RunId, Spent, StopReason, Timestamp,
     },
 };
 
@@ -117,8 +116,8 @@ pub(crate) struct Driver {
     /// The parent's door, for a child.
     pub(crate) parent: Option<ParentDoor>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
-    under: HashMap<OperationId, Under>,
-    waits: HashMap<OperationId, ErasedWait>,
+    under: OperationMap<Under>,
+    waits: OperationMap<ErasedWait>,
     timers: BTreeSet<(Timestamp, OperationId)>,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ended_children: HashMap<RunId, ChildResult>,
@@ -171,8 +170,8 @@ impl Driver {
             park_on_drift,
             parent: None,
             replay: VecDeque::new(),
-            under: HashMap::new(),
-            waits: HashMap::new(),
+            under: OperationMap::default(),
+            waits: OperationMap::default(),
             timers: BTreeSet::new(),
             children: BTreeMap::new(),
             ended_children: HashMap::new(),
@@ -193,6 +192,8 @@ impl Driver {
         let mut function = Some(function);
         let waker = FunctionWaker::new(true);
         let end = loop {
+            // Where all is ready at once others get their turn all the same.
+            tokio::task::consume_budget().await;
             if let Some(returned) = poll_function(&mut function, &waker) {
                 function = None;
                 break self.returned(leg, returned).await;
@@ -218,7 +219,6 @@ impl Driver {
                 continue;
             }
             let idle = self.settle_idle();
-            self.journal.flush();
             if let Some(end) = self.wait(leg, &waker, idle).await {
                 break end;
             }
@@ -331,28 +331,11 @@ impl Driver {
             call.completed = true;
         }
         let spent = made.spent.unwrap_or_else(|| under.charge());
-        let CallIdentity { kind, name, digest } = under.identity;
-        let result = made.json;
-        let entry = Entry::Completed {
-            op,
-            kind: kind.into(),
-            name,
-            digest,
-            result,
-            spent,
-        };
-        self.journal.append(&entry);
+        let recorded = self
+            .journal
+            .append_completed(op, &under.identity, &made, spent);
         self.charge(spent);
-        if let Entry::Completed { result, .. } = entry {
-            // An error made without knowing the result's type goes in by its JSON.
-            let typeless = made.value.is::<Result<Value, OperationError>>();
-            let delivery = if typeless {
-                Delivery::Recorded(result)
-            } else {
-                Delivery::Live(made.value)
-            };
-            leg.deliver(op, delivery);
-        }
+        leg.deliver(op, delivery(recorded, made));
     }
 
     /// Whether all that the run waits for is outside, told to the parent and the index when it
@@ -417,45 +400,65 @@ impl Driver {
         }
     }
 
+    /// Waits for what comes next. What is ready is taken before anything is committed, so that
+    /// entries gather while the run has no need to wait.
     async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> Turn {
-        let clock = self.ports.clock().clone();
-        let sleep_until = |at: Option<Timestamp>| {
-            let clock = clock.clone();
-            async move {
-                match at {
-                    Some(at) => clock.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            }
-        };
-        let woken = std::future::poll_fn(|cx| {
-            waker.driver.register(cx.waker());
-            if waker.woken.load(Ordering::Acquire) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        });
-        let linger = self
-            .linger
-            .filter(|_| idle)
-            .map(|linger| clock.now().after(linger));
+        let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
+        if let Poll::Ready(turn) = ready {
+            return turn;
+        }
+        self.journal.flush();
+        let clock = self.ports.clock();
+        let linger = self.linger.filter(|_| idle);
+        let linger = linger.map(|linger| clock.now().after(linger));
         let timer = self.timers.first().map(|(at, _)| *at);
         let warning = self.wall_time_warning.map(|(at, _)| at);
-        tokio::select! {
-            biased;
-            error = self.journal.durable.failing() => Turn::Failed(error),
+        let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
+        let mut deadline = alarm(self.deadline);
+        let mut alarms = [alarm(timer), alarm(warning), alarm(linger)];
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
+                return Poll::Ready(Turn::Failed(error));
+            }
             // What ends in the same moment comes too late: a child and a call have the same
             // deadline, and their ends must not let the function go on.
-            () = sleep_until(self.deadline), if self.deadline.is_some() => Turn::Deadline,
-            command = self.commands.next() => Turn::Command(command),
-            () = woken => Turn::Woken,
-            Some((op, progress)) = self.acts.next(), if !self.acts.is_empty() => {
-                Turn::Act(op, progress)
+            if rings(&mut deadline, cx) {
+                return Poll::Ready(Turn::Deadline);
             }
-            () = sleep_until(timer), if timer.is_some() => Turn::Timer,
-            () = sleep_until(warning), if warning.is_some() => Turn::WallTimeWarning,
-            () = sleep_until(linger), if linger.is_some() => Turn::Linger,
+            if let Poll::Ready(turn) = self.poll_turn(cx, waker) {
+                return Poll::Ready(turn);
+            }
+            for (alarm, turn) in
+                alarms
+                    .iter_mut()
+                    .zip([Turn::Timer, Turn::WallTimeWarning, Turn::Linger])
+            {
+                if rings(alarm, cx) {
+                    return Poll::Ready(turn);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<Turn> {
+        if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
+            return Poll::Ready(Turn::Failed(error));
+        }
+        if let Poll::Ready(command) = self.commands.poll_next(cx) {
+            return Poll::Ready(Turn::Command(command));
+        }
+        waker.driver.register(cx.waker());
+        if waker.woken.load(Ordering::Acquire) {
+            return Poll::Ready(Turn::Woken);
+        }
+        if self.acts.is_empty() {
+            return Poll::Pending;
+        }
+        match self.acts.poll_next_unpin(cx) {
+            Poll::Ready(Some((op, progress))) => Poll::Ready(Turn::Act(op, progress)),
+            _ => Poll::Pending,
         }
     }
 
@@ -513,17 +516,9 @@ impl Driver {
                 .iter()
                 .map(|w| (w.scope.clone(), w.key.clone()))
                 .collect();
-            let CallIdentity { kind, name, digest } = self.under.get(&op)?.identity.clone();
-            let result = made.json.clone();
             let spent = made.spent.unwrap_or_default();
-            self.journal.append(&Entry::Completed {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                result,
-                spent,
-            });
+            let identity = &self.under.get(&op)?.identity;
+            let recorded = self.journal.append_completed(op, identity, &made, spent);
             let mut batch = self.journal.take()?;
             batch.writes = writes;
             match self.journal.commit_checked(batch).await {
@@ -531,7 +526,7 @@ impl Driver {
                     self.ports.state_changed(keys);
                     self.under.remove(&op);
                     self.charge(spent);
-                    leg.deliver(op, Delivery::Live(made.value));
+                    leg.deliver(op, delivery(recorded, made));
                     return None;
                 }
                 Err(StoreError::Conflict { .. }) => {
@@ -544,7 +539,7 @@ impl Driver {
         }
         let message = "others kept changing the value first; try again later".to_owned();
         let error = OperationError::new(ErrorKind::Conflict, message).retryable();
-        self.complete(leg, op, Made::of::<Value>(Err(error)));
+        self.complete(leg, op, Made::failed(error));
         None
     }
 
@@ -566,6 +561,20 @@ impl Driver {
                 None
             }
         }
+    }
+}
+
+/// Whether the time of this alarm has come.
+fn rings(alarm: &mut Option<BoxFuture<'_, ()>>, cx: &mut Context<'_>) -> bool {
+    let alarm = alarm.as_mut();
+    alarm.is_some_and(|alarm| alarm.poll_unpin(cx).is_ready())
+}
+
+/// What the function is given of what is recorded.
+fn delivery(recorded: Result<(), OperationError>, made: Made) -> Delivery {
+    match (recorded, made.ended) {
+        (Err(error), _) | (Ok(()), Ended::Failed(error)) => Delivery::Failed(error),
+        (Ok(()), Ended::Result(result)) => Delivery::Live(result.into_any()),
     }
 }
 

@@ -1,16 +1,26 @@
 //! A run's own journal, as its driver writes and reads it.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
 };
 
+use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::Ports;
+use super::{
+    Ports,
+    leg::CallIdentity,
+    operation::{Ended, Made},
+};
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
-    vocabulary::{Entry, JournalId, RunId, Timestamp},
+    vocabulary::{
+        Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent, Timestamp,
+    },
 };
 
 /// How far a run's entries are durable.
@@ -19,6 +29,8 @@ pub(crate) struct Durable {
     entries: AtomicU64,
     failed: OnceLock<StoreError>,
     changed: Notify,
+    /// Wakes the driver when a commit failed.
+    driver: AtomicWaker,
 }
 
 impl Durable {
@@ -29,6 +41,7 @@ impl Durable {
             }
             Err(error) => {
                 let _ = self.failed.set(error);
+                self.driver.wake();
             }
         }
         self.changed.notify_waiters();
@@ -48,14 +61,14 @@ impl Durable {
         }
     }
 
-    /// Waits for a commit that fails.
-    pub(crate) async fn failing(&self) -> StoreError {
-        loop {
-            let changed = self.changed.notified();
-            if let Some(error) = self.failed.get() {
-                return error.clone();
-            }
-            changed.await;
+    /// Whether a commit has failed; if none has, the driver is woken by the first that does.
+    pub(crate) fn poll_failed(&self, cx: &mut Context<'_>) -> Poll<StoreError> {
+        if self.failed.get().is_none() {
+            self.driver.register(cx.waker());
+        }
+        match self.failed.get() {
+            Some(error) => Poll::Ready(error.clone()),
+            None => Poll::Pending,
         }
     }
 }
@@ -96,6 +109,8 @@ pub(crate) struct JournalWriter {
     /// The sequence number of the next entry, those in `pending` counted.
     next: u64,
     pending: Vec<Line>,
+    /// Where results are encoded.
+    buffer: Vec<u8>,
     /// Inbox items that the pending entries deal with.
     taken: Vec<String>,
     pub(crate) row: RunRow,
@@ -114,6 +129,7 @@ impl JournalWriter {
             epoch: claim.epoch,
             next: claim.entries,
             pending: Vec::new(),
+            buffer: Vec::new(),
             taken: Vec::new(),
             row,
             row_changed: false,
@@ -136,6 +152,48 @@ impl JournalWriter {
         self.pending
             .push(Line::encode(self.ports.clock().now(), entry));
         self.next += 1;
+    }
+
+    /// Adds the end of an operation to the next commit. The error when its result cannot be
+    /// recorded is what is recorded then.
+    pub(crate) fn append_completed(
+        &mut self,
+        op: OperationId,
+        identity: &CallIdentity,
+        made: &Made,
+        spent: Spent,
+    ) -> Result<(), OperationError> {
+        let CallIdentity { kind, name, digest } = identity;
+        let (at, head) = (
+            self.ports.clock().now(),
+            (op, *kind, name.as_str(), *digest),
+        );
+        let failed = |error: &OperationError, buffer: &mut Vec<u8>| {
+            let result: Result<(), &OperationError> = Err(error);
+            serde_json::to_writer(buffer, &result)
+        };
+        let line = Line::completed(at, &mut self.buffer, head, spent, |buffer| {
+            match &made.ended {
+                Ended::Result(result) => result.write(buffer),
+                Ended::Failed(error) => failed(error, buffer),
+            }
+        });
+        let (line, ended) = match line {
+            Ok(line) => (Some(line), Ok(())),
+            Err(error) => {
+                let message = format!("the result could not be recorded as JSON: {error}");
+                let error = OperationError::new(ErrorKind::Malformed, message);
+                let buffer = &mut self.buffer;
+                let line = Line::completed(at, buffer, head, spent, |b| failed(&error, b));
+                (line.ok(), Err(error))
+            }
+        };
+        // An error is plain text and numbers, which always encode.
+        if let Some(line) = line {
+            self.pending.push(line);
+            self.next += 1;
+        }
+        ended
     }
 
     /// Strikes an item off the run's inbox, with the next commit.

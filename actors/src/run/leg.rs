@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -18,8 +18,8 @@ use super::{
 use crate::{
     definition::{Pinned, PinnedAgent, TAKEN_OVER},
     vocabulary::{
-        AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId, Resource,
-        RunId, RunStart, ToolCall, Transcript,
+        AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId,
+        OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
     },
 };
 
@@ -50,11 +50,11 @@ pub(crate) struct Leg {
 #[derive(Default)]
 pub(crate) struct Books {
     /// What an earlier life recorded, by operation.
-    pub(crate) recorded: HashMap<OperationId, RecordedCall>,
+    pub(crate) recorded: OperationMap<RecordedCall>,
     /// Emissions and undo steps that an earlier life recorded.
     pub(crate) noted: std::collections::HashSet<OperationId>,
     /// Operations that the function waits for.
-    pub(crate) slots: HashMap<OperationId, Slot>,
+    pub(crate) slots: OperationMap<Slot>,
     /// Operations that were polled and not yet begun.
     pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
     /// Operations that were begun or polled and then dropped by the function.
@@ -120,12 +120,17 @@ pub(crate) enum Slot {
     Waiting(Option<Waker>),
     Live(Box<dyn Any + Send>),
     Recorded(Box<RawValue>),
+    Failed(OperationError),
 }
 
 /// What is delivered to the function.
 pub(crate) enum Delivery {
+    /// A `Result<T, OperationError>`.
     Live(Box<dyn Any + Send>),
+    /// The same as an earlier life recorded it.
     Recorded(Box<RawValue>),
+    /// An error, whatever the result's type is.
+    Failed(OperationError),
 }
 
 /// Where a leg begins.
@@ -204,7 +209,10 @@ impl Leg {
             name: operation.name().to_owned(),
             digest: operation.digest().into(),
         };
-        if let Some(recorded) = books.recorded.get(&id).cloned() {
+        // A run that is not taken up has nothing recorded, and looks up nothing.
+        if !books.recorded.is_empty()
+            && let Some(recorded) = books.recorded.get(&id).cloned()
+        {
             let same_call = recorded.kind == identity.kind && recorded.name == identity.name;
             let same_input = recorded.digest == identity.digest;
             if !same_call || (!same_input && !operation.drifts()) {
@@ -222,11 +230,8 @@ impl Leg {
             }
         }
         books.slots.insert(id, Slot::Waiting(None));
-        if !books
-            .recorded
-            .get(&id)
-            .is_some_and(|recorded| recorded.completed)
-        {
+        let recorded = books.recorded.get(&id);
+        if !recorded.is_some_and(|recorded| recorded.completed) {
             let resource = operation.resource();
             books
                 .to_begin
@@ -261,6 +266,7 @@ impl Leg {
                     Err(_) => Err(AgentError::Ended),
                 })
             }
+            Some(Slot::Failed(error)) => Poll::Ready(Err(AgentError::Operation(error))),
             Some(Slot::Recorded(json)) => {
                 drop(books);
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
@@ -285,6 +291,7 @@ impl Leg {
         let delivered = match delivery {
             Delivery::Live(value) => Slot::Live(value),
             Delivery::Recorded(json) => Slot::Recorded(json),
+            Delivery::Failed(error) => Slot::Failed(error),
         };
         if let Slot::Waiting(Some(waker)) = std::mem::replace(slot, delivered) {
             drop(books);

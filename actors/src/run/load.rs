@@ -1,7 +1,7 @@
 //! A run's journal, folded into what its driver needs to go on.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -11,8 +11,8 @@ use super::{ledger::Ledger, leg::RecordedCall, operations::Allowance};
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Message, OperationId, ParentPolicy, RunEnd, RunId,
-        RunStart, StopReason, ToolCall,
+        AgentError, Begun, Budget, Entry, Message, OperationId, OperationMap, ParentPolicy, RunEnd,
+        RunId, RunStart, StopReason, ToolCall,
     },
 };
 
@@ -35,7 +35,7 @@ pub struct Recorded {
     pub(crate) ledger: Ledger,
     /// The leg's results in the order in which they were delivered.
     pub(crate) deliveries: VecDeque<RecordedDelivery>,
-    pub(crate) calls: HashMap<OperationId, RecordedCall>,
+    pub(crate) calls: OperationMap<RecordedCall>,
     pub(crate) noted: HashSet<OperationId>,
     /// Children of all legs whose end this journal does not know.
     pub(crate) children: Vec<RecordedChild>,

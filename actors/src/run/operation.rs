@@ -3,10 +3,7 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -17,7 +14,7 @@ use super::{
 use crate::{
     contract::{BoxFuture, StateWrite},
     vocabulary::{
-        Begun, Digest, ErrorKind, OperationError, OperationId, Question, Resource, RunId, RunStart,
+        Begun, Digest, Effect, OperationError, OperationId, Question, Resource, RunId, RunStart,
         Spent, Timestamp,
     },
 };
@@ -125,6 +122,18 @@ pub enum Gate {
     Before,
     /// It begins at once; its result counts when everything before it is durable.
     After,
+    /// It waits for nothing: it changes nothing, so nothing outside rests on what precedes it.
+    Open,
+}
+
+impl Gate {
+    /// What an act of this effect waits for.
+    pub fn of(effect: Effect) -> Self {
+        match effect {
+            Effect::Read => Self::Open,
+            _ => Self::Before,
+        }
+    }
 }
 
 /// What an act has come to.
@@ -238,14 +247,19 @@ impl fmt::Debug for OperationContext {
     }
 }
 
-/// A result as the journal and the function each want it.
+/// What an operation came to, before it is recorded and delivered.
 pub(crate) struct Made {
-    /// `{"Ok": …}` or `{"Err": …}`.
-    pub(crate) json: Box<RawValue>,
-    /// A `Result<T, OperationError>`.
-    pub(crate) value: Box<dyn Any + Send>,
+    pub(crate) ended: Ended,
     /// What it consumed of the run's budget; `None` for a failure, which tells nothing.
     pub(crate) spent: Option<Spent>,
+}
+
+/// How an operation ended.
+pub(crate) enum Ended {
+    /// A `Result<T, OperationError>`.
+    Result(Box<dyn MadeResult>),
+    /// An error that was made without knowing the result's type.
+    Failed(OperationError),
 }
 
 impl Made {
@@ -259,24 +273,36 @@ impl Made {
     }
 
     pub(crate) fn of<T: Serialize + Send + 'static>(result: Result<T, OperationError>) -> Self {
-        match to_raw_value(&result) {
-            Ok(json) => Self {
-                json,
-                value: Box::new(result),
-                spent: None,
-            },
-            Err(error) => {
-                let message = format!("the result could not be recorded as JSON: {error}");
-                let result: Result<T, OperationError> =
-                    Err(OperationError::new(ErrorKind::Malformed, message));
-                let json = to_raw_value(&result).unwrap_or_else(|_| RawValue::NULL.to_owned());
-                Self {
-                    json,
-                    value: Box::new(result),
-                    spent: None,
-                }
-            }
+        Self {
+            ended: Ended::Result(Box::new(result)),
+            spent: None,
         }
+    }
+
+    /// A failure, whatever the result's type is.
+    pub(crate) fn failed(error: OperationError) -> Self {
+        Self {
+            ended: Ended::Failed(error),
+            spent: None,
+        }
+    }
+}
+
+/// A result as the journal and the function each want it.
+pub(crate) trait MadeResult: Send {
+    /// Writes `{"Ok": …}` or `{"Err": …}`.
+    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
+    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(into, self)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
     }
 }
 

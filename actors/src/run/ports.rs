@@ -1,6 +1,10 @@
 //! What a run asks of the world. The actors answer; tests may.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use futures_channel::mpsc;
 use futures_util::StreamExt;
@@ -40,8 +44,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Asks the tool whether a call whose end was never heard of happened.
     fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd>;
 
-    /// Tells the executor that nobody wants this call any more; a `once` tool has a grace
-    /// period. The future ends when the call can do nothing more, with its result if it gave one.
+    /// Ends a call that nobody wants any more, once its own future is dropped; a `once` tool has
+    /// a grace period. The future ends when the call can do nothing more, with its result if it
+    /// gave one.
     fn abort_tool(&self, run: RunId, operation: OperationId)
     -> BoxFuture<'static, Option<ToolEnd>>;
 
@@ -353,6 +358,11 @@ impl Commands {
     pub async fn next(&mut self) -> Option<Command> {
         self.0.next().await
     }
+
+    /// The next word, if there is one; the task is woken by it otherwise.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Command>> {
+        self.0.poll_next_unpin(cx)
+    }
 }
 
 /// The door of a child's parent. A parent that was restarted has another one.
@@ -382,9 +392,19 @@ impl ParentDoor {
 
     /// Tells the parent how this child stands. `false` when there is nobody to tell.
     pub(crate) fn tell(&self, run: RunId, news: ChildNews) -> bool {
+        self.hand(run, news).is_ok()
+    }
+
+    /// Tells the parent how this child stands, or gives it back when there is nobody to tell.
+    pub(crate) fn hand(&self, run: RunId, news: ChildNews) -> Result<(), ChildNews> {
         let parent = self.0.lock();
-        parent
-            .as_ref()
-            .is_some_and(|parent| parent.tell(Command::Child { run, news }))
+        let Some(parent) = parent.as_ref() else {
+            return Err(news);
+        };
+        let told = parent.0.unbounded_send(Command::Child { run, news });
+        told.map_err(|untold| match untold.into_inner() {
+            Command::Child { news, .. } => news,
+            _ => ChildNews::Busy,
+        })
     }
 }

@@ -251,7 +251,7 @@ impl std::ops::AddAssign for Spent {
 }
 
 /// What an entry charges, without the zeros: most entries charge one call or nothing.
-pub(super) mod charge {
+pub(crate) mod charge {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::{Amounts, Spent, Usage};
@@ -286,11 +286,11 @@ pub(super) mod charge {
         *given == Amounts::default()
     }
 
-    pub(in crate::vocabulary) fn is_nothing(spent: &Spent) -> bool {
+    pub(crate) fn is_nothing(spent: &Spent) -> bool {
         *spent == Spent::default()
     }
 
-    pub(in crate::vocabulary) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         spent: &Spent,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -307,7 +307,7 @@ pub(super) mod charge {
         .serialize(serializer)
     }
 
-    pub(in crate::vocabulary) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Spent, D::Error> {
         let charge = Charge::deserialize(deserializer)?;

@@ -14,6 +14,14 @@ use super::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallDigest(pub u64);
 
+impl CallDigest {
+    /// Its sixteen digits.
+    pub(crate) fn hexadecimal(self) -> [u8; 16] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        std::array::from_fn(|place| DIGITS[(self.0 >> (60 - 4 * place)) as usize & 0xf])
+    }
+}
+
 impl From<Digest> for CallDigest {
     fn from(digest: Digest) -> Self {
         Self(digest.short())

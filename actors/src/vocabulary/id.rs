@@ -1,6 +1,10 @@
 //! Identifiers. All are plain text in JSON, so that a person can read a journal.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -153,6 +157,32 @@ impl FromStr for OperationId {
 }
 
 serde_as_text!(OperationId);
+
+/// Operations by their ids. The ids are counted by the engine, so nobody can choose colliding
+/// ones, and a hash of a few instructions does.
+pub(crate) type OperationMap<V> =
+    std::collections::HashMap<OperationId, V, BuildHasherDefault<CountedHasher>>;
+
+/// Hashes few small numbers that were counted: multiplication and folding, as Fibonacci hashing
+/// (Knuth, The Art of Computer Programming, volume 3, 6.4) does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CountedHasher(u64);
+
+impl Hasher for CountedHasher {
+    fn write_u32(&mut self, number: u32) {
+        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its bucket from the lowest bits and its tag from the highest.
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 /// Names one lasting conversation: the team that holds it, and the caller's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ mod tool;
 mod transcript;
 mod usage;
 
+pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
 pub use entry::{
     Begun, CallDigest, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd,
@@ -27,6 +28,7 @@ pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{
     Event, EventId, EventRecord, Preview, Question, QuestionKind, RunResult, UnknownEvent,
 };
+pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
 pub use message::{
     Arguments, Data, DataSource, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus,
@@ -54,12 +56,13 @@ impl Digest {
     /// The hash of several parts, each preceded by its length, so that moving a byte from one
     /// part to the next changes the result.
     pub fn of_parts(parts: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new();
+        // One pass over few bytes costs less than keeping a hasher's state between them.
+        let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
         for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part);
         }
-        Self(*hasher.finalize().as_bytes())
+        Self::of(&bytes)
     }
 
     /// The first eight bytes as a number: enough to tell inputs apart inside one run.

@@ -166,3 +166,27 @@ async fn a_sleeping_run_is_woken_although_the_attendant_died_in_between() {
     find(&system, "attendant").await.unwrap().kill();
     assert_eq!(text(&run).await, "awake");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_when_a_run_is_killed_is_taken_over_and_not_made_again() {
+    // In the middle of the model call, and in the middle of the tool call.
+    for moment in [30, 90] {
+        let stage = Stage::new();
+        let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+            let request = cx.model_request(cx.conversation());
+            let said = cx.model(request).await?.content();
+            let look = cx.tool(call("1", "look")).await?;
+            Ok(Outcome::answer(format!("{said} {}", look.text)))
+        });
+        let agent = agent.tool(stage.tool("look", Effect::Read, 60));
+        let model = always().delay(Duration::from_millis(60));
+        let system = stage.start_with(agent, model.clone()).await;
+        let run = ask(&system, "busy", "go").await;
+        pause(moment).await;
+        find(&system, "run").await.unwrap().kill();
+        assert_eq!(text(&run).await, "hello look {}", "{moment}");
+        assert_eq!(model.calls(), 1, "{moment}");
+        assert_eq!(stage.log.count("look"), 1, "{moment}");
+        system.stop().await.unwrap();
+    }
+}

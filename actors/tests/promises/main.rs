@@ -28,6 +28,7 @@ mod panics;
 mod parent_policy;
 mod poison;
 mod questions;
+mod reads;
 mod replay;
 mod schedules;
 mod sessions;

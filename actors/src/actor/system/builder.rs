@@ -15,9 +15,12 @@ use crate::{
     actor::{
         SystemError,
         doors::{Doors, Previewer},
+        journal::Journal,
+        model_gateway::ModelGateway,
         observers::Observers,
         routes::Routes,
         slot::Slot,
+        tool_executor::ToolExecutor,
     },
     contract::{
         Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
@@ -168,19 +171,30 @@ impl SystemBuilder {
             registry = around(registry);
         }
         let registry = Arc::new(registry);
-        let gateways = registry
-            .models()
-            .map(|(name, _)| (name.to_owned(), Slot::default()));
         let previewer = Previewer {
             observers: Observers::default(),
             routes: Routes::default(),
             clock: clock.clone(),
         };
+        let gateways = registry.models().map(|(name, model)| {
+            let (model, clock) = (model.clone(), clock.clone());
+            let (entropy, previews) = (entropy.clone(), previewer.clone());
+            let model = (model, registry.model_chain(name));
+            let gateway = ModelGateway::new(model, limits.gateway, clock, entropy, previews);
+            (name.to_owned(), Arc::new(gateway))
+        });
+        let gateways = Arc::new(gateways.collect());
+        let executor = ToolExecutor::new(
+            registry.clone(),
+            limits.executor,
+            (clock.clone(), entropy.clone()),
+            previewer.clone(),
+        );
         let doors = Doors {
+            journal: Journal::new(store.clone()),
             store,
-            journal: Slot::default(),
-            gateways: Arc::new(gateways.collect()),
-            executor: Slot::default(),
+            gateways,
+            executor: Arc::new(executor),
             memory: Slot::default(),
             turns: Arc::default(),
             registry,
@@ -188,7 +202,6 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
-            grace: limits.executor.grace,
         };
         let shared = Arc::new(Shared {
             doors,

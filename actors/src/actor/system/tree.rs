@@ -1,25 +1,22 @@
 //! The supervision tree below the root.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use ractor::{Actor, ActorRuntime, Message};
 use tokio::sync::mpsc;
 
 use super::{Shared, schedules::Scheduler};
-use crate::{
-    actor::{
-        attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
-        journal::Journal,
-        memory_store::MemoryStore,
-        model_gateway::{GatewayArguments, ModelGateway},
-        slot::Slot,
-        supervisor::{
-            Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
-        },
-        tool_executor::{ExecutorArguments, ToolExecutor},
+use crate::actor::{
+    attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
+    calls::{CallKeeper, Calls},
+    journal::JournalActor,
+    memory_store::MemoryStore,
+    model_gateway::KEPT_ANSWERS,
+    slot::Slot,
+    supervisor::{
+        Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
-    contract::ModelHandle,
 };
 
 /// A child whose current life is found in a slot.
@@ -40,6 +37,13 @@ where
     })
 }
 
+/// The keeper of calls whose run is gone.
+fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &Calls<T>, bound: usize) -> Child {
+    slotted(spec, calls.keeper.clone(), move || {
+        (CallKeeper::default(), bound)
+    })
+}
+
 impl Shared {
     /// The supervision tree below the root.
     pub(super) fn tree(
@@ -55,25 +59,24 @@ impl Shared {
                 Duration::from_secs(1),
             ));
         let doors = &self.doors;
-        let store = doors.store.clone();
-        let journal = slotted(
-            ChildSpec::worker("journal"),
-            doors.journal.clone(),
-            move || (Journal, store.clone()),
-        );
+        let journal = doors.journal.clone();
+        let journal = slotted(ChildSpec::worker("journal"), journal.actor(), || {
+            (JournalActor, ())
+        });
         let store = doors.store.clone();
         let memory = slotted(
             ChildSpec::worker("memory"),
             doors.memory.clone(),
             move || (MemoryStore, store.clone()),
         );
-        let mut children = vec![journal, memory, self.executor()];
-        children.extend(
-            doors
-                .registry
-                .models()
-                .map(|(name, model)| self.gateway(name, model)),
-        );
+        let executor = &doors.executor;
+        let bound = executor.options.kept_results;
+        let tools = keeper(ChildSpec::worker("tools"), &executor.calls, bound);
+        let mut children = vec![journal, memory, tools];
+        children.extend(doors.gateways.iter().map(|(name, gateway)| {
+            let spec = ChildSpec::worker(format!("model {name}"));
+            keeper(spec, &gateway.calls, KEPT_ANSWERS)
+        }));
         children.push(self.clone().teams());
         let book = Arc::new(tokio::sync::Mutex::new(ErrandBook::new(errands)));
         let shared = self.clone();
@@ -87,53 +90,6 @@ impl Shared {
             }));
         }
         Supervisor::builder(spec).children(children)
-    }
-
-    fn executor(&self) -> Child {
-        let doors = &self.doors;
-        let (registry, clock) = (doors.registry.clone(), doors.clock.clone());
-        let entropy = doors.entropy.clone();
-        let (previews, options) = (doors.previewer.clone(), self.limits.executor);
-        let begun = Arc::new(Mutex::new(HashSet::new()));
-        slotted(
-            ChildSpec::worker("tools"),
-            doors.executor.clone(),
-            move || {
-                let arguments = ExecutorArguments {
-                    registry: registry.clone(),
-                    options,
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    previews: previews.clone(),
-                    begun: begun.clone(),
-                };
-                (ToolExecutor, arguments)
-            },
-        )
-    }
-
-    fn gateway(&self, name: &str, model: &ModelHandle) -> Child {
-        let doors = &self.doors;
-        let slot = doors.gateways.get(name).cloned().unwrap_or_default();
-        let (model, options) = (model.clone(), self.limits.gateway);
-        let (clock, entropy) = (doors.clock.clone(), doors.entropy.clone());
-        let previews = doors.previewer.clone();
-        let chain = doors.registry.model_chain(name);
-        slotted(
-            ChildSpec::worker(format!("model {name}")),
-            slot,
-            move || {
-                let arguments = GatewayArguments {
-                    model: model.clone(),
-                    chain: chain.clone(),
-                    options,
-                    clock: clock.clone(),
-                    entropy: entropy.clone(),
-                    previews: previews.clone(),
-                };
-                (ModelGateway, arguments)
-            },
-        )
     }
 
     /// The supervisor of the sessions' agents.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Driver, LiveChild, Under};
@@ -72,8 +71,7 @@ impl Driver {
                         items: Vec::new(),
                     },
                 );
-                // An error encodes the same whatever the result's type is.
-                self.ready.push_back((op, Made::of::<Value>(Err(error))));
+                self.ready.push_back((op, Made::failed(error)));
                 continue;
             }
             self.begin(leg, op, (identity, resource), operation);
@@ -167,12 +165,16 @@ impl Driver {
     }
 
     pub(super) fn act(
-        &self,
+        &mut self,
         op: OperationId,
         gate: Option<Gate>,
         cancelled: CancellationToken,
         future: BoxFuture<'static, ErasedProgress>,
     ) {
+        if gate == Some(Gate::After) {
+            // What its result will wait for is committed while it is on its way.
+            self.journal.flush();
+        }
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         let gated = async move {
             if gate == Some(Gate::Before) && durable.reached(mark).await.is_err() {

@@ -126,7 +126,6 @@ impl Driver {
         (self.deadline, self.wall_time_warning) = (None, None);
         let waker = FunctionWaker::new(false);
         while self.has_background() {
-            self.journal.flush();
             let turn = self.next_turn(&waker, false).await;
             if let Turn::Act(_, ErasedProgress::Start(start)) = &turn {
                 self.has_started(start.run);

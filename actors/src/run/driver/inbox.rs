@@ -141,17 +141,19 @@ impl Driver {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
-        self.complete(leg, op, Made::of::<Value>(Err(cancelled())));
+        self.complete(leg, op, Made::failed(cancelled()));
     }
 
     /// A `once` call that was to be cancelled can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
-        let result: Result<ToolResult, OperationError> = match end {
-            Some(ToolEnd::Result(result)) => Ok(result),
-            Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
-            _ => Err(cancelled()),
+        let made = match end {
+            Some(ToolEnd::Result(result)) => Made::of::<ToolResult>(Ok(result)),
+            Some(ToolEnd::InDoubt(why)) => {
+                Made::failed(OperationError::new(ErrorKind::InDoubt, why))
+            }
+            _ => Made::failed(cancelled()),
         };
-        self.complete(leg, op, Made::of(result));
+        self.complete(leg, op, made);
     }
 
     pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
@@ -173,7 +175,7 @@ impl Driver {
                 None => {
                     let message = format!("nobody answered in time: {}", question.prompt);
                     let error = OperationError::new(ErrorKind::Expired, message);
-                    self.complete(leg, op, Made::of::<Value>(Err(error)));
+                    self.complete(leg, op, Made::failed(error));
                 }
             },
             _ => {}

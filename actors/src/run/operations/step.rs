@@ -59,7 +59,7 @@ where
         let future = self.future;
         Begin::Act(Act {
             record_start: once,
-            gate: Gate::Before,
+            gate: Gate::of(self.effect),
             future: Box::pin(async move {
                 // A task of its own contains a panic; dropping the handle ends it.
                 let task = AbortOnDropHandle::new(tokio::spawn(future));

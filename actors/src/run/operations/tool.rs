@@ -78,7 +78,8 @@ impl CallTool {
             }
             _ => {}
         }
-        let once = definition.effect == Effect::Once;
+        let effect = definition.effect;
+        let once = effect == Effect::Once;
         let invocation = ToolInvocation {
             run: cx.run,
             root: cx.start().root,
@@ -105,7 +106,7 @@ impl CallTool {
         });
         Begin::Act(Act {
             record_start: once,
-            gate: Gate::Before,
+            gate: Gate::of(effect),
             future,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{Carrier, Rest, rest_of};
@@ -71,17 +72,18 @@ impl Carrier {
         }
         let tools = open.extract_if(.., |(_, identity, _)| identity.kind == "tool");
         let aborts: Vec<_> = tools
-            .map(|call| {
-                let abort = self.driver.ports.abort_tool(self.run, call.0);
-                (call, abort)
+            .map(|(op, identity, spent)| {
+                let abort = self.driver.ports.abort_tool(self.run, op);
+                async move { (op, identity, spent, abort.await) }
             })
             .collect();
         for (op, identity, spent) in open {
             let kind = identity.kind.into();
             self.close_call(op, identity, kind, &interrupted(&reason), spent);
         }
-        for ((op, identity, spent), abort) in aborts {
-            let end = abort.await.or_else(|| in_doubt_before(leg, op));
+        // Their grace periods run side by side.
+        for (op, identity, spent, end) in join_all(aborts).await {
+            let end = end.or_else(|| in_doubt_before(leg, op));
             self.close_tool(op, identity, end, &reason, spent);
         }
         self.cancel_continuing(&reason).await;

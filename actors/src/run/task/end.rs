@@ -6,7 +6,7 @@ use super::{Carrier, Rest, note, rest_of, row_of};
 use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus, StoreError},
     run::{
-        ChildNews, ChildResult,
+        ChildNews, ChildResult, Command, ParentDoor,
         leg::Leg,
         spoken::{close_with, spoken},
     },
@@ -97,7 +97,7 @@ impl Carrier {
                 append,
                 result: Box::new(result),
             };
-            if !parent.tell(self.run, news) {
+            if !self.tell_end(&parent, news).await {
                 return Rest::LetGo;
             }
         } else {
@@ -128,6 +128,24 @@ impl Carrier {
             let Claim { entries, epoch } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
             batch.appends.push(append);
+        }
+    }
+
+    /// Gives a child's end to its parent, which commits it. A parent between two lives gets it in
+    /// its next one. `false` when there will be none in this process.
+    async fn tell_end(&mut self, parent: &ParentDoor, mut news: ChildNews) -> bool {
+        loop {
+            match parent.hand(self.run, news) {
+                Ok(()) => return true,
+                Err(untold) => news = untold,
+            }
+            loop {
+                match self.driver.commands.next().await {
+                    Some(Command::Reattached) => break,
+                    None | Some(Command::LetGo) => return false,
+                    Some(_) => {}
+                }
+            }
         }
     }
 

@@ -1,0 +1,317 @@
+//! Calls to the world, and who carries them.
+//!
+//! A call is carried by the task of the run that asked for it, so it costs no message, and no task
+//! but where code that blocks is to be kept off the run. When that run goes away in the middle of
+//! it (a panic, a kill), the call's keeper, an actor, takes it over and carries it to its end, and
+//! the run's next life joins it there.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    marker::PhantomData,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::FutureExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::slot::Slot;
+use crate::{
+    contract::BoxFuture,
+    vocabulary::{OperationId, RunId},
+};
+
+/// A call's name: it belongs to its operation, whichever life of the run asks.
+pub(crate) type CallKey = (RunId, OperationId);
+
+/// The calls of one kind, and the way to their keeper. Cloning shares both.
+pub(crate) struct Calls<T: Send + 'static> {
+    pub(crate) keeper: Slot<KeeperMessage<T>>,
+    /// How many calls are with the keeper, or on their way to it.
+    away: Arc<AtomicUsize>,
+}
+
+impl<T: Send + 'static> Clone for Calls<T> {
+    fn clone(&self) -> Self {
+        Self {
+            keeper: self.keeper.clone(),
+            away: self.away.clone(),
+        }
+    }
+}
+
+impl<T: Send + 'static> Default for Calls<T> {
+    fn default() -> Self {
+        Self {
+            keeper: Slot::default(),
+            away: Arc::default(),
+        }
+    }
+}
+
+/// How a call is to be carried.
+pub(crate) struct Manner {
+    pub(crate) key: CallKey,
+    /// Fires when nobody wants its result any more.
+    pub(crate) unwanted: CancellationToken,
+    /// Whether it goes on to a known end although nobody wants its result.
+    pub(crate) settles: bool,
+}
+
+impl<T: Send + 'static> Calls<T> {
+    /// Carries a call in the task that polls this. Dropped before the end, it leaves the call to
+    /// the keeper, unless nobody wants it.
+    pub(crate) fn carry(&self, manner: Manner, call: BoxFuture<'static, T>) -> Carried<T> {
+        Carried {
+            calls: self.clone(),
+            manner,
+            begun: false,
+            call: Some(call),
+        }
+    }
+
+    /// The end of a call that an earlier life of the run began, if it is with the keeper.
+    pub(crate) async fn join(&self, key: CallKey) -> Option<T> {
+        self.ask(|reply| KeeperMessage::Join(key, reply)).await
+    }
+
+    /// The end of a call that nobody wants any more, if it is with the keeper and settles.
+    pub(crate) async fn abort(&self, key: CallKey) -> Option<T> {
+        self.ask(|reply| KeeperMessage::Abort(key, reply)).await
+    }
+
+    /// Ends a call that does not come to its end by itself.
+    pub(crate) fn forget(&self, key: CallKey) {
+        // A keeper that is gone has taken its calls along.
+        let _ = self.keeper.send(KeeperMessage::Forget(key));
+    }
+
+    async fn ask(
+        &self,
+        message: impl FnOnce(oneshot::Sender<Option<T>>) -> KeeperMessage<T>,
+    ) -> Option<T> {
+        if self.away.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.keeper.send(message(sender)).ok()?;
+        // A keeper that died has taken the call along.
+        receiver.await.ok().flatten()
+    }
+}
+
+/// A call that is carried by whoever polls it.
+pub(crate) struct Carried<T: Send + 'static> {
+    calls: Calls<T>,
+    manner: Manner,
+    begun: bool,
+    call: Option<BoxFuture<'static, T>>,
+}
+
+impl<T: Send + 'static> Future for Carried<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.begun = true;
+        let Some(call) = &mut self.call else {
+            return Poll::Pending;
+        };
+        let polled = call.poll_unpin(cx);
+        if polled.is_ready() {
+            self.call = None;
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for Carried<T> {
+    fn drop(&mut self) {
+        let wanted = self.manner.settles || !self.manner.unwanted.is_cancelled();
+        if let Some(call) = self.call.take()
+            && self.begun
+            && wanted
+        {
+            let adopted = Adopted {
+                call,
+                settles: self.manner.settles,
+                unwanted: self.manner.unwanted.clone(),
+                away: Away::one_more(&self.calls.away),
+            };
+            let message = KeeperMessage::Adopt(self.manner.key, Box::new(adopted));
+            // Without a keeper the call ends here, as it does when the process ends.
+            let _ = self.calls.keeper.send(message);
+        }
+    }
+}
+
+/// Counts one call that is away from its run.
+struct Away(Arc<AtomicUsize>);
+
+impl Away {
+    fn one_more(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A call whose run is gone.
+pub(crate) struct Adopted<T> {
+    call: BoxFuture<'static, T>,
+    settles: bool,
+    unwanted: CancellationToken,
+    away: Away,
+}
+
+/// Keeps the calls whose run is gone: carries them to their ends, and keeps these for a run that
+/// comes back. An actor, so that none of them runs unowned.
+pub(crate) struct CallKeeper<T>(PhantomData<fn() -> T>);
+
+impl<T> Default for CallKeeper<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+pub(crate) enum KeeperMessage<T> {
+    /// The run that carried this call is gone.
+    Adopt(CallKey, Box<Adopted<T>>),
+    /// The run is back: what is the end of this call? `None` at once when it is not here.
+    Join(CallKey, oneshot::Sender<Option<T>>),
+    /// Nobody wants this call any more: what is its end, if it settles?
+    Abort(CallKey, oneshot::Sender<Option<T>>),
+    /// Nobody waits for this call's end any more.
+    Forget(CallKey),
+    /// This call has ended; `None` for one that nobody wants and that stopped.
+    Ended(CallKey, Option<T>),
+}
+
+pub(crate) struct KeeperState<T> {
+    calls: HashMap<CallKey, Kept<T>>,
+    ended: VecDeque<(CallKey, T, Away)>,
+    /// How many ends that nobody took are kept.
+    bound: usize,
+}
+
+struct Kept<T> {
+    waiter: Option<oneshot::Sender<Option<T>>>,
+    unwanted: CancellationToken,
+    away: Away,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl<T: Send + 'static> Actor for CallKeeper<T> {
+    type Msg = KeeperMessage<T>;
+    type State = KeeperState<T>;
+    type Arguments = usize;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        bound: usize,
+    ) -> Result<KeeperState<T>, ActorProcessingErr> {
+        Ok(KeeperState {
+            calls: HashMap::new(),
+            ended: VecDeque::new(),
+            bound,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: KeeperMessage<T>,
+        state: &mut KeeperState<T>,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            KeeperMessage::Adopt(key, adopted) => state.adopt(&myself, key, *adopted),
+            KeeperMessage::Join(key, reply) => state.join(key, reply),
+            KeeperMessage::Abort(key, reply) => state.abort(key, reply),
+            KeeperMessage::Forget(key) => {
+                state.calls.remove(&key);
+            }
+            KeeperMessage::Ended(key, end) => state.ended(key, end),
+        }
+        Ok(())
+    }
+}
+
+impl<T: Send + 'static> KeeperState<T> {
+    fn adopt(&mut self, myself: &ActorRef<KeeperMessage<T>>, key: CallKey, adopted: Adopted<T>) {
+        let Adopted {
+            call,
+            settles,
+            unwanted,
+            away,
+        } = adopted;
+        let myself = myself.clone();
+        let token = unwanted.clone();
+        let task = tokio::spawn(async move {
+            let end = if settles {
+                Some(call.await)
+            } else {
+                unwanted.run_until_cancelled(call).await
+            };
+            let _ = myself.cast(KeeperMessage::Ended(key, end));
+        });
+        let kept = Kept {
+            waiter: None,
+            unwanted: token,
+            away,
+            _task: AbortOnDropHandle::new(task),
+        };
+        self.calls.insert(key, kept);
+    }
+
+    fn join(&mut self, key: CallKey, reply: oneshot::Sender<Option<T>>) {
+        if let Some(place) = self.ended.iter().position(|(kept, ..)| *kept == key)
+            && let Some((_, end, away)) = self.ended.remove(place)
+        {
+            if let Err(Some(end)) = reply.send(Some(end)) {
+                // The run is gone again.
+                self.ended.push_back((key, end, away));
+            }
+            return;
+        }
+        match self.calls.get_mut(&key) {
+            Some(kept) => kept.waiter = Some(reply),
+            None => {
+                let _ = reply.send(None);
+            }
+        }
+    }
+
+    fn abort(&mut self, key: CallKey, reply: oneshot::Sender<Option<T>>) {
+        if let Some(kept) = self.calls.get(&key) {
+            kept.unwanted.cancel();
+        }
+        self.join(key, reply);
+    }
+
+    fn ended(&mut self, key: CallKey, end: Option<T>) {
+        let Some(kept) = self.calls.remove(&key) else {
+            return;
+        };
+        let untaken = match kept.waiter {
+            Some(waiter) => waiter.send(end).err().flatten(),
+            None => end,
+        };
+        if let Some(end) = untaken {
+            if self.ended.len() >= self.bound {
+                self.ended.pop_front();
+            }
+            self.ended.push_back((key, end, kept.away));
+        }
+    }
+}

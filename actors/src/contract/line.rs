@@ -1,0 +1,109 @@
+//! Entries as text.
+
+use crate::vocabulary::{CallDigest, Entry, OperationId, Spent, Timestamp, charge};
+
+/// An encoded entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// When it was written.
+    pub at: Timestamp,
+    /// The entry's JSON text.
+    pub text: Box<str>,
+}
+
+impl Line {
+    /// Encodes an entry.
+    pub fn encode(at: Timestamp, entry: &Entry) -> Self {
+        // Entries hold text keys and finite numbers only, so encoding cannot fail.
+        let text = serde_json::to_string(entry).unwrap_or_default().into();
+        Self { at, text }
+    }
+
+    /// Encodes an [`Entry::Completed`] whose result is written where it belongs, so that it is
+    /// encoded once. `buffer` is used and left empty.
+    pub(crate) fn completed(
+        at: Timestamp,
+        buffer: &mut Vec<u8>,
+        (op, kind, name, digest): (OperationId, &str, &str, CallDigest),
+        spent: Spent,
+        result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+    ) -> serde_json::Result<Self> {
+        buffer.clear();
+        buffer.extend_from_slice(b"{\"completed\":{\"op\":\"");
+        for (number, before) in [(op.leg, ""), (op.branch, "."), (op.number, ".")] {
+            buffer.extend_from_slice(before.as_bytes());
+            serde_json::to_writer(&mut *buffer, &number)?;
+        }
+        buffer.extend_from_slice(b"\",\"kind\":");
+        serde_json::to_writer(&mut *buffer, kind)?;
+        buffer.extend_from_slice(b",\"name\":");
+        serde_json::to_writer(&mut *buffer, name)?;
+        buffer.extend_from_slice(b",\"digest\":\"");
+        buffer.extend_from_slice(&digest.hexadecimal());
+        buffer.extend_from_slice(b"\",\"result\":");
+        result(buffer)?;
+        if !charge::is_nothing(&spent) {
+            buffer.extend_from_slice(b",\"spent\":");
+            charge::serialize(&spent, &mut serde_json::Serializer::new(&mut *buffer))?;
+        }
+        buffer.extend_from_slice(b"}}");
+        let text = std::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
+        let line = Self {
+            at,
+            text: text.into(),
+        };
+        buffer.clear();
+        Ok(line)
+    }
+
+    /// Decodes the entry.
+    ///
+    /// # Errors
+    /// What does not fit, such as an entry of a later version.
+    pub fn decode(&self) -> Result<Entry, serde_json::Error> {
+        serde_json::from_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    #[test]
+    fn a_completed_operation_is_encoded_like_its_entry() {
+        let op = OperationId {
+            leg: 3,
+            branch: 0,
+            number: 4_294_967_295,
+        };
+        let (name, digest) = ("say \"hi\"\n", CallDigest(0x0123_4567_89ab_cdef));
+        let result: Result<&str, ()> = Ok("a \"b\" ü");
+        let consumed = Spent {
+            tool_calls: 1,
+            ..Spent::default()
+        };
+        for spent in [Spent::default(), consumed] {
+            let entry = Entry::Completed {
+                op,
+                kind: "tool".into(),
+                name: name.into(),
+                digest,
+                result: to_raw_value(&result).unwrap(),
+                spent,
+            };
+            let mut buffer = b"left over".to_vec();
+            let line = Line::completed(
+                Timestamp::default(),
+                &mut buffer,
+                (op, "tool", name, digest),
+                spent,
+                |buffer| serde_json::to_writer(buffer, &result),
+            );
+            assert_eq!(line.unwrap(), Line::encode(Timestamp::default(), &entry));
+            assert!(buffer.is_empty());
+        }
+    }
+}
