@@ -1,7 +1,5 @@
 //! How a loop asks and how it reads.
 
-use std::collections::BTreeSet;
-
 use ghostlight_actors::vocabulary::{
     Message, ModelRequest, ModelResponse, Part, StopReason, ToolCall, ToolResult,
 };
@@ -102,7 +100,7 @@ pub enum Turn {
 /// finish reason.
 fn read_native(response: &ModelResponse, step: u32) -> Reading {
     let mut said = Message::clone(&response.message);
-    let calls = with_own_ids(&mut said, step);
+    let calls = said.name_calls(step);
     let text = said.content();
     let turn = if !calls.is_empty() {
         Turn::Calls(calls)
@@ -114,29 +112,11 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     Reading::new(said, turn)
 }
 
-/// Gives each call whose id is empty or taken an id of its own, since results are told apart
-/// by it.
-fn with_own_ids(said: &mut Message, step: u32) -> Vec<ToolCall> {
-    let given: BTreeSet<String> = said.tool_calls().map(|call| call.id.clone()).collect();
-    let mut taken = BTreeSet::new();
-    let mut calls = Vec::new();
-    for part in &mut said.parts {
-        let Part::ToolCall(call) = part else { continue };
-        if call.id.trim().is_empty() || taken.contains(&call.id) {
-            let own = (calls.len()..)
-                .map(|place| format!("call_{step}_{place}"))
-                .find(|id| !given.contains(id) && !taken.contains(id));
-            call.id = own.unwrap_or_default();
-        }
-        taken.insert(call.id.clone());
-        calls.push(call.clone());
-    }
-    calls
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use ghostlight_actors::vocabulary::{FinishReason, Reasoning, Role};
     use proptest::prelude::{prop, prop_assert_eq, proptest};
 

@@ -63,7 +63,8 @@ pub(crate) fn spoken(
         match &*kind {
             "model" => {
                 if let Ok(Ok(response)) = read::<ModelResponse>(&result) {
-                    said.push(Said::of(response, agent));
+                    let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
+                    said.push(Said::of(response, agent, step));
                 }
             }
             "tool" => {
@@ -98,12 +99,15 @@ pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
 }
 
 impl Said {
-    fn of(response: ModelResponse, agent: &str) -> Self {
-        let message = Message::clone(&response.message).by(agent);
-        let calls = message
-            .tool_calls()
-            .map(|call| (call.clone(), digest_of(call)));
-        let open: Vec<_> = calls.collect();
+    fn of(response: ModelResponse, agent: &str, step: u32) -> Self {
+        let mut message = Message::clone(&response.message).by(agent);
+        let calls = message.name_calls(step).into_iter();
+        let open: Vec<_> = calls
+            .map(|call| {
+                let digest = digest_of(&call);
+                (call, digest)
+            })
+            .collect();
         Self {
             results: vec![None; open.len()],
             message,

@@ -1,6 +1,9 @@
 //! Messages of a conversation.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -31,6 +34,26 @@ pub struct Message {
 }
 
 impl Message {
+    /// Gives each call whose id is empty or taken an id of its own, since results are told apart
+    /// by it, and lists the calls. The step tells ids of several messages apart.
+    pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
+        let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
+        let mut taken = BTreeSet::new();
+        let mut calls = Vec::new();
+        for part in &mut self.parts {
+            let Part::ToolCall(call) = part else { continue };
+            if call.id.trim().is_empty() || taken.contains(&call.id) {
+                let own = (calls.len()..)
+                    .map(|place| format!("call_{step}_{place}"))
+                    .find(|id| !given.contains(id) && !taken.contains(id));
+                call.id = own.unwrap_or_default();
+            }
+            taken.insert(call.id.clone());
+            calls.push(call.clone());
+        }
+        calls
+    }
+
     /// A message of one text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self {
