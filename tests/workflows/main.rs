@@ -92,7 +92,7 @@ async fn each_comes_to_the_same_end_when_it_is_crashed_anywhere() {
         let scenario = scenario.named(pattern.name).turn(pattern.task);
         let report = crash_everywhere(&scenario, CrashOptions::default()).await;
         assert!(report.violations.is_empty(), "{report}");
-        assert!(report.crashes > 4, "{report}");
+        assert!(report.crashes >= 4, "{report}");
     }
 }
 

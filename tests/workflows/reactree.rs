@@ -172,6 +172,7 @@ async fn what_was_learned_about_a_goal_is_shown_to_later_ones_like_it() {
     let requests = model.requests();
     let mut looking = requests
         .iter()
+        .rev()
         .filter(|request| node(request).0 == "look into the cupboard");
     let told = &looking.next().unwrap().instructions;
     let expected = "- \"look into the cupboard\" by look: not reached: it is empty";
