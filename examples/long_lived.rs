@@ -32,7 +32,7 @@ async fn process(store: &InMemoryStore) -> Result<System, ghostlight::Error> {
     let morning = Schedule::every("morning", DAY, "Good morning!").session("garden");
     let team = Agent::from_fn("gardener", gardener).into_team()?;
     let builder = System::builder(store.clone()).limits(limits);
-    Ok(builder.team(team.schedule(morning)).start().await?)
+    builder.team(team.schedule(morning)).start().await
 }
 
 async fn print_diary(system: &System) -> Result<usize, ghostlight::Error> {
@@ -53,7 +53,9 @@ async fn main() -> Result<(), ghostlight::Error> {
 
     // What `kill -9` does to a process, and then days without one.
     store.crash();
-    system.supervisor().map(|root| root.actor().kill());
+    if let Some(root) = system.supervisor() {
+        root.actor().kill();
+    }
     tokio::time::sleep(DAY * 3).await;
 
     let system = process(&store.another_process()).await?;

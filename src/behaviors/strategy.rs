@@ -1,7 +1,7 @@
 //! How a loop asks and how it reads.
 
 use ghostlight_actors::vocabulary::{
-    Message, ModelRequest, ModelResponse, Part, StopReason, ToolCall, ToolResult,
+    Message, ModelRequest, ModelResponse, StopReason, ToolCall, ToolResult,
 };
 
 /// How a [`Loop`](super::Loop) builds a request, reads a response, and tells the model what its
@@ -117,7 +117,7 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ghostlight_actors::vocabulary::{FinishReason, Reasoning, Role};
+    use ghostlight_actors::vocabulary::{FinishReason, Part, Reasoning, Role};
     use proptest::prelude::{prop, prop_assert_eq, proptest};
 
     use super::*;
