@@ -64,7 +64,7 @@ fn replies(behavior: &str) -> Vec<ModelResponse> {
 #[tokio::main]
 async fn main() -> Result<(), ghostlight::Error> {
     println!("{TASK}\n");
-    let registry = builtin();
+    let registry = ghostlight::behaviors::register(ghostlight::run::Registry::new());
     for behavior in registry.behavior_names() {
         let model = ScriptedModel::replies(replies(behavior));
         let clerk = Agent::new("clerk")

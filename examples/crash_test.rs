@@ -24,7 +24,7 @@ async fn main() {
             let calls = ["look_up", "reserve", "charge"];
             let calls = calls.map(|name| ToolCall::new(name, name, json!({"item": "lamp"})));
             let results = cx.tools(calls).await?;
-            cx.sleep(Duration::from_secs(3_600)).await?;
+            cx.sleep(Duration::from_secs(20)).await?;
             let done = results.iter().map(|result| result.text.as_str());
             let done: Vec<_> = done.collect();
             Ok(Outcome::answer(format!(
