@@ -10,7 +10,7 @@
 //! | `adaptive` | [`Adaptive`]: one of the others, by a rule or the task's complexity |
 //! | `plan_and_solve` | [`PlanAndSolve`]: plan, do the steps one after the other, answer |
 //!
-//! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext), and its
+//! Each is straight-line code over a [`RunContext`], and its
 //! settings are its fields. A behavior of your own starts from [`Loop`], or changes how one asks
 //! and reads by a [`Strategy`].
 //!
