@@ -68,22 +68,23 @@ impl Behavior for RolePlay {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
         let pair = members(cx.spec(), &self.members, &[]);
-        let prompts = [&self.instruct, &self.assist];
+        let parts = pair
+            .iter()
+            .zip([(&self.instruct, false), (&self.assist, true)]);
         let mut said = "Begin.".to_owned();
         let mut result = String::new();
-        for turn in 0..self.max_turns as usize {
-            let place = turn % 2;
-            let asked = prompts[place].fill(&[
+        for (member, (prompt, does)) in parts.cycle().take(self.max_turns as usize) {
+            let asked = prompt.fill(&[
                 ("task", task.as_str()),
                 ("done", &self.done),
                 ("last", &said),
             ]);
-            let end = ask(&cx, pair[place], asked, limit(self.turn_timeout_ms)).await?;
+            let end = ask(&cx, member, asked, limit(self.turn_timeout_ms)).await?;
             if !end.is_answer() {
                 return end.into_outcome(&result);
             }
             said = end.told();
-            if place == 1 {
+            if does {
                 result.clone_from(&said);
             } else if said.contains(&self.done) {
                 return Ok(Outcome::answer(result));

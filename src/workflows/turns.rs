@@ -37,8 +37,7 @@ impl Turns<'_> {
         used_up: StopReason,
     ) -> Result<Outcome, AgentError> {
         let mut said: Vec<Said> = Vec::new();
-        for turn in 0..self.most {
-            let member = self.members[turn % self.members.len()];
+        for member in self.members.iter().copied().cycle().take(self.most) {
             let asked = with_minutes(task, &said[said.len().saturating_sub(self.seen)..]);
             let end = ask(cx, member, asked, self.limit).await?;
             if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
