@@ -38,6 +38,8 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Give a team something to do, and print its answer
     Run(Run),
+    /// Stay: keep a team's schedules and its open runs going, until Ctrl-C
+    Serve(Serve),
     /// Go on with runs that were interrupted
     Resume(Resume),
     /// List runs
@@ -120,6 +122,16 @@ fn budget(text: &str) -> Result<Budget, String> {
         bounds.insert(name.trim().to_owned(), number.into());
     }
     serde_json::from_value(bounds.into()).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The team file (YAML); its `schedules` are kept
+    pub(super) team_file: PathBuf,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
 }
 
 #[derive(Debug, Args)]

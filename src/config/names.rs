@@ -22,7 +22,7 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
             Fault::new(FaultKind::UnknownName, place, message).help(instead(name, known))
         }
         // A team without a name of its own is called like its first agent.
-        DefinitionError::Name { name, .. } if team.get("name").is_none() => {
+        DefinitionError::Name { what: "team", name } if team.get("name").is_none() => {
             let name = name.clone();
             let error = DefinitionError::Name {
                 what: "agent",
@@ -41,6 +41,19 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
     match error {
         DefinitionError::Name { what: "team", .. } if team.get("name").is_some() => {
             team.get("name").map(|node| node.place)
+        }
+        DefinitionError::Name {
+            what: "schedule",
+            name,
+        }
+        | DefinitionError::Schedule { name, .. } => {
+            let named = |schedule: &&Node| {
+                let found = schedule.get("name").and_then(Node::text);
+                found.unwrap_or_default() == name
+            };
+            // Of two of one name it is the second.
+            let mut schedules = team.get("schedules")?.items().iter().rev();
+            schedules.find(named).map(|node| node.place)
         }
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Name { name, .. } => {

@@ -6,4 +6,5 @@ mod crashes;
 mod files;
 mod own_command;
 mod running;
+mod serving;
 mod time_travel;

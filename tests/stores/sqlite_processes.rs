@@ -15,10 +15,10 @@ use ghostlight_actors::{
 use crate::{appending, commit, folder::Folder, lines, making, run, texts};
 
 /// Names the store for a process that a test starts.
-const STORE: &str = "GHOSTLIGHT_TEST_STORE";
+pub(crate) const STORE: &str = "GHOSTLIGHT_TEST_STORE";
 
 /// Another process with the store open, which does what it is told line by line.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     tell: ChildStdin,
     hear: Lines<BufReader<ChildStdout>>,
@@ -29,14 +29,14 @@ impl Process {
         Self::start_as(Command::new(std::env::current_exe().unwrap()), store)
     }
 
-    fn start_as(mut command: Command, store: &Path) -> Self {
+    fn start_as(command: Command, store: &Path) -> Self {
+        Self::start_test(command, "sqlite_processes::obey", store)
+    }
+
+    /// Starts one test as a process of its own.
+    pub(crate) fn start_test(mut command: Command, test: &str, store: &Path) -> Self {
         let mut child = command
-            .args([
-                "--exact",
-                "sqlite_processes::obey",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", test, "--include-ignored", "--nocapture"])
             .env(STORE, store)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -50,7 +50,7 @@ impl Process {
     }
 
     /// The next line that is for us and not from the test harness.
-    fn hear(&mut self) -> String {
+    pub(crate) fn hear(&mut self) -> String {
         loop {
             let line = self.hear.next().expect("the process ended").unwrap();
             if let Some((_, answer)) = line.split_once("> ") {
@@ -64,7 +64,7 @@ impl Process {
         self.hear()
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -41,6 +41,17 @@ pub enum SystemError {
     /// The store has no such run.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
+    /// The run is on disk, where its team does not look now.
+    #[error(
+        "run {run} is on disk, and team {team:?} keeps its runs in memory only: give the team \
+         another `durability` to go on with it"
+    )]
+    OutOfReach {
+        /// The run.
+        run: RunId,
+        /// Its team.
+        team: String,
+    },
     /// A turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,

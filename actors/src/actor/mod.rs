@@ -27,6 +27,7 @@ pub mod supervisor;
 mod system;
 mod tool_call;
 mod tool_executor;
+mod volatile;
 
 pub use cancelling::{Quiet, StillRunning};
 pub use error::SystemError;

@@ -33,6 +33,7 @@ use super::{
     supervisor::{
         Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
     },
+    volatile::VolatileTeams,
 };
 use crate::{
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle},
@@ -124,6 +125,8 @@ pub(crate) struct Shared {
     /// Tells the scheduler that a schedule was kept or let go.
     schedules: Notify,
     stopped: AtomicBool,
+    /// The store of teams that keep their runs in memory, if there are any.
+    volatile: Option<VolatileTeams>,
 }
 
 /// A team as its next runs will keep it.
@@ -284,6 +287,14 @@ impl Shared {
         }
     }
 
+    /// Whether a run is on disk whose team looks only into memory.
+    async fn is_out_of_reach(&self, row: &RunRow) -> Result<bool, StoreError> {
+        match &self.volatile {
+            Some(volatile) => volatile.leaves_out(row).await,
+            None => Ok(false),
+        }
+    }
+
     /// The root run that carries a run's tree now, if the tree has not ended.
     async fn open_root_of(&self, row: RunRow) -> Result<Option<RunRow>, StoreError> {
         if row.parent.is_none() && row.status != RunStatus::Continued {
@@ -303,6 +314,9 @@ impl Shared {
         let Ok(Some(root)) = self.open_root_of(row).await else {
             return;
         };
+        if !matches!(self.is_out_of_reach(&root).await, Ok(false)) {
+            return;
+        }
         // A parked run waits for somebody to retry it, but it can be cancelled as it stands.
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
             return;
@@ -430,6 +444,10 @@ impl System {
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
         };
+        if self.0.is_out_of_reach(&root).await? {
+            let team = root.team;
+            return Err(SystemError::OutOfReach { run, team });
+        }
         let Some(session) = root.session else {
             return Err(SystemError::UnknownRun(run));
         };
@@ -457,6 +475,9 @@ impl System {
         };
         let mut interrupted = Vec::new();
         for row in self.0.doors.store.runs(filter).await? {
+            if self.0.is_out_of_reach(&row).await? {
+                continue;
+            }
             let Some(session) = row.session.clone() else {
                 continue;
             };

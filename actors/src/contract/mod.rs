@@ -9,6 +9,7 @@
 mod clock;
 mod credential;
 mod entropy;
+mod in_memory_store;
 mod interceptor;
 mod line;
 mod model;
@@ -20,6 +21,7 @@ mod tool;
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use in_memory_store::InMemoryStore;
 pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
 pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};

@@ -257,8 +257,28 @@ pub enum Durability {
     /// Nothing outside happens on the strength of an entry that is not durable.
     #[default]
     Sync,
-    /// Entries become durable in the background; the start of a `once` call is waited for.
+    /// Entries become durable in the background. What happens outside may run ahead of what is
+    /// durable by up to [`WINDOW`](Self::WINDOW) entries of its run, which a crash loses and
+    /// which are then done again. The start of a `once` call is waited for with all before it.
     Async,
+    /// Nothing is durable: the sessions, runs and state of the team are in memory and end with
+    /// the process. It costs some hundred bytes of memory an entry, also of runs that have ended.
+    Memory,
+}
+
+impl Durability {
+    /// How many of a run's last entries a crash may lose under [`Async`](Self::Async), although
+    /// something outside has happened on the strength of them.
+    pub const WINDOW: u64 = 64;
+
+    /// How many of a run's entries need not be durable when something outside begins.
+    pub(crate) fn window(self) -> u64 {
+        match self {
+            Self::Async => Self::WINDOW,
+            // In memory a commit is done at once.
+            Self::Sync | Self::Memory => 0,
+        }
+    }
 }
 
 /// What is wrong with a team's definition.

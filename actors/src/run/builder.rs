@@ -6,8 +6,8 @@ use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry,
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, DefinitionError, ModelSpec, PolicySpec,
-        Reach, Schedule, TeamSpec, TransferRules,
+        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, DefinitionError, Durability, ModelSpec,
+        PolicySpec, Reach, Schedule, TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
 };
@@ -289,6 +289,13 @@ impl Team {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.spec.budget = budget;
+        self
+    }
+
+    /// Sets when what its runs record is durable.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.spec.durability = durability;
         self
     }
 

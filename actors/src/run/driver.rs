@@ -32,7 +32,6 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, InboxItem, StateWrite, StoreError},
-    definition::Durability,
     vocabulary::{
         AgentError, Entry, ErrorKind, OperationError, OperationId, OperationMap, Outcome, Resource,
         RunId, Spent, StopReason, Timestamp,
@@ -107,7 +106,8 @@ pub(crate) struct Driver {
     pub(crate) continuing: Vec<RunId>,
     /// Children that are recorded and begin as soon as that is durable.
     starting: Vec<super::ChildStart>,
-    pub(crate) durability: Durability,
+    /// How many of the last entries need not be durable when something outside begins.
+    pub(crate) window: u64,
     /// How long a run that waits for the outside stays in memory; `None` for ever (a child: its
     /// root decides).
     pub(crate) linger: Option<Duration>,
@@ -147,7 +147,7 @@ impl Driver {
         ports: Arc<dyn Ports>,
         (news, commands): (News, Commands),
         cancelled: CancellationToken,
-        durability: Durability,
+        window: u64,
         linger: Option<Duration>,
         max_entries: u64,
         park_on_drift: bool,
@@ -164,7 +164,7 @@ impl Driver {
             wall_time_warning: None,
             continuing: Vec::new(),
             starting: Vec::new(),
-            durability,
+            window,
             linger,
             max_entries,
             park_on_drift,

@@ -240,7 +240,7 @@ impl Carrier {
             task.ports,
             task.door,
             task.cancelled,
-            team.durability,
+            team.durability.window(),
             linger,
             task.max_entries,
             team.park_on_drift,

@@ -1,11 +1,10 @@
 //! The test kit: what engine, stores and users' own agents are tested with.
 //!
-//! [`InMemoryStore`] is also the store of a System whose durability is off.
+//! [`InMemoryStore`] is also what keeps the runs of a team whose durability is `memory`.
 
 mod crash;
 mod effect_log;
 mod faulty_store;
-mod memory_store;
 mod provider_rules;
 mod scenario;
 mod scripted_model;
@@ -13,10 +12,10 @@ mod simulated_clock;
 mod simulation;
 pub mod store_conformance;
 
+pub use crate::contract::InMemoryStore;
 pub use crash::{CrashOptions, CrashReport, crash_everywhere};
 pub use effect_log::{EffectLog, LoggedEffect, LoggedTool};
 pub use faulty_store::{Fault, FaultyStore, Harm, Strike};
-pub use memory_store::InMemoryStore;
 pub use provider_rules::check_transcript;
 pub use scenario::Scenario;
 pub use scripted_model::{

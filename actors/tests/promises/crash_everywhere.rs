@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::SystemBuilder,
+    definition::Durability,
     ractor::{Actor, ActorRuntime},
     run::{Agent, RunContext, operations::Scope},
     testing::{
@@ -70,7 +71,11 @@ fn ten() -> Vec<Scenario> {
 
 /// One run with some of everything: about thirty operations.
 fn everything() -> Scenario {
-    Scenario::new("all", |builder, log| {
+    everything_under(Durability::Sync)
+}
+
+fn everything_under(durability: Durability) -> Scenario {
+    Scenario::new("all", move |builder, log| {
         let slow = Duration::from_millis(40);
         let brief = Duration::from_millis(10);
         let closing = Agent::from_fn("closing", close);
@@ -88,10 +93,8 @@ fn everything() -> Scenario {
             .tool(log.tool(tool("order", Effect::Once), brief).later())
             .agent(helper)
             .agent(closing);
-        with(
-            builder.model("default", ScriptedModel::turns(["first", "second"])),
-            agent,
-        )
+        let builder = builder.model("default", ScriptedModel::turns(["first", "second"]));
+        builder.team(agent.into_team().unwrap().durability(durability))
     })
     .turn("do it all")
     .message(&order(7))
@@ -199,6 +202,13 @@ async fn a_run_with_some_of_everything_survives_a_crash_at_every_commit() {
     let report = crash_everywhere(&everything(), CrashOptions::default()).await;
     assert_kept(&report);
     assert!(report.in_doubt > 0, "no crash cut a once call off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_async_a_crash_at_any_commit_leaves_a_prefix_from_which_the_run_goes_on() {
+    let scenario = everything_under(Durability::Async);
+    let report = crash_everywhere(&scenario, CrashOptions::default().again(1)).await;
+    assert_kept(&report);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ mod crash_everywhere;
 mod dead_store;
 mod deadlines;
 mod divergence;
+mod durability;
 mod edits;
 mod endless;
 mod escalation;

@@ -7,6 +7,7 @@ mod replay;
 mod resume;
 mod run;
 mod runs;
+mod serve;
 mod show;
 mod team_file;
 
@@ -41,6 +42,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, registry).await,
+        Command::Serve(arguments) => serve::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
         Command::Show(arguments) => show::show(arguments).await,

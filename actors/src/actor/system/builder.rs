@@ -1,7 +1,7 @@
 //! How a System is set up.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, OnceLock, atomic::AtomicBool},
 };
@@ -21,10 +21,12 @@ use crate::{
         routes::Routes,
         slot::Slot,
         tool_executor::ToolExecutor,
+        volatile::VolatileTeams,
     },
     contract::{
         Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
     },
+    definition::{Durability, TeamSpec},
     run::{Intercept, Registry, Team},
 };
 
@@ -161,6 +163,18 @@ impl SystemBuilder {
             registry = registry.with(own).resolve(&spec)?;
             entries.insert(spec.name.clone(), spec);
         }
+        let in_memory = |spec: &&TeamSpec| spec.durability == Durability::Memory;
+        let volatile: BTreeSet<String> = entries
+            .values()
+            .filter(in_memory)
+            .map(|spec| spec.name.clone())
+            .collect();
+        let volatile =
+            (!volatile.is_empty()).then(|| VolatileTeams::new(store.clone(), volatile.into()));
+        let store = match &volatile {
+            Some(volatile) => StoreHandle::new(volatile.clone()),
+            None => store,
+        };
         let entries = entries
             .into_iter()
             .map(|(name, spec)| (name, TeamEntry::new(&registry, &spec)))
@@ -214,6 +228,7 @@ impl SystemBuilder {
             errands,
             schedules: Notify::new(),
             stopped: AtomicBool::new(false),
+            volatile,
         });
         let supervisor = shared.clone().tree(errands_in, take_up);
         let (root, _) = match above {

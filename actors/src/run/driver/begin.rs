@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Driver, LiveChild, Under};
 use crate::{
     contract::BoxFuture,
-    definition::{Durability, Pinned},
+    definition::Pinned,
     run::{
         ChildStart, WaitFor,
         ledger::Part,
@@ -133,8 +133,8 @@ impl Driver {
                 if record_start && started.is_none() {
                     self.record_start(op, Begun::Effect);
                 }
-                let gated = self.durability == Durability::Sync || record_start;
-                self.act(op, gated.then_some(gate), cancelled, future);
+                let window = if record_start { 0 } else { self.window };
+                self.act(op, (gate, window), cancelled, future);
             }
             ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
             ErasedBegin::Write(place, attempt) => self.attempt(op, place, attempt),
@@ -167,22 +167,23 @@ impl Driver {
     pub(super) fn act(
         &mut self,
         op: OperationId,
-        gate: Option<Gate>,
+        (gate, window): (Gate, u64),
         cancelled: CancellationToken,
         future: BoxFuture<'static, ErasedProgress>,
     ) {
-        if gate == Some(Gate::After) {
+        if gate == Gate::After {
             // What its result will wait for is committed while it is on its way.
             self.journal.flush();
         }
-        let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
+        let durable = self.journal.durable.clone();
+        let mark = self.journal.entries().saturating_sub(window);
         let gated = async move {
-            if gate == Some(Gate::Before) && durable.reached(mark).await.is_err() {
+            if gate == Gate::Before && durable.reached(mark).await.is_err() {
                 // The driver hears of the failure by itself and ends everything.
                 return std::future::pending().await;
             }
             let progress = future.await;
-            if gate == Some(Gate::After) && durable.reached(mark).await.is_err() {
+            if gate == Gate::After && durable.reached(mark).await.is_err() {
                 return std::future::pending().await;
             }
             progress

@@ -17,7 +17,7 @@ use crate::{
 
 /// A store that forgets everything when its last handle is dropped.
 ///
-/// It serves a System whose durability is off, and tests. Clones are the same process to the
+/// It keeps the runs of teams whose durability is `memory`, and serves tests. Clones are the same process to the
 /// store; [`another_process`](Self::another_process) gives a handle on the same memory that owns
 /// nothing yet, and [`crash`](Self::crash) does to a handle what `kill -9` does to a process.
 #[derive(Clone)]

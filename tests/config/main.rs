@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![cfg(feature = "yaml")]
 
+mod schedules;
+
 use std::{collections::BTreeSet, fs};
 
 use ghostlight::config::{self, ConfigError, FaultKind, TeamFile};

@@ -1,0 +1,223 @@
+//! Where the runs of teams are kept whose durability is `memory`.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    contract::{
+        Append, Batch, Claim, Committed, InMemoryStore, InboxItem, RunFilter, RunRow, StateValue,
+        Store, StoreError, StoreHandle, StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+
+/// How many bits of a mark count what was posted to runs in memory; the rest counts the others.
+const MEMORY_BITS: u32 = 24;
+const MEMORY_MASK: u64 = (1 << MEMORY_BITS) - 1;
+
+/// A store of which some teams see nothing: all that is theirs is in memory. Everything of a
+/// team is in one place, so a batch, which is of one tree and its session, is too.
+#[derive(Clone)]
+pub(super) struct VolatileTeams {
+    durable: StoreHandle,
+    memory: InMemoryStore,
+    teams: Arc<BTreeSet<String>>,
+}
+
+impl VolatileTeams {
+    pub(super) fn new(durable: StoreHandle, teams: Arc<BTreeSet<String>>) -> Self {
+        Self {
+            durable,
+            memory: InMemoryStore::new(),
+            teams,
+        }
+    }
+
+    /// Whether this run of such a team is on disk, from a time when the team's durability was
+    /// another one. Its session cannot be seen now.
+    pub(super) async fn leaves_out(&self, row: &RunRow) -> Result<bool, StoreError> {
+        Ok(self.teams.contains(&row.team) && !self.has(row.run).await?)
+    }
+
+    async fn has(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.memory.run(run).await?.is_some())
+    }
+
+    async fn holds(&self, journal: &JournalId) -> Result<bool, StoreError> {
+        match journal {
+            JournalId::Session(session) => Ok(self.teams.contains(&session.team)),
+            JournalId::Run(run) => self.has(*run).await,
+        }
+    }
+
+    async fn takes(&self, batch: &Batch) -> Result<bool, StoreError> {
+        for append in &batch.appends {
+            if self.makes(append) || self.holds(&append.journal).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn makes(&self, append: &Append) -> bool {
+        let row = append.row.as_ref().filter(|_| append.expected == 0);
+        row.is_some_and(|row| self.teams.contains(&row.team))
+    }
+
+    /// Scopes are named by what they belong to: a tree, a session, or a team.
+    async fn holds_scope(&self, scope: &str) -> Result<bool, StoreError> {
+        match scope.split_once(':') {
+            Some(("run", root)) => match root.parse() {
+                Ok(root) => self.has(root).await,
+                Err(_) => Ok(false),
+            },
+            Some(("session" | "user" | "app", rest)) => {
+                let team = rest.split_once('/').map_or(rest, |(team, _)| team);
+                Ok(self.teams.contains(team))
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Asks the one of the two stores that holds it.
+macro_rules! ask {
+    ($self:ident, $in_memory:expr, $method:ident($($argument:expr),*)) => {
+        if $in_memory {
+            Store::$method(&$self.memory, $($argument),*).await
+        } else {
+            $self.durable.$method($($argument),*).await
+        }
+    };
+}
+
+impl Store for VolatileTeams {
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        let mut places = Vec::with_capacity(batches.len());
+        let (mut durable, mut volatile) = (Vec::new(), Vec::new());
+        for batch in batches {
+            // A child is made in the same batch as its parent goes on, or in a later one.
+            let in_memory = self.takes(&batch).await?;
+            places.push(in_memory);
+            if in_memory {
+                volatile.extend(self.memory.commit(vec![batch]).await?);
+            } else {
+                durable.push(batch);
+            }
+        }
+        // What is in memory is done, whatever becomes of the others.
+        let asked = durable.len();
+        let durable = match durable.is_empty() {
+            true => Vec::new(),
+            false => match self.durable.commit(durable).await {
+                Ok(answers) => answers,
+                Err(error) => vec![Err(error); asked],
+            },
+        };
+        let (mut durable, mut volatile) = (durable.into_iter(), volatile.into_iter());
+        let next = |in_memory: bool| match in_memory {
+            true => volatile.next(),
+            false => durable.next(),
+        };
+        let answers = places.into_iter().map(next);
+        Ok(answers
+            .map(|answer| answer.unwrap_or(Err(StoreError::Closed)))
+            .collect())
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        ask!(self, self.holds(&journal).await?, claim(journal, take_over))
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        ask!(
+            self,
+            self.holds(&journal).await?,
+            read(journal, from, limit)
+        )
+    }
+
+    async fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, StoreError> {
+        ask!(self, self.has(root).await?, read_tree(root, after, limit))
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        ask!(self, self.has(run).await?, run(run))
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let mut found = self.memory.runs(filter.clone()).await?;
+        found.extend(self.durable.runs(filter.clone()).await?);
+        found.sort_by_key(|row| std::cmp::Reverse(row.started_at));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        Ok(found)
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+        ask!(self, self.holds_scope(&scope).await?, state(scope, key))
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        ask!(self, self.holds_scope(&scope).await?, scope(scope))
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        match self.memory.blob(digest).await? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.durable.blob(digest).await,
+        }
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        ask!(self, self.has(run).await?, post(run, item))
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        ask!(self, self.has(run).await?, inbox(run))
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        let (mark, mut runs) = self.durable.posted(after >> MEMORY_BITS).await?;
+        let (in_memory, more) = self.memory.posted(after & MEMORY_MASK).await?;
+        runs.extend(more);
+        // Past the last mark that there is room for, runs are told again of what was posted.
+        Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), runs))
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        let in_memory = self.teams.contains(&session.team);
+        ask!(self, in_memory, checkpoint(session))
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let in_memory = self.teams.contains(&session.team);
+        ask!(self, in_memory, put_checkpoint(session, bytes))
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.memory.close().await?;
+        self.durable.close().await
+    }
+
+    fn description(&self) -> String {
+        self.durable.description()
+    }
+}

@@ -1,0 +1,60 @@
+//! Durability: what a team's runs leave behind when the process is gone.
+//!
+//!     cargo run --example durability
+//!
+//! Three teams do the same work over one file, each with another durability. Then the next
+//! process looks at what is there.
+#![allow(clippy::print_stdout)]
+
+use ghostlight::{definition::Durability, prelude::*};
+
+/// Twenty notes, each an effect of its own.
+async fn take_notes(cx: RunContext) -> Result<Outcome, AgentError> {
+    let mut taken = 0;
+    for note in 1..=20 {
+        let write = async move { Ok::<_, std::io::Error>(note) };
+        taken = cx.step("note", Effect::Idempotent, write).await?;
+    }
+    Ok(Outcome::answer(format!("{taken} notes")))
+}
+
+fn team(name: &str, durability: Durability) -> Result<Team, ghostlight::Error> {
+    let agent = Agent::from_fn(name, take_notes);
+    Ok(agent.into_team()?.durability(durability))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ghostlight::Error> {
+    let file =
+        std::env::temp_dir().join(format!("ghostlight-durability-{}.db", std::process::id()));
+    let system = System::open(&file)?
+        // No effect begins before every entry that precedes it is on the disk.
+        .team(team("sync", Durability::Sync)?)
+        // Effects may run ahead of the disk by up to `Durability::WINDOW` entries of their run.
+        .team(team("async", Durability::Async)?)
+        // Nothing is written.
+        .team(team("memory", Durability::Memory)?)
+        .start()
+        .await?;
+    for name in ["sync", "async", "memory"] {
+        let clock = std::time::Instant::now();
+        let run = system.session(name, "ada").send("Take notes.").await?;
+        let answer = run.outcome().await?;
+        println!("{name:6}  {}  in {:?}", answer.text(), clock.elapsed());
+    }
+    system.stop().await?;
+
+    let system = System::open(&file)?.start().await?;
+    for run in system.runs(Default::default()).await? {
+        println!(
+            "after the process: a run of team {}, {}",
+            run.team, run.status
+        );
+    }
+    system.stop().await?;
+    for suffix in ["", "-wal", "-shm", ".anchor"] {
+        let _ = std::fs::remove_file(format!("{}{suffix}", file.display()));
+    }
+    let _ = std::fs::remove_dir_all(format!("{}.owners", file.display()));
+    Ok(())
+}

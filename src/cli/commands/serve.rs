@@ -1,0 +1,146 @@
+//! `ghostlight serve`.
+
+use std::{collections::HashMap, time::Duration};
+
+use ghostlight_actors::{
+    actor::{System, SystemError},
+    contract::{RunFilter, RunRow, RunStatus},
+    run::{Registry, Team},
+    vocabulary::RunId,
+};
+
+use crate::{
+    cli::{
+        arguments::Serve,
+        default_model,
+        exit::{Exit, Failure},
+        follow::print_json,
+        interrupt::Interrupt,
+        keeping::Keeping,
+        plain_text, when,
+    },
+    config,
+};
+
+/// How often it is looked how the runs stand.
+const LOOK: Duration = Duration::from_millis(500);
+/// How many of the runs that began last are looked at, beside the open ones.
+const LATEST: usize = 256;
+
+pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = config::load(&arguments.team_file)?;
+    default_model::define(file.spec_mut(), &registry);
+    let keeping = Keeping::open(&arguments.store)?;
+    let team = file.spec().clone();
+    let model = default_model::describe(&team, &registry);
+    let mut interrupt = Interrupt::new()?;
+    // What was there before is no news, but for runs that go on.
+    let mut watch = Watch::new(team.name.clone(), arguments.show.json);
+    for row in watch.rows(&keeping).await? {
+        watch.seen.insert(row.run, row.status);
+    }
+    let spec = team.clone();
+    let team = Team { spec, registry };
+    let system = System::builder(keeping.store.clone()).team(team);
+    let system = system.start().await.map_err(|error| match error {
+        SystemError::Definition(error) => Failure::Config(file.locate(&error)),
+        error => error.into(),
+    })?;
+    let open = watch.seen.values().filter(|status| !status.is_ended());
+    super::note(&format!(
+        "team {}, model {model}, {} open, in {}; Ctrl-C ends it, and all goes on with the next start",
+        watch.team,
+        counted(open.count(), "run"),
+        keeping.store.description(),
+    ));
+    let result = keep(&system, &keeping, &mut watch, &mut interrupt).await;
+    super::stop(&system, &mut interrupt, result).await
+}
+
+/// Keeps the System alive until the process is asked to end, or the store fails.
+async fn keep(
+    system: &System,
+    keeping: &Keeping,
+    watch: &mut Watch,
+    interrupt: &mut Interrupt,
+) -> Result<Exit, Failure> {
+    for scheduled in system.schedules().await? {
+        if let Some(next) = scheduled.next.filter(|_| scheduled.team == watch.team) {
+            let name = scheduled.schedule.name;
+            super::note(&format!("schedule {name}, next at {}", when::date(next)));
+        }
+    }
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut goes_on = true;
+    while goes_on {
+        tokio::select! {
+            biased;
+            () = interrupt.fired() => goes_on = false,
+            _ = look.tick() => {}
+        }
+        for row in watch.rows(keeping).await?.iter().rev() {
+            watch.tell(row)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What was told of the team's runs.
+struct Watch {
+    team: String,
+    json: bool,
+    seen: HashMap<RunId, RunStatus>,
+}
+
+impl Watch {
+    fn new(team: String, json: bool) -> Self {
+        let seen = HashMap::new();
+        Self { team, json, seen }
+    }
+
+    /// The team's open roots and those that began last.
+    async fn rows(&mut self, keeping: &Keeping) -> Result<Vec<RunRow>, Failure> {
+        let mut filter = RunFilter::default();
+        (filter.roots, filter.limit) = (true, LATEST);
+        let mut rows = keeping.store.runs(filter.clone()).await?;
+        (filter.open, filter.limit) = (true, 0);
+        let open = keeping.store.runs(filter).await?;
+        let latest = rows.len();
+        for row in open {
+            if !rows[..latest].iter().any(|found| found.run == row.run) {
+                rows.push(row);
+            }
+        }
+        rows.retain(|row| row.team == self.team);
+        // What ended and is not among the latest is not asked for again.
+        self.seen
+            .retain(|run, status| !status.is_ended() || rows.iter().any(|row| row.run == *run));
+        Ok(rows)
+    }
+
+    /// Tells how a run stands, where that is news.
+    fn tell(&mut self, row: &RunRow) -> Result<(), Failure> {
+        if self.seen.insert(row.run, row.status) == Some(row.status) {
+            return Ok(());
+        }
+        if self.json {
+            return print_json(row);
+        }
+        let title = plain_text::line(&row.title, 60);
+        let at = when::date(row.updated_at);
+        super::print(&format!(
+            "{at}  {}  {:10}  {title}",
+            row.run.short(),
+            row.status
+        ))
+    }
+}
+
+/// A number of things, in words.
+fn counted(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}

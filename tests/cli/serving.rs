@@ -1,0 +1,78 @@
+//! A process that stays, and keeps a team's schedules and open runs going.
+
+use serde_json::{Value, json};
+
+use crate::own_command::Desk;
+
+/// A desk whose team is woken every 50 ms.
+fn woken(behavior: &str) -> Desk {
+    let desk = Desk::new(behavior, json!({ "text": "done" }));
+    let team = std::fs::read_to_string(desk.path("team.yaml")).unwrap();
+    let mut team: Value = serde_json::from_str(&team).unwrap();
+    team["schedules"] = json!([{ "name": "pulse", "every_ms": 50, "say": "Look around." }]);
+    desk.write("woken.yaml", &team.to_string());
+    desk
+}
+
+fn answered(desk: &Desk) -> usize {
+    let rows = desk.rows();
+    let answered = rows.iter().filter(|row| row["status"] == "answered");
+    answered.count()
+}
+
+#[test]
+fn it_says_the_turns_of_a_files_schedules_until_it_is_asked_to_end() {
+    let desk = woken("says");
+    for signal in ["INT", "TERM"] {
+        let at_least = answered(&desk) + 3;
+        let serving = desk.start(&["serve", "woken.yaml"]);
+        desk.until("turns", |desk| answered(desk) >= at_least);
+        serving.signal(signal);
+        let done = serving.ends().exits(0);
+        assert!(
+            done.err.contains("team desk, model offline"),
+            "{}",
+            done.err
+        );
+        assert!(
+            done.err.contains("schedule pulse, next at "),
+            "{}",
+            done.err
+        );
+        assert!(done.out.contains("answered"), "{}", done.out);
+        assert!(done.out.contains("Look around."), "{}", done.out);
+    }
+    let kept = answered(&desk);
+    let rows = desk.rows();
+    assert_eq!(rows.len(), kept, "a turn was left behind: {rows:?}");
+    assert!(rows.iter().all(|row| row["session"]["key"] == "pulse"));
+}
+
+#[test]
+fn it_takes_up_runs_that_were_interrupted_and_tells_how_they_stand() {
+    let desk = Desk::new("gated", json!({}));
+    let started = desk.start(&["run", "team.yaml", "go"]);
+    desk.until("the first step", |desk| desk.firsts() == 1);
+    desk.until("its row", |desk| desk.rows().len() == 1);
+    started.signal("KILL");
+    started.ends();
+
+    let serving = desk.start(&["serve", "team.yaml", "--json"]);
+    desk.open_gate();
+    desk.until("the end", |desk| desk.status() == "answered");
+    serving.signal("INT");
+    let done = serving.ends().exits(0);
+    let told = done.json();
+    assert_eq!(told.last().unwrap()["status"], "answered", "{told:?}");
+}
+
+#[test]
+fn a_schedule_that_cannot_be_kept_is_shown_in_its_file() {
+    let desk = Desk::new("says", json!({}));
+    desk.write(
+        "team.yaml",
+        "agent: { name: desk }\nschedules:\n- { name: a, say: x, cron: every morning }\n",
+    );
+    let refused = desk.run(&["serve", "team.yaml"]).exits(2);
+    assert!(refused.err.contains("team.yaml:3:3"), "{}", refused.err);
+}
