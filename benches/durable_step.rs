@@ -11,8 +11,8 @@ use ghostlight_actors::{
     actor::System,
     contract::{Store, StoreHandle},
     session::Turn,
-    testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{JournalId, ModelResponse, RunId},
+    testing::InMemoryStore,
+    vocabulary::{JournalId, RunId},
 };
 use rusqlite::Connection;
 use shared::{Round, alternately, round, stepping};
@@ -21,10 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 const STEPS: u32 = 50;
 
 fn start(runtime: &Runtime, store: impl Into<StoreHandle>) -> System {
-    let model =
-        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
     runtime.block_on(async {
-        let builder = System::builder(store).model("default", model);
+        let builder = System::builder(store).model("default", stepping::Caller::default());
         let team = stepping::agent("stepper", STEPS).into_team().unwrap();
         builder.team(team).start().await.unwrap()
     })

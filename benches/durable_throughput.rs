@@ -14,8 +14,7 @@ use ghostlight_actors::{
     actor::{Limits, System},
     contract::{RunFilter, Store},
     session::Turn,
-    testing::ScriptedModel,
-    vocabulary::{JournalId, ModelResponse},
+    vocabulary::JournalId,
 };
 use rusqlite::Connection;
 use shared::{Quartiles, stepping};
@@ -98,14 +97,14 @@ fn append_only(path: &Path) -> Commit {
 }
 
 fn start(runtime: &Runtime, path: &Path) -> System {
-    let model =
-        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
     let mut limits = Limits::default();
     limits.gateway.concurrency = 1_000_000;
     let team = stepping::agent("stepper", STEPS).into_team().unwrap();
     runtime.block_on(async {
         let builder = System::builder(SqliteStore::open(path).unwrap()).limits(limits);
-        let builder = builder.model("default", model).team(team);
+        let builder = builder
+            .model("default", stepping::Caller::default())
+            .team(team);
         builder.start().await.unwrap()
     })
 }

@@ -13,7 +13,7 @@ use ghostlight_actors::{
     actor::System,
     run::{Agent, Moment, Policy, RunContext},
     session::Turn,
-    testing::{InMemoryStore, ScriptedModel},
+    testing::InMemoryStore,
     vocabulary::{AgentError, ModelResponse, Outcome, ToolResult, ToolStatus},
 };
 use shared::{Quartiles, Round, alternately, round, stepping};
@@ -34,10 +34,8 @@ fn watched(agent: Agent, policies: usize) -> Agent {
 }
 
 async fn system(agent: Agent) -> System {
-    let model =
-        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
     let builder = System::builder(InMemoryStore::new()).registry(builtin());
-    let builder = builder.model("default", model);
+    let builder = builder.model("default", stepping::Caller::default());
     builder
         .team(agent.into_team().unwrap())
         .start()

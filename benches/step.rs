@@ -10,22 +10,16 @@
 mod shared;
 
 use futures_util::future::join_all;
-use ghostlight_actors::{
-    actor::System,
-    session::Turn,
-    testing::{InMemoryStore, ScriptedModel},
-    vocabulary::ModelResponse,
-};
+use ghostlight_actors::{actor::System, session::Turn, testing::InMemoryStore};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use shared::{Round, alternately, round, stepping};
 use tokio::runtime::{Builder, Runtime};
 
 /// So many runs at once, each of so many steps, in a System of their own.
 fn ours(runtime: &Runtime, runs: u32, each: u32) -> Round {
-    let model =
-        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
     let system = runtime.block_on(async {
-        let builder = System::builder(InMemoryStore::new()).model("default", model);
+        let builder =
+            System::builder(InMemoryStore::new()).model("default", stepping::Caller::default());
         let builder = builder.team(stepping::agent("stepper", each).into_team().unwrap());
         builder.start().await.unwrap()
     });

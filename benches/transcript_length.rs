@@ -12,8 +12,8 @@ use ghostlight_actors::{
     actor::System,
     run::Agent,
     session::Turn,
-    testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{Message, ModelResponse, Outcome},
+    testing::InMemoryStore,
+    vocabulary::{Message, Outcome},
 };
 use parking_lot::Mutex;
 use shared::{Quartiles, stepping};
@@ -48,9 +48,8 @@ async fn steps_behind(length: usize, steps: u32) -> f64 {
         }
     });
     let agent = agent.tool(stepping::add_vat);
-    let model =
-        ScriptedModel::from_fn(|_, number| Ok(ModelResponse::tool_calls([stepping::call(number)])));
-    let builder = System::builder(InMemoryStore::new()).model("default", model);
+    let builder =
+        System::builder(InMemoryStore::new()).model("default", stepping::Caller::default());
     let system = builder
         .team(agent.into_team().unwrap())
         .start()

@@ -1,10 +1,12 @@
 //! The agent of most figures: function calling with nothing around it, and one tool.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ghostlight::tool;
 use ghostlight_actors::{
-    contract::ToolError,
+    contract::{Model, ModelContext, ModelError, ToolError},
     run::{Agent, RunContext},
-    vocabulary::{AgentError, Message, Outcome, ToolCall},
+    vocabulary::{AgentError, Message, ModelRequest, ModelResponse, Outcome, ToolCall},
 };
 use serde_json::json;
 
@@ -26,6 +28,18 @@ pub(crate) const INSTRUCTIONS: &str = "You add VAT to prices. Call add_vat for e
 pub(crate) fn call(number: u64) -> ToolCall {
     let arguments = json!({"net": 80.0, "percent": 19.0});
     ToolCall::new(format!("call_{number}"), "add_vat", arguments)
+}
+
+/// A model that always calls the tool. The test kit's model would check the whole conversation and
+/// keep each request, which is work that no real run has.
+#[derive(Debug, Default)]
+pub(crate) struct Caller(AtomicU64);
+
+impl Model for Caller {
+    async fn respond(&self, _: ModelRequest, _: ModelContext) -> Result<ModelResponse, ModelError> {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(ModelResponse::tool_calls([call(number)]))
+    }
 }
 
 /// An agent that goes on until the model asks for no tool, or for so many steps.
