@@ -82,10 +82,28 @@ impl AgentSpec {
 
     /// The agent of this name, here or below.
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
-        self.walk()
-            .into_iter()
-            .map(|(_, agent)| agent)
-            .find(|agent| agent.name == name)
+        self.lineage(name)?.pop()
+    }
+
+    /// The agents from this one down to the one of this name, both with it.
+    pub fn lineage(&self, name: &str) -> Option<Vec<&AgentSpec>> {
+        let mut lineage = vec![self];
+        let mut open = vec![self.agents.iter()];
+        while lineage.last()?.name != name {
+            // The next agent below, or beside, or beside one above.
+            let next = loop {
+                match open.last_mut()?.next() {
+                    Some(next) => break next,
+                    None => {
+                        open.pop();
+                        lineage.pop();
+                    }
+                }
+            };
+            lineage.push(next);
+            open.push(next.agents.iter());
+        }
+        Some(lineage)
     }
 }
 

@@ -73,23 +73,17 @@ impl Pinned {
     }
 
     fn make_agent(&self, name: &str, top: Option<&str>) -> Option<PinnedAgent> {
-        let path = self.team.path(name)?;
-        let spec = Arc::new(self.team.find(name)?.clone());
+        let lineage = self.team.agent.lineage(name)?;
+        let spec = Arc::new(AgentSpec::clone(lineage.last()?));
         // The nearest model named on the way up.
-        let named = path
-            .iter()
-            .rev()
-            .filter_map(|name| self.team.find(name)?.model.clone());
-        let model = named
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| "default".to_owned());
+        let mut named = lineage.iter().rev().filter_map(|agent| agent.model.clone());
+        let model = named.next().unwrap_or_else(|| "default".to_owned());
         let tools = spec
             .tools
             .iter()
             .filter_map(|tool| self.tools.get(tool).cloned());
         let tools: ToolSet = tools.collect();
-        let offered = offered(&self.team, name, top, &tools);
+        let offered = offered(&self.team, &spec, top, &tools);
         let output = spec.output.clone().map(|schema| {
             let name = format!("{}_answer", spec.name).replace('-', "_");
             Arc::new(OutputSchema {
@@ -106,7 +100,7 @@ impl Pinned {
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
-            path,
+            path: lineage.into_iter().map(|agent| agent.name.clone()).collect(),
             spec,
             model,
             tools,
@@ -167,7 +161,7 @@ pub const DELEGATE_PREFIX: &str = "delegate_to_";
 /// it is asked follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 
-fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> ToolSet {
+fn offered(team: &TeamSpec, agent: &AgentSpec, top: Option<&str>, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
         let description = format!("{what} {}: {}", agent.name, agent.description);
         let parameters = serde_json::json!({
@@ -179,7 +173,7 @@ fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> Too
         let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
         Arc::new(tool.parameters(parameters).effect(Effect::Read))
     };
-    let transfers = team.transfer_targets(name, top).into_iter().map(|agent| {
+    let transfers = team.transfer_targets(&agent.name, top).into_iter().map(|agent| {
         let what = "Hands the whole conversation to the agent";
         reach(
             TRANSFER_PREFIX,
@@ -189,8 +183,8 @@ fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> Too
             "What the agent is to do.",
         )
     });
-    let children = team.find(name).map_or(&[][..], |agent| &agent.agents);
-    let delegates = children
+    let delegates = agent
+        .agents
         .iter()
         .filter(|child| child.reach.delegates())
         .map(|agent| {
@@ -198,8 +192,7 @@ fn offered(team: &TeamSpec, name: &str, top: Option<&str>, own: &ToolSet) -> Too
             let about = "The task, complete: the agent sees nothing else.";
             reach(DELEGATE_PREFIX, agent, what, "task", about)
         });
-    let clarify = team.find(name).and_then(|agent| agent.clarify);
-    let clarify = clarify.map(|clarify| {
+    let clarify = agent.clarify.map(|clarify| {
         let questions = clarify.questions;
         let description = format!(
             "Asks a person and waits for the answer, at most {questions} times. Only for what \

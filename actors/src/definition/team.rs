@@ -72,33 +72,21 @@ impl TeamSpec {
 
     /// The names from the root's to this agent's.
     pub fn path(&self, name: &str) -> Option<Vec<String>> {
-        let (above, agent) = self
-            .agent
-            .walk()
-            .into_iter()
-            .find(|(_, agent)| agent.name == name)?;
-        Some(
-            above
-                .into_iter()
-                .chain([agent.name.as_str()])
-                .map(str::to_owned)
-                .collect(),
-        )
+        let lineage = self.agent.lineage(name)?;
+        Some(lineage.into_iter().map(|agent| agent.name.clone()).collect())
     }
 
     /// The agents to which this one may hand the conversation, in the order of the tree. In a task
     /// that was delegated to the agent `top` the conversation stays with it and the agents below
     /// it, so that the answer comes from there.
     pub fn transfer_targets(&self, name: &str, top: Option<&str>) -> Vec<&AgentSpec> {
-        let Some((above, agent)) = self
-            .agent
-            .walk()
-            .into_iter()
-            .find(|(_, agent)| agent.name == name)
-        else {
+        let Some(mut lineage) = self.agent.lineage(name) else {
             return Vec::new();
         };
-        let parent = above.last().and_then(|parent| self.find(parent));
+        let Some(agent) = lineage.pop() else {
+            return Vec::new();
+        };
+        let parent = lineage.pop();
         let children = agent.agents.iter().filter(|child| child.reach.transfers());
         let up = parent.filter(|_| agent.transfers.parent && agent.reach.transfers());
         let beside = parent

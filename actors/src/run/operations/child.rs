@@ -80,7 +80,8 @@ impl Delegate {
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
         let pinned = cx.leg.pinned.clone();
-        let Some(spec) = pinned.team.find(&self.agent) else {
+        // As the child's own leg asks for it, so that it is made once.
+        let Some(agent) = pinned.agent(&self.agent, Some(&self.agent)) else {
             let message = format!("there is no agent {:?} in team {}", self.agent, parent.team);
             return Err(OperationError::new(ErrorKind::NotFound, message));
         };
@@ -114,7 +115,7 @@ impl Delegate {
         if task.when_parent_ends != ParentPolicy::Adopt {
             start.deadline = parent.ends_by();
         }
-        start.budget = task.budget.narrowed(&spec.budget);
+        start.budget = task.budget.narrowed(&agent.spec.budget);
         start.at = cx.ports.clock().now();
         Ok(ChildStart {
             run,
