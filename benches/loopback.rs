@@ -1,6 +1,9 @@
 //! A run of four model calls and three tool calls against a server on this machine, over the
 //! in-memory store and over SQLite. The floor is a bare loop over async-openai that sends the
 //! same requests to the same server.
+//!
+//! For tools that count, such as valgrind: `-- ours 300` does 300 runs over the in-memory store and
+//! nothing else, `-- sqlite 300` over SQLite, `-- floor 300` so many of the floor.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod shared;
@@ -195,6 +198,17 @@ fn main() {
         SqliteStore::open(file.join("runs.db")).unwrap()
     };
     let sqlite = start(&runtime, sqlite, &address);
+    let asked: Vec<String> = std::env::args().collect();
+    if let [_, side, runs, ..] = asked.as_slice()
+        && let Ok(runs) = runs.parse()
+    {
+        match side.as_str() {
+            "ours" => ours(&runtime, &memory, runs, 1),
+            "sqlite" => ours(&runtime, &sqlite, runs, 1),
+            _ => floor(&runtime, &client, runs, 1),
+        };
+        return;
+    }
     for (store, system) in [("memory", &memory), ("SQLite", &sqlite)] {
         for (runs, at_once, rounds) in [(20, 1, 31), (400, 100, 15)] {
             let compared = alternately(

@@ -100,7 +100,10 @@ impl Pinned {
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
-            path: lineage.into_iter().map(|agent| agent.name.clone()).collect(),
+            path: lineage
+                .into_iter()
+                .map(|agent| agent.name.clone())
+                .collect(),
             spec,
             model,
             tools,
@@ -173,16 +176,19 @@ fn offered(team: &TeamSpec, agent: &AgentSpec, top: Option<&str>, own: &ToolSet)
         let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
         Arc::new(tool.parameters(parameters).effect(Effect::Read))
     };
-    let transfers = team.transfer_targets(&agent.name, top).into_iter().map(|agent| {
-        let what = "Hands the whole conversation to the agent";
-        reach(
-            TRANSFER_PREFIX,
-            agent,
-            what,
-            "request",
-            "What the agent is to do.",
-        )
-    });
+    let transfers = team
+        .transfer_targets(&agent.name, top)
+        .into_iter()
+        .map(|agent| {
+            let what = "Hands the whole conversation to the agent";
+            reach(
+                TRANSFER_PREFIX,
+                agent,
+                what,
+                "request",
+                "What the agent is to do.",
+            )
+        });
     let delegates = agent
         .agents
         .iter()

@@ -73,7 +73,12 @@ impl TeamSpec {
     /// The names from the root's to this agent's.
     pub fn path(&self, name: &str) -> Option<Vec<String>> {
         let lineage = self.agent.lineage(name)?;
-        Some(lineage.into_iter().map(|agent| agent.name.clone()).collect())
+        Some(
+            lineage
+                .into_iter()
+                .map(|agent| agent.name.clone())
+                .collect(),
+        )
     }
 
     /// The agents to which this one may hand the conversation, in the order of the tree. In a task
