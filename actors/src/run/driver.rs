@@ -403,9 +403,17 @@ impl Driver {
     /// Waits for what comes next. What is ready is taken before anything is committed, so that
     /// entries gather while the run has no need to wait.
     async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> Turn {
-        let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
-        if let Poll::Ready(turn) = ready {
-            return turn;
+        for begun in [false, true] {
+            let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
+            if let Poll::Ready(turn) = ready {
+                return turn;
+            }
+            if begun || self.acts.is_empty() || !self.journal.is_pending() {
+                break;
+            }
+            // A call that has a task of its own gets its turn: what ends at once is one commit
+            // with what came before it.
+            tokio::task::yield_now().await;
         }
         self.journal.flush();
         let clock = self.ports.clock();

@@ -143,6 +143,11 @@ impl JournalWriter {
         self.next
     }
 
+    /// Whether anything waits for a commit.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty() || self.row_changed || !self.taken.is_empty()
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -209,7 +214,7 @@ impl JournalWriter {
 
     /// Takes what is pending as one batch.
     pub(crate) fn take(&mut self) -> Option<Batch> {
-        if self.pending.is_empty() && !self.row_changed && self.taken.is_empty() {
+        if !self.is_pending() {
             return None;
         }
         let lines = std::mem::take(&mut self.pending);
