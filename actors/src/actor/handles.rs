@@ -14,7 +14,9 @@ use crate::{
         operations::{AgentMessage as Told, Allowance},
     },
     session::{SessionFold, Turn},
-    vocabulary::{JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Transcript},
+    vocabulary::{
+        AgentError, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Transcript,
+    },
 };
 
 /// How often a run that another process may change is looked at.
@@ -148,16 +150,11 @@ impl Run {
     pub async fn outcome(&self) -> Result<Outcome, SystemError> {
         let mut run = self.clone();
         loop {
-            let row = run
-                .rest(|status| status.is_ended() || status == RunStatus::Parked)
-                .await?;
-            if row.status == RunStatus::Parked {
-                let error = run.recorded().await?.parked.unwrap_or_else(|| {
-                    crate::vocabulary::AgentError::Failed("its journal does not say why".into())
-                });
-                return Err(SystemError::Parked { run: run.id, error });
-            }
-            match run.end().await? {
+            let end = match run.end_here().await {
+                Some(end) => Some(end),
+                None => run.recorded_end().await?,
+            };
+            match end {
                 Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
                 Some(end) => {
                     return match end.outcome() {
@@ -169,6 +166,40 @@ impl Run {
                 None => return Err(SystemError::UnknownRun(run.id)),
             }
         }
+    }
+
+    /// Waits as long as the run is live in this process, without asking the store, and tells how
+    /// it ended. `None` when it is not live here, or came to rest without an end.
+    async fn end_here(&self) -> Option<RunEnd> {
+        let doors = &self.system.shared().doors;
+        let routes = &doors.previewer.routes;
+        let mut bell = routes.bell(self.id);
+        while routes.is_live(self.id) && !self.system.shared().is_stopped() {
+            // An actor that is killed rings no bell.
+            let look = doors.clock.now().after(LOOK);
+            tokio::select! {
+                biased;
+                () = bell.rung() => break,
+                () = doors.clock.sleep_until(look) => {}
+            }
+        }
+        bell.end()
+    }
+
+    /// Waits until the store says that the run has ended, and how.
+    async fn recorded_end(&self) -> Result<Option<RunEnd>, SystemError> {
+        let wanted = |status: RunStatus| status.is_ended() || status == RunStatus::Parked;
+        if self.rest(wanted).await?.status == RunStatus::Parked {
+            let error =
+                self.recorded().await?.parked.unwrap_or_else(|| {
+                    AgentError::Failed("its journal does not say why".to_owned())
+                });
+            return Err(SystemError::Parked {
+                run: self.id,
+                error,
+            });
+        }
+        self.end().await
     }
 
     /// Waits until the run has ended, is parked, or waits for the outside, and tells which.

@@ -236,6 +236,10 @@ pub(crate) async fn load_session(
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
     let claim = doors.store.claim(journal.clone(), take_over).await?;
+    if claim.entries == 0 {
+        let fold = SessionFold::default();
+        return Ok(LoadedSession { fold, claim });
+    }
     // A checkpoint is only a cache: one that cannot be read or does not fit is rebuilt.
     let checkpoint = doors.store.checkpoint(session.clone()).await.ok().flatten();
     let checkpoint = checkpoint.as_deref().and_then(decode_checkpoint);

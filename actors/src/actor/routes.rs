@@ -14,7 +14,7 @@ use super::agent::AgentMessage;
 use crate::{
     contract::StoreError,
     run::{Command, News, ParentDoor},
-    vocabulary::RunId,
+    vocabulary::{RunEnd, RunId},
 };
 
 /// The live runs of a System. Cloning shares them.
@@ -28,9 +28,17 @@ struct Table {
     /// How many of them are roots.
     roots: usize,
     /// Rings when a run comes to rest, for those that wait for it.
-    bells: HashMap<RunId, watch::Sender<u64>>,
+    bells: HashMap<RunId, watch::Sender<Rings>>,
     /// Roots that this process had to stop, and why.
     failed: HashMap<RunId, StoreError>,
+}
+
+/// What those know who wait for a run.
+#[derive(Debug, Default)]
+struct Rings {
+    count: u64,
+    /// How it ended, if it did in this process.
+    end: Option<RunEnd>,
 }
 
 /// How to reach a live run.
@@ -49,7 +57,7 @@ pub(crate) struct Route {
 impl Table {
     fn ring(&mut self, run: RunId) {
         if let Some(bell) = self.bells.get(&run) {
-            bell.send_modify(|rings| *rings += 1);
+            bell.send_modify(|rings| rings.count += 1);
         }
     }
 }
@@ -58,7 +66,7 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct Bell {
     run: RunId,
-    rings: watch::Receiver<u64>,
+    rings: watch::Receiver<Rings>,
     routes: Routes,
 }
 
@@ -72,6 +80,11 @@ impl Bell {
     pub(crate) async fn rung(&mut self) {
         // The sender stays as long as somebody waits.
         let _ = self.rings.changed().await;
+    }
+
+    /// How the run ended, if it has ended in this process since the bell was hung up.
+    pub(crate) fn end(&self) -> Option<RunEnd> {
+        self.rings.borrow().end.clone()
     }
 }
 
@@ -112,6 +125,21 @@ impl Routes {
         table.ring(run);
     }
 
+    /// Tells those who wait for a run how it ended, before it is forgotten.
+    pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> RunEnd) {
+        if let Some(bell) = self.0.lock().bells.get(&run) {
+            bell.send_if_modified(|rings| {
+                rings.end = Some(end());
+                false
+            });
+        }
+    }
+
+    /// Whether a run is live here.
+    pub(crate) fn is_live(&self, run: RunId) -> bool {
+        self.0.lock().runs.contains_key(&run)
+    }
+
     /// This process cannot go on with a run.
     pub(crate) fn fail(&self, run: RunId, error: StoreError) {
         let mut table = self.0.lock();
@@ -147,7 +175,9 @@ impl Routes {
     pub(crate) fn bell(&self, run: RunId) -> Bell {
         let mut table = self.0.lock();
         let bell = table.bells.entry(run);
-        let rings = bell.or_insert_with(|| watch::channel(0).0).subscribe();
+        let rings = bell
+            .or_insert_with(|| watch::channel(Rings::default()).0)
+            .subscribe();
         let routes = self.clone();
         Bell { run, rings, routes }
     }

@@ -14,14 +14,13 @@ use super::{
     driver::waker::{FunctionWaker, poll_function},
     leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
     recording::decode,
-    task::end::run_end,
 };
 use crate::{
     contract::BoxFuture,
     definition::{Pinned, TeamSpec},
     vocabulary::{
         AgentError, CallDigest, Entry, ErrorKind, Message, OperationId, Outcome, RunEnd, RunId,
-        RunStart, Spent, StopReason, Transcript,
+        RunStart, StopReason, Transcript,
     },
 };
 
@@ -476,9 +475,7 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
         (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
             error.kind() == Some(&ErrorKind::Panicked)
         }
-        (Came::Returned(outcome), end) => {
-            run_end(outcome, Spent::default()).with_spent(end.spent()) == *end
-        }
+        (Came::Returned(outcome), end) => RunEnd::of(outcome, end.spent()) == *end,
         _ => false,
     };
     let recorded = match &end {

@@ -398,6 +398,34 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
+    /// The end that this outcome is, as journals keep it: what was said is the session's to keep.
+    pub(crate) fn of(outcome: &Result<Outcome, AgentError>, spent: Spent) -> Self {
+        let answered = |answer: &Answer| Answer {
+            text: answer.text.clone(),
+            messages: Vec::new(),
+            flagged: answer.flagged.clone(),
+        };
+        match outcome {
+            Ok(Outcome::Answer(answer)) => Self::Answered {
+                answer: answered(answer),
+                spent,
+            },
+            Ok(Outcome::Stopped { reason, partial }) => Self::Stopped {
+                reason: reason.clone(),
+                partial: partial.as_ref().map(answered),
+                spent,
+            },
+            Ok(other) => Self::Answered {
+                answer: Answer::text(other.text()),
+                spent,
+            },
+            Err(error) => Self::Failed {
+                error: error.clone(),
+                spent,
+            },
+        }
+    }
+
     /// What the run and its children consumed.
     pub fn spent(&self) -> Spent {
         match self {

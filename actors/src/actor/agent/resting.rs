@@ -8,7 +8,7 @@ use super::{AgentMessage, AgentState, Hosted, SessionState};
 use crate::{
     actor::routes::Route,
     run::{ChildNews, Rest},
-    vocabulary::{AgentError, Entry, RunId, Timestamp, TurnEnd},
+    vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp, TurnEnd},
 };
 
 impl AgentState {
@@ -24,12 +24,21 @@ impl AgentState {
         }
         match rest {
             Rest::Ended {
+                outcome,
                 agent,
                 messages,
                 spent,
                 found_ended,
-                ..
             } => {
+                // A child's end is durable only with its parent's next entries.
+                if self
+                    .runs
+                    .get(&run)
+                    .is_some_and(|hosted| hosted.child.is_none())
+                {
+                    let routes = &self.doors().previewer.routes;
+                    routes.ended(run, || RunEnd::of(&outcome, spent));
+                }
                 let child = self.forget(run).and_then(|hosted| hosted.child);
                 if child.is_some() {
                     self.tell_gone(child);

@@ -11,8 +11,8 @@ use crate::{
         spoken::{close_with, spoken},
     },
     vocabulary::{
-        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
-        StopReason, TurnEnd,
+        AgentError, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent, StopReason,
+        TurnEnd,
     },
 };
 
@@ -82,7 +82,7 @@ impl Carrier {
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return self.continue_as(*input, spent, &leg.agent.name).await;
         }
-        let end = run_end(&outcome, spent);
+        let end = RunEnd::of(&outcome, spent);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         let status = status_of(&outcome);
         self.driver.journal.change_row(|row| {
@@ -278,27 +278,5 @@ fn status_of(outcome: &Result<Outcome, AgentError>) -> RunStatus {
         Ok(Outcome::Stopped { .. }) => RunStatus::Stopped,
         Ok(_) => RunStatus::Answered,
         Err(_) => RunStatus::Failed,
-    }
-}
-
-pub(in crate::run) fn run_end(outcome: &Result<Outcome, AgentError>, spent: Spent) -> RunEnd {
-    match outcome {
-        Ok(Outcome::Answer(answer)) => RunEnd::Answered {
-            answer: answer.clone(),
-            spent,
-        },
-        Ok(Outcome::Stopped { reason, partial }) => RunEnd::Stopped {
-            reason: reason.clone(),
-            partial: partial.clone(),
-            spent,
-        },
-        Ok(other) => RunEnd::Answered {
-            answer: Answer::text(other.text()),
-            spent,
-        },
-        Err(error) => RunEnd::Failed {
-            error: error.clone(),
-            spent,
-        },
     }
 }
