@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod kinds;
+mod prompts;
 
 use std::{fs, path::PathBuf};
 
@@ -78,6 +79,42 @@ fn journals_of_every_format_replay_with_todays_code() {
         }
     }
     assert!(count >= kinds().len());
+}
+
+/// Where the journals of prompts are: they belong to words, not to a format.
+fn of_prompts() -> PathBuf {
+    folder().join("v1/prompts")
+}
+
+#[test]
+fn every_built_in_prompt_is_the_one_with_which_runs_were_begun() {
+    for script in prompts::scripts() {
+        let file = of_prompts().join(format!("{}.jsonl", script.name));
+        let text =
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let recorded = Recording::from_json_lines(&text).unwrap();
+        let replayed = replay(&recorded, &prompts::registry(), None).unwrap();
+        let unchanged = replayed.is_faithful() && !replayed.has_drifted();
+        assert!(unchanged, "{}: {replayed}", script.name);
+        if script.name == "synthesis" {
+            // The check can fail.
+            let replayed = replay(&recorded, &prompts::other_words(), None).unwrap();
+            assert!(replayed.has_drifted(), "{replayed}");
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "writes the journals of prompts that have none yet"]
+async fn write_the_journals_of_new_prompts() {
+    fs::create_dir_all(of_prompts()).unwrap();
+    for script in prompts::scripts() {
+        let file = of_prompts().join(format!("{}.jsonl", script.name));
+        if !file.exists() {
+            let recorded = prompts::record(&script).await;
+            fs::write(file, recorded.to_json_lines()).unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Leg, News, Recorded, Recording, RecordingError, Registry, RunContext,
+    Leg, News, Policies, Recorded, Recording, RecordingError, Registry, RunContext,
     driver::waker::{FunctionWaker, poll_function},
     leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
     recording::decode,
@@ -266,6 +266,9 @@ impl Rehearsal<'_> {
                 return Err(lacks(what));
             }
         };
+        let policies = self.registry.policies_of(&agent);
+        let policies =
+            policies.map_err(|reason| lacks(format!("policies that work ({reason})")))?;
         let (request, said) = (
             recorded.request.take(),
             std::mem::take(&mut recorded.messages),
@@ -290,8 +293,8 @@ impl Rehearsal<'_> {
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, recorded));
-        let cx = RunContext::new(leg.clone());
-        let function = Box::pin(async move { behavior.run(cx).await });
+        let cx = RunContext::watched(leg.clone(), &policies);
+        let function = Box::pin(async move { Policies::around(&behavior, cx).await });
         let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
         let came = self.drive(&leg, function, deliveries);
         leg.books.lock().detached = true;
@@ -475,7 +478,9 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
         (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
             error.kind() == Some(&ErrorKind::Panicked)
         }
-        (Came::Returned(outcome), end) => RunEnd::of(outcome, end.spent()) == *end,
+        (Came::Returned(outcome), end) => {
+            as_recorded(RunEnd::of(outcome, end.spent())) == *end
+        }
         _ => false,
     };
     let recorded = match &end {
@@ -492,6 +497,19 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
         recorded,
         found: came.in_words(),
     })
+}
+
+/// An end as a run's journal keeps it: what was said is in the session's.
+fn as_recorded(mut end: RunEnd) -> RunEnd {
+    match &mut end {
+        RunEnd::Answered { answer, .. }
+        | RunEnd::Stopped {
+            partial: Some(answer),
+            ..
+        } => answer.messages.clear(),
+        _ => {}
+    }
+    end
 }
 
 fn outcome_in_words(outcome: &Outcome) -> String {
