@@ -304,6 +304,14 @@ async fn calls_and_tokens_keep_to_their_rate_and_those_that_would_wait_too_long_
     let short = RateLimit::calls(1, seconds(60)).max_wait(seconds(1));
     let told = called(&script, Effect::Read, 2, vec![Intercept::new(short)]).await;
     assert!(told[1].contains("rate limit is used up"), "{told:?}");
+    let (made, none) = (script.made(), RateLimit::calls(0, seconds(60)));
+    let told = called(&script, Effect::Read, 1, vec![Intercept::new(none)]).await;
+    assert!(told[0].contains("rate limit is used up"), "{told:?}");
+    assert_eq!(script.made(), made, "none is none");
+    let brief = RateLimit::calls(1, Duration::from_millis(200));
+    let began = tokio::time::Instant::now();
+    called(&script, Effect::Read, 3, vec![Intercept::new(brief)]).await;
+    assert!((400..500).contains(&began.elapsed().as_millis()));
 
     // Each answer has 50 tokens, whatever was reserved: of 1000 a minute, 500 at once is 10 calls.
     let limit = RateLimit::tokens(1000, seconds(60));
@@ -546,6 +554,8 @@ interceptors:
         ("  - retyr", "retry"),
         ("  - { name: retry, atempts: 2 }", "atempts"),
         ("  - { name: rate_limit, per_s: 3 }", "calls"),
+        ("  - { name: rate_limit, calls: 1, per_s: 0 }", "per_s"),
+        ("  - { name: cache, ttl_s: -1 }", "negative"),
         ("  - { name: cache, tools: [acct] }", "act"),
         ("  - { name: audit, file: /no/such/folder/audit }", "audit"),
     ] {

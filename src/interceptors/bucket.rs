@@ -32,7 +32,11 @@ impl Bucket {
 
     /// How long one would have to wait for this much; what is more than the bucket holds counts
     /// as all of it.
+    /// A bucket that holds nothing never fills.
     pub(super) fn wait_for(&mut self, much: f64, now: Timestamp) -> Duration {
+        if self.capacity <= 0.0 {
+            return Duration::MAX;
+        }
         self.fill(now);
         let missing = much.min(self.capacity) - self.level;
         if missing <= 0.0 {
@@ -80,6 +84,11 @@ mod tests {
         assert_eq!(
             bucket.wait_for(1000.0, start.after(second * 1000)),
             Duration::ZERO
+        );
+        assert_eq!(
+            Bucket::new(0.0, second).wait_for(1.0, start),
+            Duration::MAX,
+            "nothing of nothing"
         );
     }
 }

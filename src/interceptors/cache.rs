@@ -24,7 +24,8 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
-    ttl_s: u64,
+    #[serde(rename = "ttl_s", deserialize_with = "super::seconds")]
+    ttl: Duration,
     entries: usize,
     #[serde(skip)]
     kept: Mutex<Kept>,
@@ -54,7 +55,7 @@ impl Cache {
     /// So many answers, each for so long.
     pub fn new(ttl: Duration, entries: usize) -> Self {
         Self {
-            ttl_s: ttl.as_secs(),
+            ttl,
             entries,
             kept: Mutex::default(),
         }
@@ -68,10 +69,15 @@ impl Cache {
 
     fn keep(&self, key: Digest, now: Timestamp, answer: Answer) {
         let mut kept = self.kept.lock();
-        let until = now.after(Duration::from_secs(self.ttl_s));
-        if kept.found.insert(key, (until, answer)).is_none() {
-            kept.order.push_back(key);
+        if kept
+            .found
+            .insert(key, (now.after(self.ttl), answer))
+            .is_some()
+        {
+            // It is as young as any other that comes now.
+            kept.order.retain(|known| *known != key);
         }
+        kept.order.push_back(key);
         while kept.order.len() > self.entries {
             if let Some(oldest) = kept.order.pop_front() {
                 kept.found.remove(&oldest);
@@ -118,5 +124,33 @@ impl Interceptor for Cache {
             self.keep(key, next.clock().now(), Answer::Tool(output.clone()));
         }
         Ok(output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_anew_is_no_longer_the_oldest() {
+        let cache = Cache::new(Duration::from_millis(500), 2);
+        let keep = |text: &str, now| {
+            let answer = Answer::Tool(ToolOutput::text(text));
+            cache.keep(Digest::of(text.as_bytes()), now, answer);
+        };
+        let has = |text: &str, now| cache.find(Digest::of(text.as_bytes()), now).is_some();
+        let now = Timestamp::default();
+        keep("old", now);
+        keep("young", now);
+        assert!(has("old", now.after(Duration::from_millis(499))));
+        let now = now.after(Duration::from_millis(500));
+        assert!(!has("old", now));
+        keep("old", now);
+        keep("new", now);
+        assert!(has("old", now) && has("new", now) && !has("young", now));
+        for _ in 0..100 {
+            keep("old", now);
+        }
+        assert_eq!(cache.kept.lock().order.len(), 2);
     }
 }

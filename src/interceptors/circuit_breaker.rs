@@ -20,7 +20,8 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
     failures: u32,
-    open_s: u64,
+    #[serde(rename = "open_s", deserialize_with = "super::seconds")]
+    open: Duration,
     #[serde(skip)]
     circuits: Mutex<HashMap<String, Circuit>>,
 }
@@ -48,6 +49,8 @@ struct Passage<'a> {
     breaker: &'a CircuitBreaker,
     name: &'a str,
     now: Timestamp,
+    /// Whether it is the one call that decides.
+    probes: bool,
     judged: bool,
 }
 
@@ -56,7 +59,7 @@ impl CircuitBreaker {
     pub fn new(failures: u32, open: Duration) -> Self {
         Self {
             failures,
-            open_s: open.as_secs(),
+            open,
             circuits: Mutex::default(),
         }
     }
@@ -67,18 +70,21 @@ impl CircuitBreaker {
         let circuit = circuits
             .entry(name.to_owned())
             .or_insert(Circuit::Closed(0));
-        match *circuit {
-            Circuit::Closed(_) => {}
-            Circuit::Open(until) if until <= now => *circuit = Circuit::Probing,
+        let probes = match *circuit {
+            Circuit::Closed(_) => false,
+            Circuit::Open(until) if until <= now => true,
             Circuit::Open(until) => return Err(until.since(now)),
             Circuit::Probing => return Err(Duration::from_secs(1)),
+        };
+        if probes {
+            *circuit = Circuit::Probing;
         }
-        let judged = false;
         Ok(Passage {
             breaker: self,
             name,
             now,
-            judged,
+            probes,
+            judged: false,
         })
     }
 }
@@ -90,10 +96,11 @@ impl Passage<'_> {
         let Some(circuit) = circuits.get_mut(self.name) else {
             return;
         };
-        let open = Circuit::Open(now.after(Duration::from_secs(self.breaker.open_s)));
+        let open = Circuit::Open(now.after(self.breaker.open));
         *circuit = match (*circuit, failed) {
             // What began before the circuit opened says nothing about now.
             (Circuit::Open(until), _) => Circuit::Open(until),
+            (Circuit::Probing, _) if !self.probes => Circuit::Probing,
             (_, false) => Circuit::Closed(0),
             (Circuit::Closed(before), true) if before + 1 < self.breaker.failures => {
                 Circuit::Closed(before + 1)
@@ -105,7 +112,7 @@ impl Passage<'_> {
 
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
-        if self.judged {
+        if self.judged || !self.probes {
             return;
         }
         if let Some(circuit @ Circuit::Probing) = self.breaker.circuits.lock().get_mut(self.name) {
@@ -157,5 +164,33 @@ impl Interceptor for CircuitBreaker {
         let failed = |error: &ToolError| error.kind != ToolErrorKind::Denied;
         passage.judge(output.as_ref().is_err_and(failed), next.clock().now());
         output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_probe_decides_while_it_is_under_way() {
+        let second = Duration::from_secs(1);
+        let breaker = CircuitBreaker::new(1, second);
+        let now = Timestamp::default();
+        let pass = |now: Timestamp| breaker.pass("x", now).ok();
+        let early: Vec<_> = (0..4).filter_map(|_| pass(now)).collect();
+        let [first, late, failing, dropped] =
+            <[Passage<'_>; 4]>::try_from(early).unwrap_or_else(|_| panic!("all pass"));
+        first.judge(true, now);
+        assert!(pass(now).is_none(), "it is open");
+        let now = now.after(second);
+        let probe = pass(now).unwrap_or_else(|| panic!("one may try"));
+        // What began before says nothing about now, whatever becomes of it.
+        late.judge(false, now);
+        assert!(pass(now).is_none());
+        failing.judge(true, now);
+        drop(dropped);
+        assert!(pass(now).is_none(), "one probe at a time");
+        probe.judge(false, now);
+        assert!(pass(now).is_some());
     }
 }

@@ -52,8 +52,9 @@ impl Metrics {
         let of = all.entry(name.clone()).or_default();
         of.calls += 1;
         of.failures += u64::from(failed);
-        of.tokens += tokens;
-        of.total_ms += ms;
+        // What servers say of themselves may be any number.
+        of.tokens = of.tokens.saturating_add(tokens);
+        of.total_ms = of.total_ms.saturating_add(ms);
         of.longest_ms = of.longest_ms.max(ms);
         let Metered {
             calls,

@@ -29,39 +29,57 @@
 //! ```
 
 mod audit;
+mod authorization;
+mod batching;
 mod bucket;
 mod cache;
 mod circuit_breaker;
 mod logging;
 mod metrics;
+mod personal_data;
 mod rate_limit;
 mod retry;
 mod sanitizing;
 mod timeout;
+mod tracing;
 mod validation;
 
+use std::time::Duration;
+
 use ghostlight_actors::{contract::InterceptorHandle, run::Registry};
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::{Map, Value};
 
 pub use audit::Audit;
+pub use authorization::Authorization;
+pub use batching::Batching;
 pub use cache::Cache;
 pub use circuit_breaker::CircuitBreaker;
 pub use logging::Logging;
 pub use metrics::{Metered, Metrics};
+pub use personal_data::{GuardedPoint, PersonalAction, PersonalDataGuard};
 pub use rate_limit::RateLimit;
 pub use retry::Retry;
 pub use sanitizing::Sanitize;
 pub use timeout::Timeout;
+pub use tracing::Tracing;
 pub use validation::Validation;
 
-/// Adds every kind of interceptor: `audit`, `cache`, `circuit_breaker`, `logging`, `metrics`,
-/// `rate_limit`, `retry`, `sanitize`, `timeout` and `validation`.
+/// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,
+/// `circuit_breaker`, `logging`, `metrics`, `personal_data`, `rate_limit`, `retry`, `sanitize`,
+/// `timeout`, `tracing` and `validation`.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
         .interceptor_kind("audit", |given| {
             let audit: Audit = settings(given)?;
             audit.checked().map(InterceptorHandle::new)
+        })
+        .interceptor_kind("authorization", |given| {
+            let authorization: Authorization = settings(given)?;
+            authorization.checked().map(InterceptorHandle::new)
         })
         .interceptor_kind("cache", |given| {
             settings::<Cache>(given).map(InterceptorHandle::new)
@@ -74,6 +92,9 @@ pub(crate) fn register(registry: Registry) -> Registry {
         })
         .interceptor_kind("metrics", |given| {
             settings::<Metrics>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("personal_data", |given| {
+            settings::<PersonalDataGuard>(given).map(InterceptorHandle::new)
         })
         .interceptor_kind("rate_limit", |given| {
             let limit: RateLimit = settings(given)?;
@@ -88,6 +109,9 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .interceptor_kind("timeout", |given| {
             settings::<Timeout>(given).map(InterceptorHandle::new)
         })
+        .interceptor_kind("tracing", |given| {
+            settings::<Tracing>(given).map(InterceptorHandle::new)
+        })
         .interceptor_kind("validation", |given| {
             let validation: Validation = settings(given)?;
             validation.checked().map(InterceptorHandle::new)
@@ -99,6 +123,12 @@ fn settings<T: DeserializeOwned>(given: &Map<String, Value>) -> Result<T, String
 }
 
 /// Milliseconds, for people and machines.
-fn millis(time: std::time::Duration) -> u64 {
+fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Seconds of a team file, whole or not.
+fn seconds<'de, D: Deserializer<'de>>(given: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(given)?;
+    Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
 }

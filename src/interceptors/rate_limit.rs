@@ -27,8 +27,10 @@ const EXPECTED_ANSWER: u64 = 500;
 pub struct RateLimit {
     calls: Option<u32>,
     tokens: Option<u64>,
-    per_s: u64,
-    max_wait_s: u64,
+    #[serde(rename = "per_s", deserialize_with = "super::seconds")]
+    per: Duration,
+    #[serde(rename = "max_wait_s", deserialize_with = "super::seconds")]
+    max_wait: Duration,
     #[serde(skip)]
     buckets: Mutex<HashMap<String, Buckets>>,
 }
@@ -44,8 +46,8 @@ impl Default for RateLimit {
         Self {
             calls: None,
             tokens: None,
-            per_s: 60,
-            max_wait_s: 60,
+            per: Duration::from_secs(60),
+            max_wait: Duration::from_secs(60),
             buckets: Mutex::default(),
         }
     }
@@ -65,7 +67,7 @@ impl RateLimit {
     pub fn calls(calls: u32, per: Duration) -> Self {
         Self {
             calls: Some(calls),
-            per_s: per.as_secs().max(1),
+            per,
             ..Self::default()
         }
     }
@@ -74,7 +76,7 @@ impl RateLimit {
     pub fn tokens(tokens: u64, per: Duration) -> Self {
         Self {
             tokens: Some(tokens),
-            per_s: per.as_secs().max(1),
+            per,
             ..Self::default()
         }
     }
@@ -82,16 +84,15 @@ impl RateLimit {
     /// Sets how long a call waits for its turn before it is refused; a minute, when left out.
     #[must_use]
     pub fn max_wait(mut self, time: Duration) -> Self {
-        self.max_wait_s = time.as_secs();
+        self.max_wait = time;
         self
     }
 
     pub(super) fn checked(self) -> Result<Self, String> {
-        match (self.calls, self.tokens, self.per_s) {
-            (None, None, _) => Err("set `calls` or `tokens`".to_owned()),
-            (Some(0), ..) | (_, Some(0), _) | (.., 0) => {
-                Err("`calls`, `tokens` and `per_s` are 1 or more".to_owned())
-            }
+        match (self.calls, self.tokens) {
+            (None, None) => Err("set `calls` or `tokens`".to_owned()),
+            (Some(0), _) | (_, Some(0)) => Err("`calls` and `tokens` are 1 or more".to_owned()),
+            _ if self.per.is_zero() => Err("`per_s` is more than 0".to_owned()),
             _ => Ok(self),
         }
     }
@@ -104,7 +105,7 @@ impl RateLimit {
         now: Timestamp,
     ) -> Result<(Reserved<'_>, Duration), Duration> {
         let mut all = self.buckets.lock();
-        let per = Duration::from_secs(self.per_s);
+        let per = self.per;
         let buckets = all.entry(name.clone()).or_insert_with(|| Buckets {
             calls: self.calls.map(|calls| Bucket::new(f64::from(calls), per)),
             tokens: self.tokens.map(|tokens| Bucket::new(tokens as f64, per)),
@@ -118,7 +119,7 @@ impl RateLimit {
             .as_mut()
             .map(|bucket| bucket.wait_for(tokens as f64, now));
         let wait = calls.into_iter().chain(wait).max().unwrap_or_default();
-        if wait > Duration::from_secs(self.max_wait_s) {
+        if wait > self.max_wait {
             return Err(wait);
         }
         if let Some(bucket) = &mut buckets.calls {
@@ -231,7 +232,7 @@ impl Interceptor for RateLimit {
         let name = format!("tool {}", next.definition().name);
         let reserved = self.reserve(name.clone(), 0, next.clock().now());
         let (mut reserved, wait) = reserved.map_err(|wait| {
-            let seconds = wait.as_secs() + 1;
+            let seconds = wait.as_secs().saturating_add(1);
             ToolError::new(format!(
                 "{name}: its rate limit is used up for another {seconds} s"
             ))

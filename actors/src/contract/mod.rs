@@ -40,3 +40,16 @@ pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a
 
 /// Where previews go: pieces of answers, progress. It never waits; what nobody watches is lost.
 pub type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;
+
+/// Where previews go once this has changed them, or left them out.
+fn through<F>(to: Option<PreviewSink>, change: F) -> Option<PreviewSink>
+where
+    F: Fn(crate::vocabulary::Preview) -> Option<crate::vocabulary::Preview> + Send + Sync + 'static,
+{
+    let to = to?;
+    Some(std::sync::Arc::new(move |preview| {
+        if let Some(preview) = change(preview) {
+            to(preview);
+        }
+    }))
+}

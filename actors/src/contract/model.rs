@@ -133,6 +133,22 @@ impl ModelContext {
         self
     }
 
+    /// Has what the attempt shows pass through this, which changes it or leaves it out: for interceptors
+    /// that guard what observers see.
+    #[must_use]
+    pub fn previews_through<F>(mut self, change: F) -> Self
+    where
+        F: Fn(Preview) -> Option<Preview> + Send + Sync + 'static,
+    {
+        self.previews = super::through(self.previews, change);
+        self
+    }
+
+    /// Whether anything is shown to anybody.
+    pub fn is_watched(&self) -> bool {
+        self.previews.is_some()
+    }
+
     /// The run that asks.
     pub fn run(&self) -> RunId {
         self.run

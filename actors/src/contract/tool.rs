@@ -207,6 +207,22 @@ impl ToolContext {
         self
     }
 
+    /// Has what the call shows pass through this, which changes it or leaves it out: for interceptors
+    /// that guard what observers see.
+    #[must_use]
+    pub fn previews_through<F>(mut self, change: F) -> Self
+    where
+        F: Fn(Preview) -> Option<Preview> + Send + Sync + 'static,
+    {
+        self.previews = super::through(self.previews, change);
+        self
+    }
+
+    /// Whether anything is shown to anybody.
+    pub fn is_watched(&self) -> bool {
+        self.previews.is_some()
+    }
+
     /// The run that calls.
     pub fn run(&self) -> RunId {
         self.run

@@ -5,16 +5,19 @@
 //! comes in (results of tools, answers of people) what could pass itself off as something else:
 //! terminal codes, hidden characters, the marks of chat templates, forged roles.
 //!
-//! Both are pure functions of their input, never fail, and change nothing the second time.
+//! All are pure functions of their input, and never fail; the first two change nothing the second
+//! time.
 //!
 //! Architecture invariant: nothing here knows a run, an actor or a contract.
 
 mod keys;
 mod patterns;
+mod personal;
 mod redaction;
 mod sanitizing;
 
 pub use keys::{is_path_key, is_secret_key};
+pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
 pub use redaction::{
     INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, redact, redact_arguments, redact_text,
     restore,

@@ -1,7 +1,7 @@
 //! Regular expressions. The engine of the crate `regex` takes time linear in the text, so that no
 //! input can stall it.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
@@ -26,6 +26,17 @@ impl Pattern {
             return text;
         }
         Cow::Owned(pattern.replace_all(&text, by).into_owned())
+    }
+
+    /// Where the pattern is found in the text from this byte on, one place after the other.
+    pub(super) fn places(&self, text: &str, mut from: usize) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        while let Some(found) = self.0.as_ref().and_then(|p| p.find_at(text, from)) {
+            // None of them matches an empty text.
+            from = found.end();
+            places.push(found.range());
+        }
+        places
     }
 
     #[cfg(test)]
@@ -73,6 +84,10 @@ patterns! {
     );
     /// Letters and digits in a row, long enough to be a key.
     LONG_WORD = r"\b[A-Za-z0-9]{32,}\b";
+    /// An address of electronic mail.
+    EMAIL = r"[\p{L}\p{N}._%+\-]+@(?:[\p{L}\p{N}\-]+\.)+\p{L}{2,}";
+    /// What may be an international bank account number, in groups of four or without.
+    BANK_ACCOUNT = r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b";
     /// The marks by which chat templates of common models tell messages, roles and tools apart.
     TEMPLATE_MARK = concat!(
         // OpenAI, Qwen, Llama 3, Phi, Cohere, Granite, and whoever writes marks in this way.
