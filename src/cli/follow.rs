@@ -12,10 +12,11 @@ use std::{
 use ghostlight_actors::{
     actor::{EventStream, Run, System, SystemError},
     contract::{Clock as _, InboxBody, RunRow, RunStatus, SystemClock},
-    vocabulary::{Event, EventRecord, OperationId, Outcome, RunId},
+    vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId},
 };
 
 use super::{
+    echo::Echo,
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
@@ -35,6 +36,7 @@ pub(super) struct Follow {
     /// Whether approvals are given without asking.
     yes: bool,
     person: Option<Person>,
+    echo: Echo,
     /// What was answered here or by others.
     answered: HashSet<(RunId, OperationId)>,
     /// The runs of the tree that were parked and not taken up since.
@@ -66,6 +68,7 @@ impl Follow {
             view: View::Screen(screen, Timeline::new(Detail::Progress)),
             yes: false,
             person: terminal.then(Person::default),
+            echo: Echo::default(),
             answered: HashSet::new(),
             parked: HashSet::new(),
             history: 0,
@@ -103,6 +106,18 @@ impl Follow {
 
     /// Follows a run until it rests, and says how it stands then.
     pub(super) async fn run(
+        &mut self,
+        system: &System,
+        run: &Run,
+        interrupt: &mut Interrupt,
+    ) -> Result<Exit, Failure> {
+        let end = self.watch(system, run, interrupt).await;
+        // What follows may end the process without a word.
+        self.echo.show();
+        end
+    }
+
+    async fn watch(
         &mut self,
         system: &System,
         run: &Run,
@@ -223,9 +238,14 @@ impl Follow {
     /// Puts the current question to the person.
     fn put(&mut self) {
         let current = self.person.as_ref().and_then(Person::current);
-        if let (View::Screen(screen, _), Some((agent, open))) = (&mut self.view, current) {
-            screen.ask(&questions::prompt(agent, &open.2));
+        let (View::Screen(screen, _), Some((agent, open))) = (&mut self.view, current) else {
+            return self.echo.show();
+        };
+        let hidden = open.2.kind == QuestionKind::Authentication && self.echo.hide();
+        if !hidden {
+            self.echo.show();
         }
+        screen.ask(&questions::prompt(agent, &open.2, hidden));
     }
 
     fn put_next(&mut self) {

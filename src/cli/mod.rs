@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod default_model;
+mod echo;
 mod exit;
 mod follow;
 mod interrupt;
@@ -60,7 +61,12 @@ where
         .enable_all()
         .build();
     let performed = match runtime {
-        Ok(runtime) => runtime.block_on(commands::perform(arguments.command, registry)),
+        Ok(runtime) => {
+            let performed = runtime.block_on(commands::perform(arguments.command, registry));
+            // The System has stopped; a tool that blocks its thread must not keep the process.
+            runtime.shutdown_background();
+            performed
+        }
         Err(error) => Err(Failure::Io(error)),
     };
     let exit = performed.unwrap_or_else(|failure| {

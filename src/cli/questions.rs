@@ -139,12 +139,13 @@ pub(super) fn yes(question: &Question) -> Option<Value> {
     approves.then_some(Value::Bool(true))
 }
 
-/// The question as it is put to a person.
-pub(super) fn prompt(agent: &str, question: &Question) -> String {
+/// The question as it is put to a person, who sees what is typed unless it is hidden.
+pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
     let asked = describe_question(question);
     let how = match question.kind {
         QuestionKind::Approval => "[yes / no, because …]",
         QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
+        QuestionKind::Authentication if hidden => "[is not shown; nothing refuses]",
         QuestionKind::Authentication => "[is shown as you type it; nothing refuses]",
         _ => ">",
     };

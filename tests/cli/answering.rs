@@ -136,3 +136,54 @@ fn an_interrupt_at_the_terminal_leaves_the_question_open() {
     let run = desk.only_run();
     desk.run(&["answer", &run, "--approve"]).exits(0);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_secret_is_not_shown_while_it_is_typed_and_other_answers_are() {
+    let desk = Desk::new("asks", json!({ "kind": "authentication" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "send it"]);
+    terminal.exp_string("Your code?").unwrap();
+    terminal
+        .exp_string("[is not shown; nothing refuses]")
+        .unwrap();
+    terminal.send_line("hunter2").unwrap();
+    let shown = terminal.exp_string("answered {\"given\":true}").unwrap();
+    let rest = terminal.exp_eof().unwrap();
+    assert!(!(shown + &rest).contains("hunter2"));
+    let desk = Desk::new("asks", json!({ "kind": "text" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "who"]);
+    terminal.exp_string("What is your name?").unwrap();
+    terminal.send_line("Ann").unwrap();
+    terminal.exp_string("Ann\r\n").unwrap();
+    terminal.exp_string("answered \"Ann\"").unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_tool_that_blocks_its_thread_does_not_keep_an_interrupted_command() {
+    use rexpect::process::WaitStatus;
+    let desk = Desk::new("blocks", json!({ "in": "step" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "go"]);
+    terminal.exp_string("waits").unwrap();
+    terminal.send_control('c').unwrap();
+    terminal.exp_string("is suspended").unwrap();
+    terminal.exp_eof().unwrap();
+    let ended = terminal.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_interrupt_ends_what_does_not_stop_by_itself() {
+    use rexpect::process::WaitStatus;
+    let desk = Desk::new("blocks", json!({ "in": "function" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "go"]);
+    terminal.exp_string("waits").unwrap();
+    terminal.send_control('c').unwrap();
+    terminal.exp_string("is suspended").unwrap();
+    assert_eq!(terminal.process().status(), Some(WaitStatus::StillAlive));
+    terminal.send_control('c').unwrap();
+    terminal.exp_eof().unwrap();
+    let ended = terminal.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+}

@@ -50,6 +50,7 @@ fn registry() -> Registry {
             "asks_at_work",
             of(|settings, cx| Box::pin(asks_at_work(settings, cx))),
         )
+        .behavior("blocks", of(|settings, cx| Box::pin(blocks(settings, cx))))
         .behavior("says", of(|settings, cx| Box::pin(says(settings, cx))))
         .behavior(
             "sleeps",
@@ -111,6 +112,10 @@ fn question(settings: &Value) -> Question {
             let call = ToolCall::new("c1", "send", json!({ "to": "Ann" }));
             Question::approval("Shall I send it?", call)
         }
+        Some("authentication") => {
+            let call = ToolCall::new("c1", "send", json!({ "to": "Ann" }));
+            Question::authentication("Your code?", call)
+        }
         Some("choice") => Question::choice("Which colour?", ["red", "blue"]),
         _ => Question::new("What is your name?"),
     }
@@ -130,6 +135,22 @@ async fn asks_at_work(settings: Value, cx: RunContext) -> Result<Outcome, AgentE
     let (answer, worked) = tokio::join!(cx.ask(question(&settings)), wait_for_gate(&cx, gate));
     worked?;
     Ok(Outcome::answer(format!("answered {}", answer?)))
+}
+
+/// Holds up its thread for longer than any test waits.
+async fn blocks(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    let block = || thread::sleep(10 * PATIENCE);
+    if settings["in"] == "function" {
+        // What it says first is seen once it waits for something.
+        cx.sleep(Duration::from_millis(1)).await?;
+        block();
+    }
+    let step = async move {
+        block();
+        Ok::<_, std::io::Error>(())
+    };
+    cx.step("block", Effect::Read, step).await?;
+    Ok(Outcome::answer("done"))
 }
 
 async fn says(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {

@@ -8,6 +8,7 @@ use ghostlight_actors::{
 
 use crate::cli::{
     arguments::Answer,
+    echo::Echo,
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
@@ -35,7 +36,8 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
         let value = match value {
             Some("-") if question.kind == QuestionKind::Authentication => {
-                let mut text = String::new();
+                let (mut text, mut echo) = (String::new(), Echo::default());
+                echo.hide();
                 std::io::stdin().read_line(&mut text)?;
                 questions::answer_of(&question, &text)
             }
