@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use ghostlight_actors::{
-    run::{Agent, BeforeTool, Policy, PolicyContext},
+    contract::RunStatus,
+    run::{Agent, BeforeTool, Policy, PolicyContext, Verdict},
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel},
     vocabulary::{AgentError, Question, ToolCall, ToolDefinition},
@@ -120,4 +121,122 @@ async fn several_questions_of_a_batch_have_mixed_answers_in_any_order() {
         stage.last(1),
         format!("tool: echo=success:ask one | echo=denied:{refused} | echo=success:x")
     );
+}
+
+/// Lets no answer out that a person has not released.
+#[derive(Default)]
+struct Releases {
+    drafts: u32,
+}
+
+impl Policy for Releases {
+    async fn before_answer(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        draft: &str,
+    ) -> Result<Verdict, AgentError> {
+        self.drafts += 1;
+        let prompt = format!("Draft {}: {draft}?", self.drafts);
+        let answer = cx
+            .ask(Question::choice(prompt, ["send", "rewrite"]))
+            .await?;
+        Ok(match answer == "send" {
+            true => Verdict::Accept,
+            false => Verdict::Reject("Write it again.".to_owned()),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_on_the_final_answer_suspends_the_run_and_survives_a_kill() {
+    let agent = || agent().policy("releases", Releases::default);
+    let mut store = InMemoryStore::new();
+    let mut replies = vec!["one", "two", "three"];
+    let mut stage = Stage::on(&store, agent(), ScriptedModel::replies(replies.clone())).await;
+    let mut run = stage.say(Turn::text("go").id("turn")).await;
+    for (number, decision) in [(1, "rewrite"), (2, "rewrite"), (3, "send")] {
+        let row = run.settled().await.unwrap();
+        assert_eq!(row.status, RunStatus::Waiting, "draft {number}");
+        // It waits as long as it takes, also for a process that is no more.
+        replies.remove(0);
+        stage.check();
+        store.crash();
+        store = store.another_process();
+        stage = Stage::on(&store, agent(), ScriptedModel::replies(replies.clone())).await;
+        run = stage.system.run(run.id());
+        run.settled().await.unwrap();
+        let (_, operation, question) = run.questions().await.unwrap().remove(0);
+        assert!(
+            question.prompt.starts_with(&format!("Draft {number}: ")),
+            "{}",
+            question.prompt
+        );
+        // What is no option is no answer, and the question stays.
+        let refused = run.answer(operation, json!("whatever")).await;
+        assert!(refused.unwrap_err().to_string().contains("send, rewrite"));
+        run.answer(operation, json!(decision)).await.unwrap();
+    }
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(
+        (outcome.text(), &outcome.as_answer().unwrap().flagged),
+        ("three", &None)
+    );
+    assert_eq!(stage.calls(), 0, "what was said is not asked again");
+}
+
+/// Asks in free words, and once more when it does not understand, where it is patient.
+struct Puzzled {
+    patient: bool,
+}
+
+impl Policy for Puzzled {
+    async fn before_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        _: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        Ok(BeforeTool::ask("May it?"))
+    }
+
+    async fn answered(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+        answer: serde_json::Value,
+    ) -> Result<BeforeTool, AgentError> {
+        match answer.as_str() {
+            Some("oui") => Ok(BeforeTool::Go),
+            _ if self.patient => Ok(BeforeTool::ask("May it, in other words?")),
+            _ => Ok(BeforeTool::decided(call, answer.into())),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_policy_does_not_understand_is_a_refusal_or_another_question() {
+    for (patient, answers, last) in [
+        (
+            false,
+            &["perhaps"][..],
+            "tool: echo=denied:a person refused this call. do not repeat it.",
+        ),
+        (false, &["oui"], "tool: echo=success:x"),
+        (true, &["perhaps", "hm", "oui"], "tool: echo=success:x"),
+    ] {
+        let agent = agent().policy("puzzled", move || Puzzled { patient });
+        let stage = Stage::of(
+            agent,
+            [vec![echo_call("1", "x")].into(), Reply::from("done")],
+        )
+        .await;
+        let run = stage.say("go").await;
+        for answer in answers {
+            run.settled().await.unwrap();
+            let (_, operation, _) = run.questions().await.unwrap().remove(0);
+            run.answer(operation, json!(answer)).await.unwrap();
+        }
+        assert_eq!(run.outcome().await.unwrap().text(), "done");
+        stage.check();
+        assert_eq!(stage.last(1), last, "{answers:?}");
+    }
 }
