@@ -478,9 +478,7 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
         (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
             error.kind() == Some(&ErrorKind::Panicked)
         }
-        (Came::Returned(outcome), end) => {
-            as_recorded(RunEnd::of(outcome, end.spent())) == *end
-        }
+        (Came::Returned(outcome), end) => as_recorded(RunEnd::of(outcome, end.spent())) == *end,
         _ => false,
     };
     let recorded = match &end {
