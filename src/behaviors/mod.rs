@@ -26,6 +26,7 @@ mod adaptive;
 mod agent_loop;
 mod function_calling;
 mod plan_and_solve;
+mod planner;
 mod prompt;
 mod react;
 mod reflection;

@@ -4,7 +4,7 @@ mod plan;
 
 use ghostlight_actors::{
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Message, Outcome, StopReason, ToolSet, Transcript},
+    vocabulary::{AgentError, Message, Outcome, StopReason, Transcript},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ use self::plan::{PlanReader, numbered};
 use super::{
     Checked, Limits, Loop, Prompt,
     agent_loop::stopped,
-    answering, at_least_one, no_plan,
-    prompt::{BuiltIn, below_instructions, task, tool_list},
+    answering, at_least_one, no_plan, planner,
+    prompt::{BuiltIn, task, tool_list},
 };
 
 /// What the result of a step begins with that could not be done.
@@ -174,29 +174,17 @@ impl PlanAndSolve {
         let tools = tool_list(work.cx.tools_offered().iter());
         let max = self.max_plan_steps.to_string();
         let prompt = self.plan.fill(&[("tools", &tools), ("max_steps", &max)]);
-        let instructions = below_instructions(&work.cx.agent().instructions, &prompt);
         let reader = PlanReader {
             min,
             max: self.max_plan_steps as usize,
         };
-        let mut planner = work
-            .next()?
-            .instructions(instructions)
-            .tools(ToolSet::default())
-            .strategy(reader)
-            .limits(Limits {
-                steps: 8,
-                ..Limits::default()
-            })
-            .inner()
-            .free_text();
-        let planned = planner.run_as::<Vec<String>>().await?;
-        work.conversation = planner.transcript().clone();
-        if let Ok(steps) = &planned {
+        let planner = work.next()?;
+        let planned =
+            planner::plan(work.cx, planner, &prompt, reader, &mut work.conversation).await;
+        if let Ok(Ok(steps)) = &planned {
             work.plan = numbered(steps);
-            work.cx.emit("plan", &serde_json::json!({ "steps": steps }));
         }
-        Ok(planned)
+        planned
     }
 
     /// Does one step; an outcome ends the plan.

@@ -23,8 +23,8 @@ use self::plan::{MODEL, PlanReader, Step};
 use super::{
     Checked, Limits, Loop, Prompt,
     agent_loop::{exhausted, stopped},
-    answering, at_least_one, no_plan,
-    prompt::{BuiltIn, below_instructions, task, tool_list},
+    answering, at_least_one, no_plan, planner,
+    prompt::{BuiltIn, task, tool_list},
 };
 
 /// How many steps run at once where the agent sets no bound on its tools.
@@ -169,22 +169,8 @@ impl Rewoo {
             min,
             max: self.max_plan_steps as usize,
         };
-        let mut planner = work
-            .next()?
-            .instructions(below_instructions(&work.cx.agent().instructions, &prompt))
-            .strategy(reader)
-            .limits(Limits {
-                steps: 8,
-                ..Limits::default()
-            })
-            .inner()
-            .free_text();
-        let planned = planner.run_as::<Vec<Step>>().await?;
-        work.conversation = planner.transcript().clone();
-        if let Ok(steps) = &planned {
-            work.cx.emit("plan", &serde_json::json!({ "steps": steps }));
-        }
-        Ok(planned)
+        let planner = work.next()?;
+        planner::plan(work.cx, planner, &prompt, reader, &mut work.conversation).await
     }
 
     /// Answers from the evidence.

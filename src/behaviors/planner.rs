@@ -1,0 +1,41 @@
+//! A plan that a model writes, asked for until it reads.
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, Outcome, ToolSet, Transcript},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use super::{Limits, Loop, Strategy, prompt::below_instructions};
+
+/// How often a model is asked for a plan that can be read.
+const ATTEMPTS: u32 = 8;
+
+/// The steps of a plan that this prompt asks for, below the agent's instructions, and this reader
+/// reads; or the outcome that came instead. The conversation keeps what was said.
+pub(super) async fn plan<T: Serialize + DeserializeOwned>(
+    cx: &RunContext,
+    planner: Loop<'_>,
+    prompt: &str,
+    reader: impl Strategy,
+    conversation: &mut Transcript,
+) -> Result<Result<Vec<T>, Outcome>, AgentError> {
+    let limits = Limits {
+        steps: ATTEMPTS,
+        ..Limits::default()
+    };
+    let mut planner = planner
+        .instructions(below_instructions(&cx.agent().instructions, prompt))
+        .tools(ToolSet::default())
+        .strategy(reader)
+        .limits(limits)
+        .inner()
+        .free_text();
+    let planned = planner.run_as::<Vec<T>>().await?;
+    conversation.clone_from(planner.transcript());
+    if let Ok(steps) = &planned {
+        cx.emit("plan", &json!({ "steps": steps }));
+    }
+    Ok(planned)
+}
