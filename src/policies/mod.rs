@@ -36,7 +36,7 @@ mod verification;
 use std::sync::Arc;
 
 use ghostlight_actors::{
-    run::{Policy, PolicyHandle, Registry},
+    run::{BeforeTool, Policy, PolicyContext, PolicyHandle, Registry},
     vocabulary::{Digest, ModelRequest, ToolCall, ToolDefinition, ToolSet},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -130,6 +130,19 @@ fn shortened(text: &str, characters: usize) -> String {
     }
 }
 
+/// Holds a call back while a reflection is needed, which this asks for. `None` when it is not.
+fn held_back(
+    cx: &PolicyContext<'_>,
+    call: &ToolCall,
+    needed: bool,
+    reflect: &str,
+) -> Option<BeforeTool> {
+    needed.then(|| {
+        cx.defer(reflect);
+        BeforeTool::blocked(call, "Blocked: a reflection comes first.")
+    })
+}
+
 /// Whether a reflection says something: it is no repetition, and longer than a word or two.
 fn says_something(text: &str, before: Option<&String>) -> bool {
     let is_new = before.is_none_or(|before| before.trim() != text.trim());
@@ -170,7 +183,7 @@ impl OwnTool {
 }
 
 /// Tells observers what a state machine noted, each as an event of its own name.
-fn tell<E: Serialize>(cx: &ghostlight_actors::run::PolicyContext<'_>, events: &[E]) {
+fn tell<E: Serialize>(cx: &PolicyContext<'_>, events: &[E]) {
     for event in events {
         let Ok(value) = serde_json::to_value(event) else {
             continue;
@@ -214,6 +227,7 @@ mod tests {
                 json!({"warn_after": 5, "stop_after": 3}),
                 "stop_after",
             ),
+            ("repetition", json!({"stop_after": 2000}), "at most 1000"),
         ];
         for (name, settings, reason) in cases {
             let (_, make) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    Checked, OwnTool, Plan,
+    Checked, OwnTool, Plan, held_back,
     plan::{CREATE_TASKS, create_tasks},
     says_something, tell,
 };
@@ -205,12 +205,8 @@ impl Policy for Planning {
         cx: &PolicyContext<'_>,
         call: &ToolCall,
     ) -> Result<BeforeTool, AgentError> {
-        if self.state.reflection_needed {
-            cx.defer(REFLECT);
-            return Ok(BeforeTool::blocked(
-                call,
-                "Blocked: a reflection comes first.",
-            ));
+        if let Some(blocked) = held_back(cx, call, self.state.reflection_needed, REFLECT) {
+            return Ok(blocked);
         }
         if call.name != CREATE_TASKS {
             return Ok(BeforeTool::Go);

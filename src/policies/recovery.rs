@@ -9,7 +9,9 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, at_least_one, is_bookkeeping, says_something, shortened, signature, tell};
+use super::{
+    Checked, at_least_one, held_back, is_bookkeeping, says_something, shortened, signature, tell,
+};
 
 const REFLECT: &str = "\
 A call failed. Call no tool now. Write a short reflection first: why it failed, and what you will \
@@ -288,14 +290,8 @@ impl Policy for Recovery {
         cx: &PolicyContext<'_>,
         call: &ToolCall,
     ) -> Result<BeforeTool, AgentError> {
-        if !self.state.needs_reflection {
-            return Ok(BeforeTool::Go);
-        }
-        cx.defer(REFLECT);
-        Ok(BeforeTool::blocked(
-            call,
-            "Blocked: a reflection comes first.",
-        ))
+        let blocked = held_back(cx, call, self.state.needs_reflection, REFLECT);
+        Ok(blocked.unwrap_or(BeforeTool::Go))
     }
 
     async fn after_tools(

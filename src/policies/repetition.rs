@@ -14,8 +14,8 @@ use super::{Checked, at_least_one, signature};
 
 /// The longest circle that is noticed, in steps.
 const LONGEST: usize = 4;
-/// How many steps are remembered.
-const REMEMBERED: usize = 64;
+/// The highest count of what is the same.
+const MOST: u32 = 1000;
 
 const WARNING: &str = "\
 You repeat yourself: the same calls with the same results. Do something else, or answer with what \
@@ -30,7 +30,7 @@ you have and say what is missing.";
 pub struct Repetition {
     /// After how many times the agent is told.
     pub warn_after: u32,
-    /// After how many times the run stops.
+    /// After how many times the run stops; at most 1000.
     pub stop_after: u32,
     #[serde(skip)]
     state: RepetitionState,
@@ -49,9 +49,12 @@ impl Default for Repetition {
 impl Checked for Repetition {
     fn check(&self) -> Result<(), String> {
         at_least_one("warn_after", self.warn_after)?;
-        match self.stop_after > self.warn_after {
-            true => Ok(()),
-            false => Err("stop_after must be greater than warn_after".to_owned()),
+        match self.stop_after {
+            stop if stop <= self.warn_after => {
+                Err("stop_after must be greater than warn_after".to_owned())
+            }
+            stop if stop > MOST => Err(format!("stop_after must be at most {MOST}")),
+            _ => Ok(()),
         }
     }
 }
@@ -65,9 +68,10 @@ pub struct RepetitionState {
 
 impl RepetitionState {
     /// A step did this. The number says how often the last steps did the same in a row: the
-    /// highest count over circles of one to four steps.
-    pub fn did(&mut self, what: &str) -> u32 {
-        if self.steps.len() == REMEMBERED {
+    /// highest count over circles of one to four steps. It counts up to `most`, and to 1000.
+    pub fn did(&mut self, what: &str, most: u32) -> u32 {
+        let remembered = LONGEST * most.clamp(1, MOST) as usize;
+        while self.steps.len() >= remembered {
             self.steps.pop_front();
         }
         self.steps.push_back(Digest::of(what.as_bytes()));
@@ -93,7 +97,7 @@ impl RepetitionState {
 
 impl Repetition {
     fn did(&mut self, cx: &PolicyContext<'_>, what: &str) -> bool {
-        let times = self.state.did(what);
+        let times = self.state.did(what, self.stop_after);
         if times >= self.stop_after {
             let reason = format!("the agent did the same {times} times in a row");
             cx.stop(StopReason::GaveUp(reason));
@@ -143,7 +147,7 @@ mod tests {
 
     fn times(steps: &str) -> u32 {
         let mut state = RepetitionState::default();
-        let told = steps.chars().map(|step| state.did(&step.to_string()));
+        let told = steps.chars().map(|step| state.did(&step.to_string(), 9));
         told.last().unwrap()
     }
 
@@ -165,6 +169,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn any_bound_that_may_be_set_is_reached() {
+        for most in [5, 100, MOST] {
+            let mut state = RepetitionState::default();
+            let steps = "abcd".repeat(most as usize);
+            let told = steps.chars().map(|step| state.did(&step.to_string(), most));
+            assert_eq!(told.last(), Some(most));
+            assert_eq!(state.steps.len(), LONGEST * most as usize);
+        }
+    }
+
     proptest! {
         #[test]
         fn a_circle_counts_its_rounds(length in 1_usize..=4, rounds in 1_u32..9) {
@@ -176,7 +191,7 @@ mod tests {
         fn what_is_always_new_is_no_repetition(steps in prop::collection::btree_set("[a-z]{1,6}", 1..40)) {
             let mut state = RepetitionState::default();
             for step in steps {
-                prop_assert_eq!(state.did(&step), 1);
+                prop_assert_eq!(state.did(&step, 9), 1);
             }
         }
     }

@@ -66,7 +66,7 @@ pub struct SynthesisState {
     pub observations: VecDeque<Observation>,
     /// Whether something was found that no answer was written from.
     pub incomplete: bool,
-    /// What earlier syntheses were written from; the answer under way must cite the last.
+    /// What syntheses were written from, the latest last; an answer must cite something of them.
     pub history: Vec<Vec<Observation>>,
     observed: u32,
     /// How often an answer cited nothing; `None` while no answer has to.

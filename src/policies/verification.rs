@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Checked, is_bookkeeping, says_something, signature};
+use super::{Checked, held_back, is_bookkeeping, says_something, signature};
 
 const REFLECT: &str = "\
 The answer lacks evidence. Call no tool now. Write a short reflection first: what is not yet \
@@ -296,14 +296,8 @@ impl Policy for Verification {
         cx: &PolicyContext<'_>,
         call: &ToolCall,
     ) -> Result<BeforeTool, AgentError> {
-        if !self.state.reflection_needed {
-            return Ok(BeforeTool::Go);
-        }
-        cx.defer(REFLECT);
-        Ok(BeforeTool::blocked(
-            call,
-            "Blocked: a reflection comes first.",
-        ))
+        let blocked = held_back(cx, call, self.state.reflection_needed, REFLECT);
+        Ok(blocked.unwrap_or(BeforeTool::Go))
     }
 
     async fn after_tools(
