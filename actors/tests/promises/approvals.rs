@@ -285,6 +285,15 @@ async fn a_decision_is_remembered_for_what_it_was_made_for_and_for_nothing_else(
         "Denied",
         "the last counts"
     );
+    // What a person made smaller is approved as small as that, and no further.
+    let smaller = json!({ "approved": true, "arguments": { "path": "big/a" }, "remember": true });
+    assert_eq!(decided("big", smaller).await, "Success");
+    assert_eq!(decided("big", json!(false)).await, "Denied");
+    assert_eq!(text(&ask(&system, "a", "big/a").await).await, "Success");
+    // What was done by hand is not done by the tool the next time.
+    let by_hand = json!({ "approved": true, "value": "done", "remember": true });
+    assert_eq!(decided("hand", by_hand).await, "Success");
+    assert_eq!(decided("hand", json!(false)).await, "Denied");
     // Another session has decided nothing.
     let run = system.session("a", "other").send("one").await.unwrap();
     assert_eq!(questions(&run).await.len(), 1);

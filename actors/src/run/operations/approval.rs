@@ -138,8 +138,15 @@ impl RunContext {
             let remember = decision.remember.clone().filter(|_| rule.remember);
             match read(decision.clone(), call, definition) {
                 Ok(verdict) => {
-                    if let Some(pattern) = remember {
-                        self.remember(call, &pattern, &decision).await?;
+                    // What was decided, and not what was asked; a value was for this call alone.
+                    let decided = match &verdict {
+                        Verdict::Approved(arguments) => Some(arguments),
+                        Verdict::Denied(_) => Some(&call.arguments),
+                        Verdict::Supplied(_) => None,
+                    };
+                    if let (Some(pattern), Some(arguments)) = (remember, decided) {
+                        let arguments = arguments.value().cloned().unwrap_or_default();
+                        self.remember(call, &arguments, &pattern, &decision).await?;
                     }
                     return Ok(verdict);
                 }
@@ -209,15 +216,15 @@ impl RunContext {
     async fn remember(
         &self,
         call: &ToolCall,
+        arguments: &Value,
         pattern: &Value,
         decision: &Decision,
     ) -> Result<(), AgentError> {
-        let arguments = call.arguments.value().cloned().unwrap_or_default();
         let made = json!({
             "approved": decision.approved, "reason": decision.reason, "by": decision.by,
         });
         let kept = match pattern {
-            Value::Bool(true) => json!({ "exactly": exact(&arguments), "decision": made }),
+            Value::Bool(true) => json!({ "exactly": exact(arguments), "decision": made }),
             Value::Object(pattern) => json!({ "like": pattern, "decision": made }),
             _ => return Ok(()),
         };
