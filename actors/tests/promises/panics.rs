@@ -1,4 +1,4 @@
-//! A panic is contained where it happens.
+//! A panic is contained where it happens, and so is a tool that hangs.
 
 use std::{
     sync::{
@@ -49,6 +49,40 @@ async fn a_panicking_tool_is_an_error_result_and_in_doubt_where_it_must_not_be_r
         assert_eq!(text(&ask(&system, "a", "go").await).await, status);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
     }
+}
+
+/// Never ends by itself.
+struct Hanging(&'static str, Effect, Duration);
+
+impl Tool for Hanging {
+    fn definition(&self) -> ToolDefinition {
+        let definition = ToolDefinition::new(self.0, "hangs");
+        definition.effect(self.1).timeout(self.2)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_tool_is_held_to_its_own_time_and_the_rest_of_the_batch_goes_on() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let calls = [call("1", "brief"), call("2", "long"), call("3", "pay")];
+        let results = cx.tools(calls).await?;
+        let told = results.iter().map(|result| format!("{:?}", result.status));
+        Ok(Outcome::answer(told.collect::<Vec<_>>().join(" ")))
+    });
+    let agent = agent
+        .tool(Hanging("brief", Effect::Read, Duration::from_secs(2)))
+        .tool(Hanging("long", Effect::Once, Duration::from_secs(30)))
+        .tool(stage.tool("pay", Effect::Once, 5));
+    let system = stage.start(agent).await;
+    let began = tokio::time::Instant::now();
+    let told = text(&ask(&system, "a", "go").await).await;
+    assert_eq!(told, "Error Unknown Success");
+    assert_eq!(began.elapsed().as_secs(), 30, "the longest of them");
 }
 
 fn exploding(stage: &Stage, times: u32, lives: &Arc<AtomicU32>) -> Agent {
