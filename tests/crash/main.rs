@@ -15,8 +15,8 @@ use std::{
 
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{RunFilter, RunStatus, StoreHandle},
-    vocabulary::{Entry, JournalId},
+    contract::{Entropy, RunFilter, RunStatus, SeededEntropy, StoreHandle},
+    vocabulary::{Begun, Entry, JournalId, QuestionKind},
 };
 
 #[test]
@@ -114,12 +114,7 @@ impl Scene {
                 None => run(&mut self.begin()),
                 Some(RunStatus::Waiting) => {
                     // It may also have been killed while it waited for its timer.
-                    let answered = run(&mut self.command(&["answer", &self.run_id(), "blue"]));
-                    let told = String::from_utf8_lossy(&answered.stderr);
-                    assert!(
-                        answered.status.success() || told.contains("asks nothing"),
-                        "{answered:?}"
-                    );
+                    self.answer_what_is_asked();
                     run(&mut self.command(&["resume", &self.run_id()]))
                 }
                 Some(RunStatus::Answered) => return self.answer(),
@@ -129,6 +124,51 @@ impl Scene {
             assert!(matches!(code, Some(0 | 4)), "{output:?}");
         }
         panic!("the run does not come to its end: {:?}", self.look());
+    }
+
+    /// Answers what is asked, if anything is: blue to the question, and yes to the approval.
+    fn answer_what_is_asked(&self) {
+        let Some(kind) = self.open_question() else {
+            return;
+        };
+        let said = match kind {
+            QuestionKind::Approval => "--approve",
+            _ => "blue",
+        };
+        let answered = run(&mut self.command(&["answer", &self.run_id(), said]));
+        assert!(
+            matches!(answered.status.code(), Some(0 | 4)),
+            "{answered:?}"
+        );
+    }
+
+    fn open_question(&self) -> Option<QuestionKind> {
+        let mut open = None;
+        for (_, entry) in self.look()?.1 {
+            match entry {
+                Entry::Started {
+                    op,
+                    begun: Begun::Question(question),
+                    ..
+                } => open = Some((op, question.kind)),
+                Entry::Completed { op, .. } => {
+                    open = open.filter(|(asked, _)| *asked != op);
+                }
+                _ => {}
+            }
+        }
+        open.map(|(_, kind)| kind)
+    }
+
+    /// The chains of hashes of the whole store hold.
+    fn verify(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open_read_only(&self.store).unwrap();
+            store.verify().await.unwrap();
+        });
     }
 
     fn run_id(&self) -> String {
@@ -175,9 +215,10 @@ fn violations(scene: &Scene, before: &BTreeSet<String>, done: usize) -> Vec<Stri
     for effect in &effects {
         *times.entry(effect).or_default() += 1;
     }
+    let once = ["charge", "wipe"];
     let twice = times
         .iter()
-        .filter(|((tool, _), times)| tool == "charge" && **times > 1);
+        .filter(|((tool, _), times)| once.contains(&tool.as_str()) && **times > 1);
     let mut found: Vec<String> = twice
         .map(|((tool, key), times)| format!("{tool} {key} ran {times} times"))
         .collect();
@@ -186,6 +227,59 @@ fn violations(scene: &Scene, before: &BTreeSet<String>, done: usize) -> Vec<Stri
         .filter(|(_, key)| before.contains(key));
     found.extend(again.map(|(tool, key)| format!("{tool} {key} was recorded and ran again")));
     found
+}
+
+/// How many calls of each tool ran more than once.
+fn repeats(scene: &Scene) -> BTreeMap<String, usize> {
+    let mut times: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for effect in subject::effects(&scene.effects) {
+        *times.entry(effect).or_default() += 1;
+    }
+    let mut repeats = BTreeMap::new();
+    for ((tool, _), _) in times.into_iter().filter(|(_, times)| *times > 1) {
+        *repeats.entry(tool).or_default() += 1;
+    }
+    repeats
+}
+
+/// What came of some kills.
+#[derive(Default)]
+struct Tally {
+    kills: usize,
+    in_the_middle: usize,
+    repeats: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    fn add(&mut self, killed: Killed) {
+        self.kills += 1;
+        self.in_the_middle += usize::from(killed.in_the_middle);
+        for (tool, times) in killed.repeats {
+            *self.repeats.entry(tool).or_default() += times;
+        }
+    }
+
+    /// Everything that was lost has failed the test before.
+    fn print(&self, when: &str) {
+        let of = |tools: &[&str]| -> usize {
+            let times = tools.iter().filter_map(|tool| self.repeats.get(*tool));
+            times.sum()
+        };
+        println!(
+            "{} kills {when}, {} in the middle of work, 0 lost; calls that ran again: {} read, {} \
+             idempotent, {} once",
+            self.kills,
+            self.in_the_middle,
+            of(&["look"]),
+            of(&["put"]),
+            of(&["charge", "wipe"]),
+        );
+    }
+}
+
+struct Killed {
+    in_the_middle: bool,
+    repeats: BTreeMap<String, usize>,
 }
 
 fn undisturbed(beside: &str) -> (String, usize, usize) {
@@ -202,11 +296,11 @@ fn undisturbed(beside: &str) -> (String, usize, usize) {
 }
 
 /// Kills by `kill`, goes on, and holds the end against an undisturbed run's.
-fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> bool {
+fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> Killed {
     let scene = Scene::new(name);
     kill(&scene);
     let (before, done) = (scene.recorded(), subject::effects(&scene.effects).len());
-    let mid_work = scene
+    let in_the_middle = scene
         .look()
         .is_some_and(|(status, _)| status == RunStatus::Running);
     assert_eq!(scene.finish(), expected, "{name}");
@@ -215,8 +309,13 @@ fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> bool {
         Vec::<String>::new(),
         "{name}"
     );
+    scene.verify();
+    let repeats = repeats(&scene);
     let _ = std::fs::remove_dir_all(scene.store.parent().unwrap());
-    mid_work
+    Killed {
+        in_the_middle,
+        repeats,
+    }
 }
 
 /// Starts the run, and kills it when its tree has so many entries. A run that comes to its
@@ -232,7 +331,7 @@ fn kill_at_entry(scene: &Scene, entries: usize) {
             if scene.look().is_some_and(|(status, _)| status.is_ended()) {
                 break;
             }
-            run(&mut scene.command(&["answer", &scene.run_id(), "blue"]));
+            scene.answer_what_is_asked();
             child = scene.command(&["resume", &scene.run_id()]).spawn().unwrap();
         }
     }
@@ -244,54 +343,66 @@ fn kill_at_entry(scene: &Scene, entries: usize) {
 fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
     let (expected, entries, _) = undisturbed("boundaries");
     assert!(entries >= 40, "{entries} entries");
-    let mid_work =
-        (1..=entries).filter(|at| check(&format!("at-{at}"), &expected, |s| kill_at_entry(s, *at)));
-    let mid_work = mid_work.count();
-    println!("{entries} kills at operation boundaries, {mid_work} in the middle of work, 0 lost");
+    let mut tally = Tally::default();
+    for at in 1..=entries {
+        tally.add(check(&format!("at-{at}"), &expected, |scene| {
+            kill_at_entry(scene, at);
+        }));
+    }
+    tally.print("at operation boundaries");
+    let in_the_middle = tally.in_the_middle;
     assert!(
-        mid_work > entries / 4,
-        "only {mid_work} kills came while it was at work"
+        in_the_middle > entries / 4,
+        "only {in_the_middle} kills came while it was at work"
     );
 }
 
 #[test]
 fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
     let (expected, _, effects) = undisturbed("effects");
+    let mut tally = Tally::default();
     for at in 1..=effects {
-        check(&format!("in-{at}"), &expected, |scene| {
+        let killed = check(&format!("in-{at}"), &expected, |scene| {
             let at = at.to_string();
             let output = run(scene.begin().env(subject::KILL_AT, &at));
             if output.status.code() == Some(4) {
                 run(&mut scene.command(&["answer", &scene.run_id(), "blue"]));
+                run(&mut scene.command(&["answer", &scene.run_id(), "--approve"]));
                 let resume = scene.run_id();
                 run(scene
                     .command(&["resume", &resume])
                     .env(subject::KILL_AT, &at));
             }
         });
+        tally.add(killed);
     }
-    println!("{effects} kills in the middle of an effect, 0 lost, 0 `once` effects repeated");
+    tally.print("in the middle of an effect");
 }
 
+/// `GHOSTLIGHT_KILLS=1000 cargo nextest run --test crash random --no-capture` is the soak.
 #[test]
 fn killed_at_random_times_it_goes_on_to_the_same_end() {
-    let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(40, |kills| kills.parse().unwrap());
+    let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(100, |kills| kills.parse().unwrap());
     let (expected, ..) = undisturbed("random");
-    let mut mid_work = 0;
+    let chance = SeededEntropy::new(kills);
+    let mut tally = Tally::default();
     for kill in 0..kills {
-        // A linear congruential step is random enough, and the same on every machine.
-        let after = kill
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695)
-            >> 33;
-        let after = Duration::from_micros(after % 200_000);
-        let killed = check(&format!("after-{kill}"), &expected, |scene| {
+        tally.add(check(&format!("after-{kill}"), &expected, |scene| {
+            // One in three is killed a second time, while it is recovering.
             let mut child = scene.begin().spawn().unwrap();
-            std::thread::sleep(after);
-            child.kill().unwrap();
-            child.wait().unwrap();
-        });
-        mid_work += u64::from(killed);
+            kill_after(&mut child, &chance, 200_000);
+            if chance.fraction() < 0.33 && scene.look().is_some() {
+                let mut again = scene.command(&["resume", &scene.run_id()]).spawn().unwrap();
+                kill_after(&mut again, &chance, 100_000);
+            }
+        }));
     }
-    println!("{kills} kills at random times, {mid_work} in the middle of work, 0 lost");
+    tally.print("at random times");
+}
+
+fn kill_after(child: &mut Child, chance: &SeededEntropy, most_micros: u64) {
+    let after = chance.fraction() * most_micros as f64;
+    std::thread::sleep(Duration::from_micros(after as u64));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -37,11 +37,18 @@ pub(crate) fn run_if_asked() {
 }
 
 fn registry() -> Registry {
-    let tool = |name: &'static str, effect| ToolHandle::new(Traced { name, effect });
+    let tool = |name: &'static str, effect| {
+        ToolHandle::new(Traced {
+            name,
+            effect,
+            approved: name == "wipe",
+        })
+    };
     builtin()
         .tool(tool("look", Effect::Read))
         .tool(tool("put", Effect::Idempotent))
         .tool(tool("charge", Effect::Once))
+        .tool(tool("wipe", Effect::Once))
         .behavior("workload", |_| Ok(BehaviorHandle::from_fn(workload)))
         .behavior("helper", |_| Ok(BehaviorHandle::from_fn(helper)))
 }
@@ -50,8 +57,8 @@ fn call(name: &str, number: u32) -> ToolCall {
     ToolCall::new(format!("{name}-{number}"), name, json!({"number": number}))
 }
 
-/// About thirty operations: parallel tools of each effect class, state, a delegation, a
-/// question, a timer.
+/// About thirty operations: parallel tools of each effect class, state, two delegations side by
+/// side, a question, a timer, and a call that a person must approve.
 async fn workload(cx: RunContext) -> Result<Outcome, AgentError> {
     let mut said = Vec::new();
     for round in 0..4 {
@@ -80,7 +87,8 @@ async fn workload(cx: RunContext) -> Result<Outcome, AgentError> {
         .ask(Question::choice("Which colour?", ["red", "blue"]))
         .await?;
     said.push(answer.as_str().unwrap_or_default().to_owned());
-    for result in cx.tools([call("charge", 100), call("look", 100)]).await? {
+    let batch = [call("charge", 100), call("wipe", 100), call("look", 100)];
+    for result in cx.tools(batch).await? {
         said.push(result.text);
     }
     Ok(Outcome::answer(said.join(" ")))
@@ -105,6 +113,8 @@ async fn helper(cx: RunContext) -> Result<Outcome, AgentError> {
 struct Traced {
     name: &'static str,
     effect: Effect,
+    /// Whether a person must approve each call.
+    approved: bool,
 }
 
 /// One line of the log: what was done, and under which key.
@@ -119,13 +129,17 @@ pub(crate) fn effects(log: &Path) -> Vec<(String, String)> {
 
 impl Tool for Traced {
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition::new(self.name, "leaves a trace")
-            .effect(self.effect)
-            .parameters(json!({
-                "type": "object",
-                "properties": {"number": {"type": "integer"}},
-                "required": ["number"],
-            }))
+        let definition = ToolDefinition::new(self.name, "leaves a trace").effect(self.effect);
+        let definition = if self.approved {
+            definition.approval("Wipe {number}?")
+        } else {
+            definition
+        };
+        definition.parameters(json!({
+            "type": "object",
+            "properties": {"number": {"type": "integer"}},
+            "required": ["number"],
+        }))
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -12,6 +12,7 @@ mod sqlite_conformance;
 mod sqlite_damage;
 mod sqlite_durability;
 mod sqlite_processes;
+mod sqlite_sectors;
 
 use ghostlight_actors::{
     contract::{Append, Batch, Committed, Line, RunRow, Store, StoreError},

@@ -23,7 +23,7 @@ fn session() -> SessionId {
 }
 
 /// A small store with something of every kind.
-async fn fill(store: &SqliteStore) {
+pub(crate) async fn fill(store: &SqliteStore) {
     commit(store, making(1, &["first", "second"]))
         .await
         .unwrap();
@@ -63,9 +63,9 @@ async fn fill(store: &SqliteStore) {
 }
 
 /// Every answer of a store, in words.
-type Answers = Vec<Result<String, StoreError>>;
+pub(crate) type Answers = Vec<Result<String, StoreError>>;
 
-async fn ask(store: &SqliteStore) -> Answers {
+pub(crate) async fn ask(store: &SqliteStore) -> Answers {
     let mut answers = Vec::new();
     macro_rules! ask {
         ($($question:expr),* $(,)?) => {
@@ -95,7 +95,7 @@ async fn ask(store: &SqliteStore) -> Answers {
     answers
 }
 
-fn is_honest(error: &StoreError) -> bool {
+pub(crate) fn is_honest(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Damaged { .. } | StoreError::Truncated { .. } | StoreError::TooNew { .. }
@@ -145,7 +145,7 @@ async fn closed_store() -> (Folder, Answers) {
 
 /// A store whose process stopped while its commits were in the log only, after the anchor was
 /// brought up to date.
-async fn crashed_store() -> (Folder, Answers) {
+pub(crate) async fn crashed_store() -> (Folder, Answers) {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.store()).unwrap();
     fill(&store).await;
@@ -212,11 +212,45 @@ async fn a_flipped_bit_of_the_file_is_an_error_or_makes_no_difference() {
     assert!(!demand(&folder, &right, "the whole file").await);
 }
 
+/// Every bit of every byte: `cargo nextest run --test stores --run-ignored only every`.
 #[tokio::test]
-#[ignore = "takes some minutes: every byte"]
+#[ignore = "takes many minutes: every bit"]
 async fn every_flipped_bit_of_the_file_is_an_error_or_makes_no_difference() {
     let (folder, right) = closed_store().await;
-    flip_each(&folder, "", &right, 1).await;
+    let whole = fs::read(folder.store()).unwrap();
+    let mut noticed = 0;
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            fs::write(folder.store(), &bytes).unwrap();
+            let what = format!("bit {bit} of byte {at} flipped");
+            noticed += usize::from(demand(&folder, &right, &what).await);
+        }
+    }
+    println!(
+        "{} bits flipped, {noticed} noticed, 0 wrong",
+        whole.len() * 8
+    );
+}
+
+/// Every length that the last 64 KiB of the file or of the log may be cut to.
+#[tokio::test]
+#[ignore = "takes some minutes: every length"]
+async fn every_truncation_of_the_last_64_kib_is_an_error() {
+    for (suffix, (folder, right)) in [("", closed_store().await), ("-wal", crashed_store().await)] {
+        let whole = fs::read(folder.beside(suffix)).unwrap();
+        let from = whole.len().saturating_sub(64 * 1024);
+        for len in from..whole.len() {
+            fs::write(folder.beside(suffix), &whole[..len]).unwrap();
+            let what = format!("the first {len} bytes of {suffix:?}");
+            assert!(demand(&folder, &right, &what).await, "{what}");
+        }
+        println!(
+            "{} truncations of {suffix:?}, all noticed",
+            whole.len() - from
+        );
+    }
 }
 
 #[tokio::test]
