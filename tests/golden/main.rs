@@ -4,14 +4,18 @@
 //! export` prints it, and a store with all of them. They are never written again. For a new format
 //! raise `Recording::FORMAT` and run
 //!
-//!     cargo test --test golden -- --ignored
+//!     GHOSTLIGHT_WRITE_GOLDEN=1 cargo test --test golden anew
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod kinds;
 mod prompts;
 
-use std::{fs, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use ghostlight::{
     actor::recording,
@@ -140,12 +144,28 @@ async fn stores_of_every_format_are_opened_and_their_runs_replay() {
     }
 }
 
+/// Writes into a folder of its own, and compares; `GHOSTLIGHT_WRITE_GOLDEN=1` keeps what it wrote
+/// as the journals of a new format.
 #[tokio::test]
-#[ignore = "writes the journals of a new format"]
-async fn write_the_journals_of_this_format() {
-    let folder = folder().join(format!("v{}", Recording::FORMAT));
-    assert!(!folder.exists(), "{} is there already", folder.display());
-    fs::create_dir_all(&folder).unwrap();
+async fn the_journals_of_this_format_are_written_anew() {
+    let golden = folder().join(format!("v{}", Recording::FORMAT));
+    if std::env::var_os("GHOSTLIGHT_WRITE_GOLDEN").is_some() {
+        assert!(!golden.exists(), "{} is there already", golden.display());
+        return write_journals(&golden).await;
+    }
+    let anew =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-anew-{}", std::process::id()));
+    write_journals(&anew).await;
+    let names = |folder: &Path| -> BTreeSet<_> {
+        let files = fs::read_dir(folder).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect()
+    };
+    assert_eq!(names(&anew), names(&golden));
+    fs::remove_dir_all(&anew).unwrap();
+}
+
+async fn write_journals(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
     let handle = StoreHandle::new(InMemoryStore::new());
     let system = kinds::start(handle.clone()).await;
     for kind in kinds() {

@@ -11,6 +11,8 @@ mod sqlite_commits;
 mod sqlite_conformance;
 mod sqlite_damage;
 mod sqlite_durability;
+#[cfg(unix)]
+mod sqlite_every;
 mod sqlite_processes;
 mod sqlite_sectors;
 

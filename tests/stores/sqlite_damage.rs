@@ -104,7 +104,7 @@ pub(crate) fn is_honest(error: &StoreError) -> bool {
 
 /// Opens what a crash or damage left, and demands right answers or honest errors.
 /// Tells whether the damage was noticed.
-async fn demand(folder: &Folder, right: &Answers, what: &str) -> bool {
+pub(crate) async fn demand(folder: &Folder, right: &Answers, what: &str) -> bool {
     let store = match SqliteStore::open_read_only(folder.store()) {
         Ok(store) => store,
         Err(error) => {
@@ -132,7 +132,7 @@ async fn demand(folder: &Folder, right: &Answers, what: &str) -> bool {
 }
 
 /// A store that was closed, and its answers.
-async fn closed_store() -> (Folder, Answers) {
+pub(crate) async fn closed_store() -> (Folder, Answers) {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.store()).unwrap();
     fill(&store).await;
@@ -149,12 +149,18 @@ pub(crate) async fn crashed_store() -> (Folder, Answers) {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.store()).unwrap();
     fill(&store).await;
+    let crashed = crash(&folder, store).await;
+    assert!(fs::metadata(crashed.0.beside("-wal")).unwrap().len() > 20_000);
+    crashed
+}
+
+/// What is left of a store whose process stops now, and what it answered before.
+pub(crate) async fn crash(folder: &Folder, store: SqliteStore) -> (Folder, Answers) {
     let right = ask(&store).await;
     let image = folder.image();
     store.close().await.unwrap();
     // The anchor as it was a moment later: the crash came after the commits' second.
     fs::copy(folder.beside(".anchor"), image.beside(".anchor")).unwrap();
-    assert!(fs::metadata(image.beside("-wal")).unwrap().len() > 20_000);
     (image, right)
 }
 
@@ -210,47 +216,6 @@ async fn a_flipped_bit_of_the_file_is_an_error_or_makes_no_difference() {
         "{noticed} of {flipped}"
     );
     assert!(!demand(&folder, &right, "the whole file").await);
-}
-
-/// Every bit of every byte: `cargo nextest run --test stores --run-ignored only every`.
-#[tokio::test]
-#[ignore = "takes many minutes: every bit"]
-async fn every_flipped_bit_of_the_file_is_an_error_or_makes_no_difference() {
-    let (folder, right) = closed_store().await;
-    let whole = fs::read(folder.store()).unwrap();
-    let mut noticed = 0;
-    for at in 0..whole.len() {
-        for bit in 0..8 {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 1 << bit;
-            fs::write(folder.store(), &bytes).unwrap();
-            let what = format!("bit {bit} of byte {at} flipped");
-            noticed += usize::from(demand(&folder, &right, &what).await);
-        }
-    }
-    println!(
-        "{} bits flipped, {noticed} noticed, 0 wrong",
-        whole.len() * 8
-    );
-}
-
-/// Every length that the last 64 KiB of the file or of the log may be cut to.
-#[tokio::test]
-#[ignore = "takes some minutes: every length"]
-async fn every_truncation_of_the_last_64_kib_is_an_error() {
-    for (suffix, (folder, right)) in [("", closed_store().await), ("-wal", crashed_store().await)] {
-        let whole = fs::read(folder.beside(suffix)).unwrap();
-        let from = whole.len().saturating_sub(64 * 1024);
-        for len in from..whole.len() {
-            fs::write(folder.beside(suffix), &whole[..len]).unwrap();
-            let what = format!("the first {len} bytes of {suffix:?}");
-            assert!(demand(&folder, &right, &what).await, "{what}");
-        }
-        println!(
-            "{} truncations of {suffix:?}, all noticed",
-            whole.len() - from
-        );
-    }
 }
 
 #[tokio::test]

@@ -30,13 +30,13 @@ impl Process {
     }
 
     fn start_as(command: Command, store: &Path) -> Self {
-        Self::start_test(command, "sqlite_processes::obey", store)
+        Self::start_test(command, "sqlite_processes::another_process_obeys", store)
     }
 
     /// Starts one test as a process of its own.
     pub(crate) fn start_test(mut command: Command, test: &str, store: &Path) -> Self {
         let mut child = command
-            .args(["--exact", test, "--include-ignored", "--nocapture"])
+            .args(["--exact", test, "--nocapture"])
             .env(STORE, store)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,14 +70,21 @@ impl Process {
     }
 }
 
-/// The other process. It is a test only to the harness.
+/// In the process that a test started this is all that it does: what it is told.
 #[tokio::test]
-#[ignore = "what other tests start as a process of its own"]
-async fn obey() {
-    let Some(path) = std::env::var_os(STORE) else {
-        return;
-    };
-    let store = SqliteStore::open(path).unwrap();
+async fn another_process_obeys() {
+    if let Some(store) = std::env::var_os(STORE) {
+        return obey(Path::new(&store)).await;
+    }
+    let folder = Folder::new();
+    let mut process = Process::start(&folder.store());
+    assert_eq!(process.ask("make"), "ok");
+    assert_eq!(process.ask("close"), "ok");
+    process.kill();
+}
+
+async fn obey(store: &Path) {
+    let store = SqliteStore::open(store).unwrap();
     println!("> ready");
     let mut sequence = 0;
     for order in std::io::stdin().lines() {
