@@ -12,7 +12,7 @@ use crate::{
     contract::{
         Append, Batch, Expected, InboxBody, InboxItem, Line, StateWrite, Store, StoreError,
     },
-    vocabulary::{Digest, Timestamp},
+    vocabulary::{Digest, JournalId, Timestamp},
 };
 
 pub(super) async fn unknown_is_empty(place: &impl Place) -> Checked {
@@ -299,6 +299,34 @@ pub(super) async fn tree_order(place: &impl Place) -> Checked {
     }
     // A child is no root, so it has no tree.
     same!(store.read_tree(run(2), 0, 9).await?, [], "a child's tree");
+    Ok(())
+}
+
+pub(super) async fn read_together(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a", "b", "c"])).await?;
+    commit(&store, making(row(2), &["d"])).await?;
+    let epoch = claim(&store, session("s")).await?.epoch;
+    let append = Append::new(session("s"), 0, epoch, lines(&["e", "f"]));
+    commit(&store, Batch::of(append)).await?;
+    let journals: Vec<JournalId> = vec![
+        run(2).into(),
+        run(9).into(),
+        session("s").into(),
+        run(1).into(),
+    ];
+    for limit in [0, 1, 2, usize::MAX] {
+        let together = store.read_all(journals.clone(), limit).await?;
+        same!(together.len(), journals.len(), "how many were answered");
+        for (found, journal) in together.into_iter().zip(&journals) {
+            let alone = store.read(journal.clone(), 0, limit).await?;
+            same!(
+                found?,
+                alone,
+                format!("{journal:?}, at most {limit} entries")
+            );
+        }
+    }
     Ok(())
 }
 

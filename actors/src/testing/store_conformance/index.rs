@@ -198,3 +198,47 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
     );
     Ok(())
 }
+
+pub(super) async fn awake(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    // Which of them wait for nobody: those that are under way, and those that wait for a time.
+    let standings = [
+        (RunStatus::Running, None, true),
+        (RunStatus::Cancelling, None, true),
+        (RunStatus::Waiting, None, false),
+        (RunStatus::Waiting, Some(Timestamp(9_000)), true),
+        (RunStatus::Parked, Some(Timestamp(9_000)), false),
+        (RunStatus::Answered, Some(Timestamp(9_000)), false),
+    ];
+    let mut wanted = Vec::new();
+    for (number, (status, wake_at, goes_on)) in (1..).zip(standings) {
+        let mut row = row(number);
+        (row.status, row.wake_at) = (status, wake_at);
+        same!(row.is_awake(), goes_on, format!("whether {row:?} is awake"));
+        commit(&store, making(row, &["a"])).await?;
+        if goes_on {
+            wanted.insert(0, run(number));
+        }
+    }
+    let filter = RunFilter {
+        awake: true,
+        ..RunFilter::default()
+    };
+    let rows = store.runs(filter.clone()).await?;
+    let found: Vec<RunId> = rows.iter().map(|row| row.run).collect();
+    same!(found, wanted, "runs that go on by themselves");
+    // What falls asleep is no longer among them.
+    let mut row = row(1);
+    row.status = RunStatus::Waiting;
+    let append = Append::new(run(1), 1, 1, vec![]).row(row);
+    commit(&store, Batch::of(append)).await?;
+    wanted.pop();
+    let rows = store.runs(filter).await?;
+    let found: Vec<RunId> = rows.iter().map(|row| row.run).collect();
+    same!(
+        found,
+        wanted,
+        "runs that go on by themselves after one fell asleep"
+    );
+    Ok(())
+}

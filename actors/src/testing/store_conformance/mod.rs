@@ -147,10 +147,12 @@ promises! {
     "a refused batch does not hinder others in the same commit" => entries::refusal_is_contained;
     "positions follow one by one in the order of batches" => entries::positions;
     "a tree is read in the order of its commits" => entries::tree_order;
+    "journals that are read together are each as if read alone" => entries::read_together;
     "a batch may be large" => entries::large_batch;
     "commits from many tasks at once all happen" => entries::concurrent_commits;
     "everything outlives the process" => entries::outlives_the_process;
     "a claim makes the journal and each later one raises its epoch" => ownership::claims;
+    "claims that are made together are each as if made alone" => ownership::claims_together;
     "a stale epoch is refused and changes nothing" => ownership::stale_epoch;
     "a journal that nobody claimed or made takes no entries" => ownership::unclaimed;
     "a journal whose owner lives is refused" => ownership::living_owner;
@@ -161,6 +163,7 @@ promises! {
     "a closed store refuses work and owns nothing" => ownership::closing;
     "a run's row is the latest that was committed" => index::rows;
     "runs are filtered, the latest begun first" => index::filters;
+    "runs that go on by themselves are told from those that wait" => index::awake;
     "values carry versions that never come again" => state::versions;
     "a write that expects something else is refused with its whole batch" => state::conflicts;
     "writes of one batch see each other" => state::staged_writes;

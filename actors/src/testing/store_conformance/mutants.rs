@@ -30,6 +30,10 @@ enum Flaw {
     KeepsCheckpoints,
     StaysOpen,
     OwnsForEver,
+    StopsClaimingAtRefusal,
+    ReadsTogetherWithoutBound,
+    MixesUpJournals,
+    WakesSleepers,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,34 @@ impl Store for Mutant {
         Ok(claim)
     }
 
+    async fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        let mut claims = Vec::new();
+        for journal in journals {
+            claims.push(self.claim(journal, false).await);
+            if self.has(Flaw::StopsClaimingAtRefusal) && claims.iter().any(Result::is_err) {
+                break;
+            }
+        }
+        Ok(claims)
+    }
+
+    async fn read_all(
+        &self,
+        journals: Vec<JournalId>,
+        limit: usize,
+    ) -> Result<Vec<Result<Vec<StoredLine>, StoreError>>, StoreError> {
+        let unbounded = self.has(Flaw::ReadsTogetherWithoutBound);
+        let limit = if unbounded { usize::MAX } else { limit };
+        let mut found = self.0.read_all(journals, limit).await?;
+        if self.has(Flaw::MixesUpJournals) {
+            found.reverse();
+        }
+        Ok(found)
+    }
+
     async fn read(
         &self,
         journal: JournalId,
@@ -115,6 +147,9 @@ impl Store for Mutant {
     async fn runs(&self, mut filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if self.has(Flaw::ForgetsFilters) {
             filter.roots = false;
+        }
+        if self.has(Flaw::WakesSleepers) {
+            filter.awake = false;
         }
         let mut runs = self.0.runs(filter).await?;
         if self.has(Flaw::ListsOldestFirst) {
@@ -214,6 +249,16 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::KeepsCheckpoints, "checkpoints are replaced"),
         (Flaw::StaysOpen, "closed store refuses"),
         (Flaw::OwnsForEver, "everything outlives"),
+        (
+            Flaw::StopsClaimingAtRefusal,
+            "claims that are made together",
+        ),
+        (
+            Flaw::ReadsTogetherWithoutBound,
+            "journals that are read together",
+        ),
+        (Flaw::MixesUpJournals, "journals that are read together"),
+        (Flaw::WakesSleepers, "runs that go on by themselves"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

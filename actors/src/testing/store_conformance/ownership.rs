@@ -5,7 +5,7 @@ use super::{
     session, texts,
 };
 use crate::{
-    contract::{Append, Batch, InboxBody, InboxItem, Store, StoreError},
+    contract::{Append, Batch, Claim, InboxBody, InboxItem, Store, StoreError},
     vocabulary::Timestamp,
 };
 
@@ -36,6 +36,47 @@ pub(super) async fn claims(place: &impl Place) -> Checked {
         3,
         "the epoch when the owner takes over from itself"
     );
+    Ok(())
+}
+
+pub(super) async fn claims_together(place: &impl Place) -> Checked {
+    let (store, other) = (place.open().await?, place.open().await?);
+    for (store, number) in [(&store, 1), (&store, 2), (&other, 3)] {
+        commit(store, making(row(number), &["a"])).await?;
+    }
+    commit(&store, appending(2, 1, &["b"])).await?;
+    let none = store.claim_all(Vec::new()).await?;
+    ensure!(none.is_empty(), "the claims of nothing: {none:?}");
+    let journals = vec![
+        run(1).into(),
+        run(3).into(),
+        session("s").into(),
+        run(2).into(),
+    ];
+    let claims = store.claim_all(journals).await?;
+    same!(claims.len(), 4, "how many claims were answered");
+    let told = |claim: &Result<Claim, StoreError>| match claim {
+        Ok(claim) => Some((claim.epoch, claim.entries)),
+        Err(_) => None,
+    };
+    let told: Vec<_> = claims.iter().map(told).collect();
+    let wanted = [Some((2, 1)), None, Some((1, 0)), Some((2, 2))];
+    same!(told, wanted, "the claims, one of a run whose owner lives");
+    refused!(
+        &claims[1],
+        StoreError::Owned { journal, .. } if *journal == run(3).into(),
+        "the claim of a run whose owner lives"
+    );
+    // They count: the epochs before them are closed, and theirs are open.
+    refused!(
+        commit(&store, appending(1, 1, &["x"])).await,
+        StoreError::Stale { current: 2, .. },
+        "an append of the epoch before"
+    );
+    let append = Append::new(run(1), 1, 2, lines(&["b"]));
+    commit(&store, Batch::of(append)).await?;
+    same!(texts(&store, run(1)).await?, ["a", "b"], "the journal");
+    commit(&other, appending(3, 1, &["b"])).await?;
     Ok(())
 }
 
