@@ -141,7 +141,8 @@ fn take_end(
     for said in said.iter_mut().rev() {
         let fits = |call: &ToolCall, asked: &CallDigest| match &end {
             // Who approved it may have changed its arguments.
-            Ok(CallEnd::Of(result)) => call.id == result.call_id,
+            // The function's own calls may have the ids of a model's.
+            Ok(CallEnd::Of(result)) => call.id == result.call_id && call.name == result.name,
             _ => call.name == name && *asked == digest,
         };
         let mut calls = said.open.iter().zip(&mut said.results);

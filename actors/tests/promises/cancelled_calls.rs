@@ -341,6 +341,30 @@ async fn what_was_said_in_a_cancelled_or_failed_turn_stays_in_its_session() {
     }
 }
 
+/// What a function calls of itself may have the id of what its model asked for.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_the_functions_own_is_no_answer_to_the_models_call_of_the_same_id() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.model(cx.model_request(cx.conversation())).await?;
+        cx.tool(call("1", "put")).await?;
+        Err(AgentError::failed("no more"))
+    });
+    let agent = agent
+        .tool(stage.tool("look", Effect::Read, 1))
+        .tool(stage.tool("put", Effect::Idempotent, 1));
+    let model = ScriptedModel::replies([ModelResponse::tool_calls([call("1", "look")])]);
+    let system = stage.start_with(agent, model).await;
+    let run = ask(&system, "a", "go").await;
+    assert!(run.outcome().await.is_err());
+    let messages = system.session("a", "s").transcript().await.unwrap();
+    let messages = messages.messages();
+    assert_eq!(check_transcript(&messages), Ok(()), "{messages:?}");
+    let results = messages.iter().flat_map(|message| message.tool_results());
+    let told: Vec<_> = results.map(|r| (r.name.as_str(), r.status)).collect();
+    assert_eq!(told, [("look", ToolStatus::Interrupted)]);
+}
+
 /// Blocks its thread until it is told to end, whatever is asked of it.
 struct Blocking(Arc<AtomicBool>, ToolDefinition);
 
