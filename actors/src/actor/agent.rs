@@ -414,13 +414,13 @@ impl AgentState {
     ) -> &mut Hosted {
         let routes = &self.shared.doors.previewer.routes;
         let above = child.as_ref().and_then(|child| routes.get(child.parent));
-        let cancelled = above.map_or_else(CancellationToken::new, |above| {
+        let cancelled = above.as_ref().map_or_else(CancellationToken::new, |above| {
             above.cancelled.child_token()
         });
         let parent = child
             .as_ref()
             .map(|child| ParentDoor::of(child.news.clone()));
-        let (door, commands) = News::channel();
+        let (door, commands) = above.map_or_else(News::channel, |above| above.door.beside());
         let path: Arc<[String]> = child
             .as_ref()
             .map_or_else(Vec::new, |c| c.start.path.clone())
@@ -461,7 +461,7 @@ impl AgentState {
             return;
         };
         let commands = hosted.commands.take().unwrap_or_else(|| {
-            let (door, commands) = News::channel();
+            let (door, commands) = hosted.route.door.beside();
             hosted.route.door = door;
             commands
         });

@@ -184,8 +184,10 @@ impl Routes {
 
     /// Tells a run something. `false` when it is not live here.
     pub(crate) fn tell(&self, run: RunId, command: Command) -> bool {
-        let door = self.0.lock().runs.get(&run).map(|route| route.door.clone());
-        door.is_some_and(|door| door.tell(command))
+        // Under the lock: a run that is forgotten is told nothing any more.
+        let table = self.0.lock();
+        let route = table.runs.get(&run);
+        route.is_some_and(|route| route.door.tell(command))
     }
 
     /// How many root runs are live.

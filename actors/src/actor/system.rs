@@ -5,7 +5,7 @@ mod schedules;
 mod tree;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -465,16 +465,36 @@ impl System {
         Ok(self.run(run))
     }
 
-    /// Open runs of this System's teams go on; sleeping ones are left to sleep until it is time.
-    async fn take_up(&self) -> Result<(), SystemError> {
+    /// The roots of all trees in which a run goes on by itself. What happened to a run below may be
+    /// durable and what it makes of those above it not yet.
+    async fn awake_roots(&self) -> Result<Vec<RunRow>, StoreError> {
         let filter = RunFilter {
             open: true,
-            roots: true,
             awake: true,
             ..RunFilter::default()
         };
+        let awake = self.0.doors.store.runs(filter).await?;
+        let (mut roots, below): (Vec<_>, Vec<_>) =
+            awake.into_iter().partition(|row| row.parent.is_none());
+        let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
+        let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
+        for root in below.difference(&known) {
+            let filter = RunFilter {
+                open: true,
+                roots: true,
+                root: Some(*root),
+                ..RunFilter::default()
+            };
+            let found = self.0.doors.store.runs(filter).await?.into_iter();
+            roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
+        }
+        Ok(roots)
+    }
+
+    /// Open runs of this System's teams go on; sleeping ones are left to sleep until it is time.
+    async fn take_up(&self) -> Result<(), SystemError> {
         let mut interrupted = Vec::new();
-        for row in self.0.doors.store.runs(filter).await? {
+        for row in self.awake_roots().await? {
             if self.0.is_out_of_reach(&row).await? {
                 continue;
             }

@@ -40,13 +40,18 @@ use crate::{
 
 /// How many times a conflicting write is tried again before it fails.
 const WRITE_ATTEMPTS: u32 = 32;
+/// How long a run that waits for the outside stays in memory at the least.
+const LINGER_MIN: Duration = Duration::from_millis(1);
 
 /// How a leg's function came to rest.
 pub(crate) enum LegEnd {
     /// It returned.
     Returned(Result<Outcome, AgentError>),
     /// All that the run waits for is outside, and nothing came for a while.
-    Asleep { wake_at: Option<Timestamp> },
+    Asleep {
+        wake_at: Option<Timestamp>,
+        told: u64,
+    },
     /// It asked for something else than what is recorded.
     Diverged(AgentError),
     /// It is to be cancelled, and will have stopped so.
@@ -125,7 +130,9 @@ pub(crate) struct Driver {
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
     inbox: VecDeque<InboxItem>,
     seen: HashSet<String>,
-    told_idle: bool,
+    /// Until when the run waits for the outside, as the parent and the index were told; nothing
+    /// while it goes on.
+    told_idle: Option<Option<Timestamp>>,
 }
 
 /// What a turn of the loop came from.
@@ -179,7 +186,7 @@ impl Driver {
             acts: FuturesUnordered::new(),
             inbox: VecDeque::new(),
             seen: HashSet::new(),
-            told_idle: false,
+            told_idle: None,
         }
     }
 
@@ -345,9 +352,11 @@ impl Driver {
             && self.ready.is_empty()
             && self.children.values().all(|child| child.idle)
             && (!self.waits.is_empty() || !self.children.is_empty());
-        if idle != self.told_idle {
-            self.told_idle = idle;
-            let wake_at = self.wake_at();
+        // It may wait for something else than before without having been at work in between.
+        let standing = idle.then(|| self.wake_at());
+        if standing != self.told_idle {
+            self.told_idle = standing;
+            let wake_at = standing.flatten();
             if let Some(parent) = &self.parent {
                 let news = if idle {
                     ChildNews::Idle { wake_at }
@@ -359,7 +368,7 @@ impl Driver {
             self.journal.change_row(|row| {
                 use crate::contract::RunStatus::{Running, Waiting};
                 row.status = if idle { Waiting } else { Running };
-                row.wake_at = wake_at.filter(|_| idle);
+                row.wake_at = wake_at;
             });
         }
         idle
@@ -392,12 +401,17 @@ impl Driver {
                 None
             }
             Turn::Deadline => self.overdue(leg),
-            Turn::Linger => Some(LegEnd::Asleep {
-                wake_at: self.wake_at(),
-            }),
+            Turn::Linger => self.falls_asleep(),
             Turn::Failed(error) => Some(LegEnd::Store(error)),
             Turn::Command(command) => self.command(leg, command).await,
         }
+    }
+
+    /// A root sleeps with all runs below it, and only when none of them is dealing with anything.
+    fn falls_asleep(&self) -> Option<LegEnd> {
+        let told = self.news.told_so_far();
+        let wake_at = self.wake_at();
+        (!self.news.is_dealing()).then_some(LegEnd::Asleep { wake_at, told })
     }
 
     /// Waits for what comes next. What is ready is taken before anything is committed, so that
@@ -418,7 +432,8 @@ impl Driver {
         self.journal.flush();
         let clock = self.ports.clock();
         let linger = self.linger.filter(|_| idle);
-        let linger = linger.map(|linger| clock.now().after(linger));
+        // Who looks again whether all runs below are done with what they were told lets them.
+        let linger = linger.map(|linger| clock.now().after(linger.max(LINGER_MIN)));
         let timer = self.timers.first().map(|(at, _)| *at);
         let warning = self.wall_time_warning.map(|(at, _)| at);
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
@@ -561,7 +576,7 @@ impl Driver {
             Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
             Some(Command::Inbox) => self.read_inbox().await,
             Some(Command::Reattached) => {
-                self.told_idle = false;
+                self.told_idle = None;
                 None
             }
             Some(Command::Child { run, news }) => {

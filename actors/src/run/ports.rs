@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -330,38 +333,109 @@ impl ChildResult {
 
 /// Where a run is told things. Cloning shares it.
 #[derive(Clone, Debug)]
-pub struct News(mpsc::UnboundedSender<Command>);
+pub struct News {
+    door: mpsc::UnboundedSender<Command>,
+    tree: Arc<Told>,
+}
+
+/// What the runs of one tree were told. The root falls asleep with all of them, and must not do so
+/// over what is on its way to one of them.
+#[derive(Debug, Default)]
+struct Told {
+    /// How much they were ever told.
+    ever: AtomicU64,
+    /// How much of it is not dealt with yet.
+    open: AtomicUsize,
+}
 
 impl News {
-    /// The two ends of a run's door. What comes through it is bounded by the run's own
+    /// The two ends of the door of a root run. What comes through it is bounded by the run's own
     /// operations and children, and by its inbox, which is durable.
     ///
     /// The queue holds no more than what waits in it: one that keeps room for its next messages
     /// would be a good part of a run that only waits.
     pub fn channel() -> (Self, Commands) {
-        let (sender, receiver) = mpsc::unbounded();
-        (Self(sender), Commands(receiver))
+        Self::of(Arc::default())
+    }
+
+    /// The two ends of a door of another run of this tree, or of another life of this run.
+    pub(crate) fn beside(&self) -> (Self, Commands) {
+        Self::of(self.tree.clone())
+    }
+
+    fn of(tree: Arc<Told>) -> (Self, Commands) {
+        let (door, queue) = mpsc::unbounded();
+        let commands = Commands {
+            queue,
+            tree: tree.clone(),
+            taken: 0,
+        };
+        (Self { door, tree }, commands)
     }
 
     /// Tells the run. `false` when it is gone.
     pub fn tell(&self, command: Command) -> bool {
-        self.0.unbounded_send(command).is_ok()
+        self.send(command).is_ok()
+    }
+
+    /// Tells the run, or gives it back when the run is gone.
+    fn send(&self, command: Command) -> Result<(), Command> {
+        self.tree.open.fetch_add(1, Ordering::AcqRel);
+        self.tree.ever.fetch_add(1, Ordering::AcqRel);
+        self.door.unbounded_send(command).map_err(|untold| {
+            self.tree.open.fetch_sub(1, Ordering::AcqRel);
+            untold.into_inner()
+        })
+    }
+
+    /// How much the runs of this tree were ever told.
+    pub(crate) fn told_so_far(&self) -> u64 {
+        self.tree.ever.load(Ordering::Acquire)
+    }
+
+    /// Whether a run of this tree still deals with something that it was told.
+    pub(crate) fn is_dealing(&self) -> bool {
+        self.tree.open.load(Ordering::Acquire) > 0
     }
 }
 
 /// The inner end of a run's door.
 #[derive(Debug)]
-pub struct Commands(mpsc::UnboundedReceiver<Command>);
+pub struct Commands {
+    queue: mpsc::UnboundedReceiver<Command>,
+    tree: Arc<Told>,
+    /// What was taken and not dealt with yet.
+    taken: usize,
+}
 
 impl Commands {
     /// Waits for the next word; `None` when nobody is left who could say one.
     pub async fn next(&mut self) -> Option<Command> {
-        self.0.next().await
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next word, if there is one; the task is woken by it otherwise.
+    /// The next word, if there is one; the task is woken by it otherwise. Who asks has dealt with
+    /// the word before, and told its parent what came of it.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Command>> {
-        self.0.poll_next_unpin(cx)
+        if self.taken > 0 {
+            let dealt_with = std::mem::take(&mut self.taken);
+            self.tree.open.fetch_sub(dealt_with, Ordering::AcqRel);
+        }
+        let next = self.queue.poll_next_unpin(cx);
+        if let Poll::Ready(Some(_)) = &next {
+            self.taken = 1;
+        }
+        next
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        self.queue.close();
+        while self.queue.try_recv().is_ok() {
+            self.taken += 1;
+        }
+        self.tree.open.fetch_sub(self.taken, Ordering::AcqRel);
     }
 }
 
@@ -401,8 +475,8 @@ impl ParentDoor {
         let Some(parent) = parent.as_ref() else {
             return Err(news);
         };
-        let told = parent.0.unbounded_send(Command::Child { run, news });
-        told.map_err(|untold| match untold.into_inner() {
+        let told = parent.send(Command::Child { run, news });
+        told.map_err(|untold| match untold {
             Command::Child { news, .. } => news,
             _ => ChildNews::Busy,
         })

@@ -115,6 +115,8 @@ pub enum Rest {
     Asleep {
         /// When it must be woken.
         wake_at: Option<Timestamp>,
+        /// How much its tree had been told when it decided so: what came since wakes it.
+        told: u64,
     },
     /// It waits until somebody retries, forks or cancels it.
     Parked(AgentError),
@@ -484,11 +486,11 @@ impl Carrier {
                 }
                 Err(Box::new(self.close(leg, stop).await))
             }
-            LegEnd::Asleep { wake_at } => {
+            LegEnd::Asleep { wake_at, told } => {
                 self.driver.journal.flush();
                 let entries = self.driver.journal.entries();
                 match self.driver.journal.durable.reached(entries).await {
-                    Ok(()) => Err(Box::new(Rest::Asleep { wake_at })),
+                    Ok(()) => Err(Box::new(Rest::Asleep { wake_at, told })),
                     Err(error) => Err(Box::new(Rest::Store(error))),
                 }
             }

@@ -18,6 +18,7 @@ mod edits;
 mod endless;
 mod escalation;
 mod events;
+mod falling_asleep;
 mod interceptors;
 mod lost_actors;
 mod memory;

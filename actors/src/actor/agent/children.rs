@@ -11,7 +11,7 @@ use crate::{
         supervisor::{Backoff, Intensity},
     },
     contract::{Claim, StoreError},
-    run::{ChildStart, Command, Recorded, row_of},
+    run::{ChildNews, ChildStart, Command, Recorded, row_of},
     vocabulary::{AgentError, RunId, RunStart},
 };
 
@@ -162,6 +162,10 @@ impl AgentState {
         let name = name.clone();
         tracing::warn!(agent = name, reason, times, "an agent below was lost");
         if times <= restarts {
+            for child in self.orphans(&name) {
+                let (run, news) = (child.run, ChildNews::Busy);
+                child.news.tell(Command::Child { run, news });
+            }
             let pause = self.pause(times);
             self.later(myself, pause, AgentMessage::StartBelow(name));
             return;
@@ -215,6 +219,16 @@ impl AgentState {
                 hosted.give_up = Some(AgentError::Crashed { times, reason });
             }
         }
+        self.again(myself, run, failures);
+    }
+
+    /// Takes a run up again after a pause. What it did last its parent may not have heard of, and
+    /// must not fall asleep over.
+    fn again(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, failures: u32) {
+        let hosted = self.runs.get(&run);
+        if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent.as_ref()) {
+            parent.tell(run, ChildNews::Busy);
+        }
         let pause = self.pause(failures);
         self.later(myself, pause, AgentMessage::Again(run));
     }
@@ -235,8 +249,7 @@ impl AgentState {
         if passes && let Some(failures) = self.count_failure(run) {
             tracing::warn!(%run, %error, failures, "the run's journal failed");
             if failures <= self.shared.limits.run_restarts.restarts {
-                let pause = self.pause(failures);
-                self.later(myself, pause, AgentMessage::Again(run));
+                self.again(myself, run, failures);
                 return;
             }
         }

@@ -51,9 +51,13 @@ impl AgentState {
             Rest::Continued { next, found_ended } => {
                 self.continue_in(myself, run, next, found_ended);
             }
-            Rest::Asleep { wake_at } => {
-                self.forget(run);
+            Rest::Asleep { wake_at, told } => {
+                let hosted = self.forget(run);
                 self.sleep(run, wake_at);
+                // From here on nothing is told to a run of this tree, so nothing is lost.
+                if hosted.is_some_and(|hosted| hosted.route.door.told_so_far() != told) {
+                    self.shared.wake_later(self.doors().clock.now(), run);
+                }
             }
             Rest::Parked(error) => {
                 tracing::warn!(%run, %error, "the run is parked");

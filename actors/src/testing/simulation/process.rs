@@ -259,6 +259,7 @@ fn knobs(world: &World) -> Limits {
     let mut limits = Limits {
         linger: chance.millis(2_000),
         passivate_after: chance.millis(3_000),
+        look: Duration::from_millis(25) + chance.millis(200),
         run_restarts: Intensity::new(8, Duration::from_secs(10)),
         run_backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(200)),
         ..Limits::default()

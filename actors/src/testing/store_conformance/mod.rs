@@ -152,7 +152,6 @@ promises! {
     "commits from many tasks at once all happen" => entries::concurrent_commits;
     "everything outlives the process" => entries::outlives_the_process;
     "a claim makes the journal and each later one raises its epoch" => ownership::claims;
-    "claims that are made together are each as if made alone" => ownership::claims_together;
     "a stale epoch is refused and changes nothing" => ownership::stale_epoch;
     "a journal that nobody claimed or made takes no entries" => ownership::unclaimed;
     "a journal whose owner lives is refused" => ownership::living_owner;
@@ -161,6 +160,7 @@ promises! {
     "a run is made once, and owned by who made it" => ownership::made_once;
     "a session's journal is made once, and owned by who made it" => ownership::session_made_once;
     "a closed store refuses work and owns nothing" => ownership::closing;
+    "claims that are made together are each as if made alone" => ownership::claims_together;
     "a run's row is the latest that was committed" => index::rows;
     "runs are filtered, the latest begun first" => index::filters;
     "runs that go on by themselves are told from those that wait" => index::awake;

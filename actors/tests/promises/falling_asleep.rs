@@ -1,0 +1,213 @@
+//! What comes while a tree of runs falls asleep, or while its process dies, wakes it.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    actor::{Run, System, SystemError},
+    contract::{
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
+    },
+    run::{Agent, RunContext},
+    testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
+    vocabulary::{Digest, JournalId, Outcome, Question, RunId, SessionId},
+};
+use serde_json::json;
+
+use crate::stage::{Stage, ask, pause, silent, text};
+
+const LINGER_MS: u64 = 100;
+/// Far more than the seconds that all of it takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks, and waits for a time after the answer.
+async fn asks_and_sleeps(
+    cx: RunContext,
+) -> Result<Outcome, ghostlight_actors::vocabulary::AgentError> {
+    let answer = cx.ask(Question::new("well?")).await?;
+    cx.sleep(Duration::from_secs(3)).await?;
+    Ok(Outcome::answer(answer.to_string()))
+}
+
+/// Delegates to an agent that asks and sleeps.
+fn above() -> Agent {
+    let below = Agent::from_fn("below", asks_and_sleeps);
+    Agent::from_fn("above", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("below", "go").await?.text))
+    })
+    .agent(below)
+}
+
+fn stage() -> Stage {
+    let mut stage = Stage::new();
+    stage.limits.linger = Duration::from_millis(LINGER_MS);
+    stage
+}
+
+/// Answers what is asked in the run's tree; whether anything was.
+async fn answer(system: &System, run: &Run) -> bool {
+    let Ok(questions) = run.questions().await else {
+        return false;
+    };
+    let Some((asking, operation, _)) = questions.into_iter().next() else {
+        return false;
+    };
+    let answered = system.run(asking).answer(operation, json!("yes")).await;
+    assert!(
+        matches!(answered, Ok(()) | Err(SystemError::NoQuestion { .. })),
+        "{answered:?}"
+    );
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_waits_for_a_time_after_an_answer_wakes_its_sleeping_tree() {
+    let stage = stage();
+    let system = stage.start(above()).await;
+    let run = ask(&system, "above", "go").await;
+    // All wait for the answer, and do not sleep yet.
+    pause(LINGER_MS / 2).await;
+    assert!(answer(&system, &run).await);
+    let began = tokio::time::Instant::now();
+    assert_eq!(text(&run).await, "\"yes\"");
+    assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_follows_an_answer_wakes_its_run_in_the_next_process() {
+    for agent in [Agent::from_fn("above", asks_and_sleeps), above()] {
+        let mut stage = stage();
+        let system = stage.start(agent.clone()).await;
+        let run = ask(&system, "above", "go").await;
+        pause(LINGER_MS / 2).await;
+        assert!(answer(&system, &run).await);
+        pause(LINGER_MS / 4).await;
+        stage.crash(&system).await;
+        let system = stage.start(agent).await;
+        // Nobody says anything to it.
+        assert_eq!(text(&system.run(run.id())).await, "\"yes\"");
+    }
+}
+
+/// A store whose inboxes take their time.
+#[derive(Debug)]
+struct Slow(InMemoryStore);
+
+macro_rules! pass_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+            self.0.$name($($argument),*).await
+        })*
+    };
+}
+
+impl Store for Slow {
+    pass_on! {
+        fn claim(journal: JournalId, take_over: bool) -> Claim;
+        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
+        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
+        fn run(run: RunId) -> Option<RunRow>;
+        fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn state(scope: String, key: String) -> Option<StateValue>;
+        fn scope(scope: String) -> Vec<(String, StateValue)>;
+        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
+        fn post(run: RunId, item: InboxItem) -> bool;
+        fn posted(after: u64) -> (u64, Vec<RunId>);
+        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
+        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        pause(7).await;
+        self.0.commit(batches).await
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        let found = self.0.inbox(run).await;
+        pause(7).await;
+        found
+    }
+
+    fn description(&self) -> String {
+        "a slow store".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reaches_a_run_below_while_its_tree_falls_asleep_wakes_it() {
+    for moment in LINGER_MS - 25..LINGER_MS + 40 {
+        let stage = stage();
+        let system = System::builder(Slow(stage.store.clone()))
+            .limits(stage.limits)
+            .model("default", silent())
+            .team(above().into_team().unwrap())
+            .start()
+            .await
+            .unwrap();
+        let run = ask(&system, "above", "go").await;
+        pause(moment).await;
+        assert!(answer(&system, &run).await, "{moment} ms");
+        let outcome = tokio::time::timeout(PATIENCE, run.outcome()).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("answered after {moment} ms, it hangs"));
+        assert_eq!(outcome.unwrap().text(), "\"yes\"");
+    }
+}
+
+/// Answers until the run has come to its outcome.
+async fn see_through(system: &System, run: &Run) -> String {
+    loop {
+        tokio::select! {
+            biased;
+            outcome = run.outcome() => return outcome.unwrap().text().to_owned(),
+            () = pause(100) => {}
+        }
+        answer(system, run).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_at_any_commit_is_followed_by_one_that_goes_on_by_itself() {
+    for call in 1.. {
+        let mut stage = stage();
+        let (strike, harm) = (Strike::After, Harm::Crash);
+        let store = FaultyStore::at_commit(stage.store.clone(), Fault { call, strike, harm });
+        let system = System::builder(store.clone())
+            .limits(stage.limits)
+            .model("default", silent())
+            .team(above().into_team().unwrap())
+            .start()
+            .await
+            .unwrap();
+        let run = tokio::select! {
+            () = store.crashed() => None,
+            run = ask(&system, "above", "go") => Some(run),
+        };
+        let done = async {
+            match &run {
+                Some(run) => see_through(&system, run).await,
+                None => std::future::pending().await,
+            }
+        };
+        let done = tokio::select! {
+            () = store.crashed() => None,
+            text = done => Some(text),
+        };
+        if done.is_some() {
+            assert!(call > 6, "{call} commits");
+            return;
+        }
+        stage.crash(&system).await;
+        let roots: Vec<RunRow> = stage.rows().await;
+        let Some(root) = roots.into_iter().find(|row| row.parent.is_none()) else {
+            continue;
+        };
+        let system = stage.start(above()).await;
+        let run = system.run(root.run);
+        let text = tokio::time::timeout(PATIENCE, see_through(&system, &run)).await;
+        let text = text.unwrap_or_else(|_| panic!("after a crash at commit {call} it hangs"));
+        assert_eq!(text, "\"yes\"");
+    }
+}
