@@ -3,7 +3,6 @@
 use std::{fs, os::unix::fs::FileExt};
 
 use ghostlight::stores::SqliteStore;
-use ghostlight_actors::contract::Store;
 
 use crate::{
     appending, commit,
