@@ -10,11 +10,11 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
 
 use super::{
     calls::{Calls, Manner},
     doors::Previewer,
+    fair_slots::FairSlots,
 };
 use crate::{
     contract::{
@@ -22,14 +22,14 @@ use crate::{
         NextModel,
     },
     run::ModelCall,
-    vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview},
+    vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
 /// How a gateway treats its model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// How many calls run at once; more wait their turn.
+    /// How many calls run at once; of more each tree of runs gets its turn, call by call.
     pub concurrency: usize,
     /// How many attempts a call has.
     pub attempts: u32,
@@ -63,7 +63,7 @@ pub(crate) struct ModelGateway {
     /// What stands around its attempts, from the outermost on.
     chain: Arc<[InterceptorHandle]>,
     options: GatewayOptions,
-    slots: Semaphore,
+    slots: FairSlots,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
@@ -88,7 +88,7 @@ impl ModelGateway {
             model,
             chain,
             options,
-            slots: Semaphore::new(options.concurrency.max(1)),
+            slots: FairSlots::new(options.concurrency),
             clock,
             entropy,
             previews,
@@ -161,9 +161,11 @@ impl ModelGateway {
             .previews(self.previews.sink(call.run));
         let request = call.request.clone();
         if self.chain.is_empty() {
-            return self.attempt(request, cx, made).await;
+            return self.attempt(call.root, request, cx, made).await;
         }
-        let real = |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(request, cx, made)) };
+        let real = |request, cx| -> BoxFuture<'_, _> {
+            Box::pin(self.attempt(call.root, request, cx, made))
+        };
         let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
@@ -178,11 +180,12 @@ impl ModelGateway {
     /// One real attempt. It holds a slot, which is free while the call pauses.
     async fn attempt(
         &self,
+        root: RunId,
         request: ModelRequest,
         cx: ModelContext,
         made: &AtomicU32,
     ) -> Result<ModelResponse, ModelError> {
-        let _slot = self.slots.acquire().await.map_err(|_| gone())?;
+        let _slot = self.slots.acquire(root).await;
         let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
         let cx = cx.with_attempt(attempt);
         let model = request.model.clone();
@@ -222,8 +225,4 @@ impl ModelGateway {
         }
         error
     }
-}
-
-fn gone() -> ModelError {
-    ModelError::new(ErrorKind::Model, "the model's gateway has stopped").retryable()
 }

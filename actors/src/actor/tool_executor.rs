@@ -14,13 +14,13 @@ use futures_util::{
 use parking_lot::Mutex;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::Semaphore,
     task::JoinHandle,
 };
 
 use super::{
     calls::{CallKey, Calls, Manner},
     doors::Previewer,
+    fair_slots::FairSlots,
     tool_call::ToolCaller,
 };
 use crate::{
@@ -33,7 +33,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorOptions {
-    /// How many calls run at once over all tools; more wait their turn.
+    /// How many calls run at once over all tools; of more each tree of runs gets its turn, call by
+    /// call. The same holds for a tool's own bound.
     pub concurrency: usize,
     /// How long a call may take where its tool sets no bound.
     pub timeout: Duration,
@@ -60,8 +61,8 @@ impl Default for ExecutorOptions {
 pub(crate) struct ToolExecutor {
     pub(crate) calls: Calls<ToolEnd>,
     caller: ToolCaller,
-    slots: Semaphore,
-    by_tool: Mutex<HashMap<String, Arc<Semaphore>>>,
+    slots: FairSlots,
+    by_tool: Mutex<HashMap<String, FairSlots>>,
     pub(crate) options: ExecutorOptions,
     clock: Arc<dyn Clock>,
     /// `once` calls that this process began and whose end it does not know. One that is asked
@@ -122,7 +123,7 @@ impl ToolExecutor {
         Self {
             calls: Calls::default(),
             caller: ToolCaller::new(registry, timeout, clock.clone(), entropy, previews),
-            slots: Semaphore::new(options.concurrency.max(1)),
+            slots: FairSlots::new(options.concurrency),
             by_tool: Mutex::default(),
             options,
             clock,
@@ -176,10 +177,10 @@ impl ToolExecutor {
             .concurrency
             .map(|bound| self.slots_of(&call.call.name, bound));
         let _tool_slot = match &tool_slots {
-            Some(slots) => slots.acquire().await.ok(),
+            Some(slots) => Some(slots.acquire(call.root).await),
             None => None,
         };
-        let _slot = self.slots.acquire().await.ok();
+        let _slot = self.slots.acquire(call.root).await;
         if call.cancelled.is_cancelled() {
             // It was cancelled while it waited for its slot.
             ToolEnd::DidNotHappen
@@ -190,12 +191,12 @@ impl ToolExecutor {
         }
     }
 
-    fn slots_of(&self, tool: &str, bound: u32) -> Arc<Semaphore> {
+    fn slots_of(&self, tool: &str, bound: u32) -> FairSlots {
         let mut by_tool = self.by_tool.lock();
         if let Some(slots) = by_tool.get(tool) {
             return slots.clone();
         }
-        let slots = Arc::new(Semaphore::new((bound as usize).max(1)));
+        let slots = FairSlots::new(bound as usize);
         by_tool.insert(tool.to_owned(), slots.clone());
         slots
     }
