@@ -24,6 +24,7 @@
 //! interceptors:
 //!   - { name: audit, file: ./audit.jsonl }
 //!   - { name: cache, ttl_s: 600, tools: [search] }
+//!   - { name: prices, input: 1.25, output: 10, models: [default] }
 //!   - { name: rate_limit, calls: 60, tokens: 90000, per_s: 60, models: [default] }
 //!   - logging
 //! ```
@@ -37,6 +38,7 @@ mod circuit_breaker;
 mod logging;
 mod metrics;
 mod personal_data;
+mod prices;
 mod rate_limit;
 mod retry;
 mod sanitizing;
@@ -61,6 +63,7 @@ pub use circuit_breaker::CircuitBreaker;
 pub use logging::Logging;
 pub use metrics::{Metered, Metrics};
 pub use personal_data::{GuardedPoint, PersonalAction, PersonalDataGuard};
+pub use prices::Priced;
 pub use rate_limit::RateLimit;
 pub use retry::Retry;
 pub use sanitizing::Sanitize;
@@ -69,7 +72,7 @@ pub use tracing::Tracing;
 pub use validation::Validation;
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,
-/// `circuit_breaker`, `logging`, `metrics`, `personal_data`, `rate_limit`, `retry`, `sanitize`,
+/// `circuit_breaker`, `logging`, `metrics`, `personal_data`, `prices`, `rate_limit`, `retry`, `sanitize`,
 /// `timeout`, `tracing` and `validation`.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
@@ -95,6 +98,9 @@ pub(crate) fn register(registry: Registry) -> Registry {
         })
         .interceptor_kind("personal_data", |given| {
             settings::<PersonalDataGuard>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("prices", |given| {
+            settings::<Priced>(given).map(InterceptorHandle::new)
         })
         .interceptor_kind("rate_limit", |given| {
             let limit: RateLimit = settings(given)?;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![cfg(feature = "yaml")]
 
+mod prices;
 mod schedules;
 
 use std::{collections::BTreeSet, fs};

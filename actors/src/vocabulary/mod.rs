@@ -14,6 +14,7 @@ mod id;
 mod message;
 mod model;
 mod outcome;
+mod prices;
 mod time;
 mod tool;
 mod transcript;
@@ -38,6 +39,7 @@ pub use model::{
     ToolSet,
 };
 pub use outcome::{Answer, Outcome, StopReason, Transfer};
+pub use prices::Prices;
 pub use time::Timestamp;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub use transcript::Transcript;

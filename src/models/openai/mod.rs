@@ -40,7 +40,9 @@ use self::{
 use super::Secret;
 
 pub(crate) use self::endpoint::http_client;
-pub use self::settings::{OpenAiSettings, Prices, ReturnReasoning, Timeouts};
+pub use ghostlight_actors::vocabulary::Prices;
+
+pub use self::settings::{OpenAiSettings, ReturnReasoning, Timeouts};
 
 /// A model of a server that speaks OpenAI's chat completions. See the [module](self).
 ///

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use ghostlight_actors::vocabulary::Usage;
+use ghostlight_actors::vocabulary::Prices;
 
 use crate::models::Secret;
 
@@ -118,34 +118,6 @@ impl Timeouts {
     }
 }
 
-/// Prices per million tokens, in any one currency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Prices {
-    /// Tokens of the request.
-    pub input: f64,
-    /// Tokens of the request that came from the server's cache; as `input` when left out.
-    #[serde(default)]
-    pub cached_input: Option<f64>,
-    /// Tokens of the answer.
-    pub output: f64,
-}
-
-impl Prices {
-    /// The cost in millionths of the currency, rounded to the nearest.
-    pub fn cost_micros(&self, usage: &Usage) -> u64 {
-        let cached = usage.cached_tokens.min(usage.input_tokens);
-        let fresh = usage.input_tokens - cached;
-        // A price per million tokens is a price in millionths per token.
-        let cost = fresh as f64 * self.input
-            + cached as f64 * self.cached_input.unwrap_or(self.input)
-            + usage.output_tokens as f64 * self.output;
-        // The conversion is exact enough for money below 9e15 millionths, saturates above, and
-        // makes 0 of a negative or absent price.
-        cost.round() as u64
-    }
-}
-
 /// Whether a model's reasoning goes back to it with the conversation. What carries a signature
 /// is always sent back unchanged, because its provider demands it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -186,48 +158,5 @@ mod tests {
     fn a_misspelled_setting_is_named() {
         let error = serde_json::from_str::<OpenAiSettings>(r#"{"base_ulr": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("base_ulr"), "{error}");
-    }
-
-    #[test]
-    fn cost_counts_cached_tokens_at_their_own_price() {
-        let prices = Prices {
-            input: 2.0,
-            cached_input: Some(0.5),
-            output: 8.0,
-        };
-        let usage = Usage {
-            input_tokens: 1_000,
-            cached_tokens: 400,
-            output_tokens: 100,
-            ..Usage::default()
-        };
-        assert_eq!(prices.cost_micros(&usage), 600 * 2 + 200 + 800);
-        let no_discount = Prices {
-            cached_input: None,
-            ..prices
-        };
-        assert_eq!(no_discount.cost_micros(&usage), 2_000 + 800);
-    }
-
-    #[test]
-    fn absurd_prices_and_counts_do_not_overflow() {
-        let usage = Usage {
-            input_tokens: u64::MAX,
-            cached_tokens: u64::MAX,
-            output_tokens: u64::MAX,
-            ..Usage::default()
-        };
-        let dear = Prices {
-            input: f64::MAX,
-            cached_input: None,
-            output: 1.0,
-        };
-        assert_eq!(dear.cost_micros(&usage), u64::MAX);
-        let odd = Prices {
-            input: -1.0,
-            cached_input: Some(f64::NAN),
-            output: 0.0,
-        };
-        assert_eq!(odd.cost_micros(&usage), 0);
     }
 }

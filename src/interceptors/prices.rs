@@ -1,0 +1,33 @@
+use ghostlight_actors::{
+    contract::{Interceptor, ModelContext, ModelError, NextModel},
+    vocabulary::{ModelRequest, ModelResponse, Prices},
+};
+use serde::Deserialize;
+
+/// Sets what the calls to a model cost, where its provider does not tell: then a budget in money
+/// holds for it as well. The prices are those of the models that it is put around.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Priced(Prices);
+
+impl Priced {
+    /// Calls cost this.
+    pub fn at(prices: Prices) -> Self {
+        Self(prices)
+    }
+}
+
+impl Interceptor for Priced {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let mut response = next.respond(request, cx).await?;
+        if response.usage.cost_micros == 0 {
+            response.usage.cost_micros = self.0.cost_micros(&response.usage);
+        }
+        Ok(response)
+    }
+}
