@@ -107,6 +107,8 @@ pub(crate) struct Driver {
     pub(crate) warn_at: Vec<u8>,
     /// When the next warning about wall time is due, and its share.
     pub(crate) wall_time_warning: Option<(Timestamp, u8)>,
+    /// At how many entries the next warning about their number is due, and its share.
+    pub(crate) entries_warning: Option<(u64, u8)>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
     /// Children that are recorded and begin as soon as that is durable.
@@ -169,6 +171,7 @@ impl Driver {
             ledger: Ledger::default(),
             warn_at: Vec::new(),
             wall_time_warning: None,
+            entries_warning: None,
             continuing: Vec::new(),
             starting: Vec::new(),
             window,
@@ -213,6 +216,7 @@ impl Driver {
                 Ok(false) => {}
                 Err(end) => break end,
             }
+            self.warn_of_entries();
             self.begin_all(leg).await;
             if let Some(end) = self.overdue(leg) {
                 break end;

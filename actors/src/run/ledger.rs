@@ -138,6 +138,16 @@ impl Ledger {
         due
     }
 
+    /// At how many entries the next warning about the bound on a journal is due at these shares,
+    /// in percent, and which it is.
+    pub(crate) fn entries_warning(&self, at: &[u8], bound: u64) -> Option<(u64, u8)> {
+        let due = |percent: u8| u128::from(bound) * u128::from(percent) / 100;
+        let given = |percent: &u8| self.warned.contains(&(Resource::Entries, *percent));
+        let open = at.iter().copied().filter(|percent| !given(percent));
+        let next = open.map(|percent| (due(percent), percent)).min()?;
+        Some((u64::try_from(next.0).unwrap_or(u64::MAX), next.1))
+    }
+
     /// When the next warning about wall time is due at these shares, in percent, and which it is.
     pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<(Timestamp, u8)> {
         let bound = self.bounds.wall_time()?;

@@ -250,9 +250,8 @@ impl Rehearsal<'_> {
         let start = start.ok_or_else(|| lacks("the run's first entry".to_owned()))?;
         let pinned = self.pinned(&start)?;
         let name = &recorded.agent;
-        let top = start.parent.and(start.path.last());
         let agent = pinned
-            .agent(name, top.map(String::as_str))
+            .agent(name, start.top())
             .ok_or_else(|| lacks(format!("an agent {name:?} in team {}", pinned.team.name)))?;
         let behavior = match self.registry.behavior_of(&agent) {
             Some(Ok(behavior)) => behavior,

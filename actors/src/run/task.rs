@@ -252,6 +252,9 @@ impl Carrier {
         driver.continuing = std::mem::take(&mut task.recorded.continuing);
         driver.warn_at = team.budget_warnings().to_vec();
         driver.wall_time_warning = driver.ledger.wall_time_warning(&driver.warn_at, start.at);
+        driver.entries_warning = driver
+            .ledger
+            .entries_warning(&driver.warn_at, driver.max_entries);
         driver.parent = task.parent;
         driver.replay = std::mem::take(&mut task.recorded.deliveries);
         Ok(Box::new(Self {
@@ -370,8 +373,7 @@ impl Carrier {
         request: Option<String>,
         said: &[Arc<Message>],
     ) -> Result<Arc<Leg>, AgentError> {
-        let top = self.start.parent.and(self.start.path.last());
-        let Some(pinned) = self.pinned.agent(agent, top.map(String::as_str)) else {
+        let Some(pinned) = self.pinned.agent(agent, self.start.top()) else {
             let message = format!("the pinned team {} has no agent {agent}", self.start.team);
             return Err(AgentError::Failed(message));
         };

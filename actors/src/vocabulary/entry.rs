@@ -226,6 +226,16 @@ pub enum Begun {
     Child(RunId),
 }
 
+impl Entry {
+    /// The blob to which it refers, if it does.
+    pub fn blob(&self) -> Option<Digest> {
+        match self {
+            Self::RunStarted(start) => Some(start.definition),
+            _ => None,
+        }
+    }
+}
+
 /// How a run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -292,6 +302,16 @@ impl Forked {
 }
 
 impl RunStart {
+    /// The agent within whose part of the team the conversation stays: that of a task which was
+    /// delegated, also where its run was forked and has nobody above it any more. `None` for a turn
+    /// of a session, which may go anywhere.
+    pub fn top(&self) -> Option<&str> {
+        // A task has no session, and neither has its fork; one that was adopted has, and its fork is
+        // a conversation of its own.
+        let delegated = self.parent.is_some() || (self.forked.is_some() && self.session.is_none());
+        self.path.last().filter(|_| delegated).map(String::as_str)
+    }
+
     /// A root run without session or bounds.
     pub fn new(
         run: RunId,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Event, EventRecord, Preview, RunResult, ToolCall};
+use super::{Event, EventRecord, Preview, Resource, RunResult, ToolCall};
 
 /// How many characters of a text a line shows.
 const SHOWN: usize = 200;
@@ -81,7 +81,11 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),
         Event::BudgetWarning { resource, percent } => {
-            write!(f, "has used {percent}% of its {resource}")
+            write!(f, "has used {percent}% of its {resource}")?;
+            match resource {
+                Resource::Entries => f.write_str(", and can go on in another run's journal"),
+                _ => Ok(()),
+            }
         }
         Event::RunEnded { end, .. } => match end {
             RunResult::Answered(text) => write!(f, "answers {}", quoted(text)),

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    actor::System,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,
-    vocabulary::Outcome,
+    vocabulary::{AgentError, Effect, Entry, Outcome, Resource},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Stage, ask, pause, text};
+use crate::stage::{Stage, ask, pause, silent, text};
 
 #[derive(Serialize, Deserialize)]
 struct Tick(u32);
@@ -93,4 +94,62 @@ async fn an_endless_run_goes_on_by_itself_after_a_crash() {
     pause(60_000).await;
     assert!(stage.rows().await.iter().all(|row| row.status.is_ended()));
     assert_eq!(text(&system.run(run)).await, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also_over_a_crash() {
+    let mut stage = Stage::new();
+    stage.limits.max_entries = 50;
+    // It takes notes until it may no more.
+    let diarist = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let mut notes = 0;
+            loop {
+                cx.sleep(Duration::from_secs(1)).await?;
+                let note = cx.step("note", Effect::Read, async { Ok::<_, AgentError>(1) });
+                match note.await {
+                    Ok(note) => notes += note,
+                    Err(error) => return Ok(Outcome::answer(format!("{notes}: {error}"))),
+                }
+            }
+        })
+    };
+    let start = async |stage: &Stage| {
+        let team = diarist().into_team().unwrap().budget_warnings([50, 80]);
+        let builder = System::builder(stage.store.clone()).limits(stage.limits);
+        let builder = builder.model("default", silent()).team(team);
+        builder.start().await.unwrap()
+    };
+    let system = start(&stage).await;
+    let run = ask(&system, "a", "go").await.id();
+    pause(10_000).await;
+    stage.crash(&system).await;
+    let system = start(&stage).await;
+    text(&system.run(run)).await;
+    let entries = stage.entries(run).await;
+    let warned: Vec<(usize, u8)> = entries
+        .iter()
+        .enumerate()
+        .filter_map(|(place, entry)| match entry {
+            Entry::BudgetWarned {
+                resource: Resource::Entries,
+                percent,
+            } => Some((place, *percent)),
+            _ => None,
+        })
+        .collect();
+    let shares: Vec<u8> = warned.iter().map(|(_, percent)| *percent).collect();
+    assert_eq!(shares, [50, 80], "{warned:?}");
+    for (place, percent) in warned {
+        let due = 50 * usize::from(percent) / 100;
+        assert!(
+            (due..due + 4).contains(&place),
+            "{percent}% at entry {place}"
+        );
+    }
+    let events = system.run(run).events().so_far().await.unwrap();
+    let told = events
+        .iter()
+        .filter(|event| event.to_string().contains("journal entries"));
+    assert_eq!(told.count(), 2);
 }

@@ -336,6 +336,32 @@ async fn an_open_run_and_a_run_below_another_can_be_forked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fork_of_a_run_below_stays_within_its_part_of_the_team() {
+    let stage = Stage::new();
+    let offers = |name| {
+        Agent::from_fn(name, |cx: RunContext| async move {
+            cx.now().await?;
+            let offered = cx.tools_offered();
+            let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+            Ok(Outcome::answer(names.join(" ")))
+        })
+    };
+    let root = Agent::from_fn("a", |cx: RunContext| async move {
+        let told = cx.delegate("helper", "help").await?;
+        Ok(Outcome::answer(told.text))
+    });
+    let helper = offers("helper").agent(offers("below"));
+    let system = stage.start(root.agent(helper).agent(offers("peer"))).await;
+    let run = ask(&system, "a", "go").await;
+    let told = text(&run).await;
+    assert!(told.contains("below") && !told.contains("peer"), "{told}");
+    let rows = stage.rows().await;
+    let child = rows.iter().find(|row| row.agent == "helper").unwrap();
+    let fork = system.run(child.run).fork(Fork::at(1)).await.unwrap();
+    assert_eq!(text(&fork).await, told, "it offers what it offered");
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelling_a_fork_undoes_nothing_that_the_run_did() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {

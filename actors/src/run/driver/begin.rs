@@ -32,6 +32,15 @@ fn is_child(leg: &Leg, op: OperationId) -> bool {
     matches!(begun, Some(Begun::Child(_)))
 }
 
+/// Whether it is recorded that this operation began.
+fn has_begun(leg: &Leg, op: OperationId) -> bool {
+    let books = leg.books.lock();
+    books
+        .recorded
+        .get(&op)
+        .is_some_and(|call| call.begun.is_some())
+}
+
 /// One of the equal parts of what is left: among the children that begin together and, where it
 /// goes on beside them, the function.
 fn equal_part(leg: &Leg, awaited: bool) -> Part {
@@ -57,7 +66,12 @@ impl Driver {
             if overdue && !is_child(leg, op) {
                 continue;
             }
-            if let Some(over) = resource.and_then(|resource| self.over_budget(resource)) {
+            let over = match resource {
+                Some(resource) => self.over_budget(resource),
+                // What has begun must be known, to come to its end.
+                None => self.full().filter(|_| !has_begun(leg, op)),
+            };
+            if let Some(over) = over {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
                 let cancelled = CancellationToken::new();
@@ -78,9 +92,14 @@ impl Driver {
         }
     }
 
+    /// Whether the journal has all the entries that it may have.
+    fn full(&self) -> Option<Resource> {
+        (self.journal.entries() >= self.max_entries).then_some(Resource::Entries)
+    }
+
     pub(super) fn over_budget(&self, resource: Resource) -> Option<Resource> {
-        if self.journal.entries() >= self.max_entries {
-            return Some(Resource::Entries);
+        if let Some(full) = self.full() {
+            return Some(full);
         }
         // Calls that are under way will have been made.
         let under_way = self.under.values().filter(|u| u.resource == Some(resource));

@@ -19,6 +19,20 @@ impl Driver {
         }
     }
 
+    /// Warns that the journal comes near its bound, so that the run can go on in another one
+    /// (`continue_as`) before operations fail.
+    pub(super) fn warn_of_entries(&mut self) {
+        while let Some((at, percent)) = self.entries_warning
+            && self.journal.entries() >= at
+        {
+            let resource = Resource::Entries;
+            self.ledger.warned(resource, percent);
+            let warned = Entry::BudgetWarned { resource, percent };
+            self.journal.append(&warned);
+            self.entries_warning = self.ledger.entries_warning(&self.warn_at, self.max_entries);
+        }
+    }
+
     /// Warns that a share of the wall time is over, if it is.
     pub(super) fn warn_of_wall_time(&mut self, begun: Timestamp) {
         let due = self.wall_time_warning.take();
