@@ -70,6 +70,7 @@ impl Failure {
             Self::Io(_) => Exit::Failed,
             Self::System(error) => match error {
                 SystemError::Store(StoreError::Owned { .. }) => Exit::Owned,
+                SystemError::Store(StoreError::Deleted { .. }) => Exit::Usage,
                 SystemError::Store(_) | SystemError::Pinned { .. } => Exit::Store,
                 SystemError::Definition(_)
                 | SystemError::UnknownTeam { .. }

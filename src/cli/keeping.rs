@@ -79,7 +79,11 @@ impl Keeping {
     pub(super) async fn find(&self, prefix: &str) -> Result<RunRow, Failure> {
         if let Ok(run) = prefix.parse::<RunId>() {
             let row = self.store.run(run).await?;
-            return row.ok_or_else(|| Failure::Usage(format!("there is no run {run}")));
+            return match (row, self.store.deleted(run).await?) {
+                (Some(row), _) => Ok(row),
+                (None, Some(at)) => Err(StoreError::Deleted { run, at }.into()),
+                (None, None) => Err(Failure::Usage(format!("there is no run {run}"))),
+            };
         }
         let digits = prefix.replace('-', "").to_lowercase();
         let none = || {

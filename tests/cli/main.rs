@@ -5,6 +5,7 @@ mod answering;
 mod crashes;
 mod files;
 mod own_command;
+mod pruning;
 mod running;
 mod serving;
 mod time_travel;

@@ -10,6 +10,7 @@ mod folder;
 mod sqlite_commits;
 mod sqlite_conformance;
 mod sqlite_damage;
+mod sqlite_deletion;
 mod sqlite_durability;
 #[cfg(unix)]
 mod sqlite_every;

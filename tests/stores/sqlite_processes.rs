@@ -102,6 +102,7 @@ async fn obey(store: &Path) {
                 let item = InboxItem::new("from outside", Timestamp(1), InboxBody::Retry);
                 store.post(run(1), item).await.map(drop)
             }
+            "read" => texts(&store, 1).await.map(drop),
             "flood" => flood(&store).await,
             "close" => store.close().await,
             other => panic!("{other}?"),
@@ -261,7 +262,7 @@ async fn a_store_whose_write_failed_refuses_all_work() {
         refused.contains("refuses work since a write failed"),
         "{refused}"
     );
-    for order in ["append", "claim", "post"] {
+    for order in ["append", "claim", "post", "read"] {
         assert_eq!(process.ask(order), refused, "{order}");
     }
     process.kill();

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{Run, SystemError, handles::LOOK};
 use crate::{
-    contract::{InboxBody, RunStatus},
+    contract::{InboxBody, RunStatus, StoreError},
     vocabulary::{Entry, ErrorKind, OperationError, OperationId, RunId},
 };
 
@@ -54,7 +54,9 @@ impl Run {
     pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
         let run = match self.current().await {
             Ok(run) => run,
-            Err(SystemError::UnknownRun(_)) => return Ok(false),
+            Err(SystemError::UnknownRun(_) | SystemError::Store(StoreError::Deleted { .. })) => {
+                return Ok(false);
+            }
             Err(error) => return Err(error),
         };
         let doors = &self.system.shared().doors;

@@ -179,6 +179,10 @@ impl Ports for Doors {
             loop {
                 let mut bell = doors.previewer.routes.bell(run);
                 let row = doors.store.run(run).await.map_err(store)?;
+                if row.is_none() && doors.store.deleted(run).await.map_err(store)?.is_some() {
+                    let message = format!("run {run} was deleted after its retention time");
+                    return Err(OperationError::new(ErrorKind::NotFound, message));
+                }
                 if row.is_some_and(|row| row.status.is_ended()) {
                     let lines = read_from(&doors, &JournalId::Run(run), 0).await;
                     let recorded = lines.and_then(|lines| Recorded::fold(&lines, run));

@@ -160,6 +160,10 @@ impl EventStream {
     async fn read(&mut self) -> Result<bool, StoreError> {
         let lines = self.store.read_tree(self.root, self.after, PAGE).await?;
         let any = !lines.is_empty();
+        if !any && let Some(at) = self.store.deleted(self.root).await? {
+            let run = self.root;
+            return Err(StoreError::Deleted { run, at });
+        }
         for line in lines {
             if !self.observer.knows(line.run)
                 && let Some(row) = self.store.run(line.run).await?

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{EventStream, System, SystemError, agent::AgentMessage};
+use super::{EventStream, System, SystemError, agent::AgentMessage, recording::row_of};
 use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
@@ -138,8 +138,7 @@ impl Run {
     /// # Errors
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn status(&self) -> Result<RunRow, SystemError> {
-        let row = self.system.shared().doors.store.run(self.id).await?;
-        row.ok_or(SystemError::UnknownRun(self.id))
+        row_of(&self.system.shared().doors.store, self.id).await
     }
 
     /// Waits for the run's outcome, however long it takes. A run that goes on in another
@@ -148,7 +147,7 @@ impl Run {
     /// # Errors
     /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
     pub async fn outcome(&self) -> Result<Outcome, SystemError> {
-        let mut run = self.clone();
+        let mut run = self.kept().await?;
         loop {
             let end = match run.end_here().await {
                 Some(end) => Some(end),
@@ -352,14 +351,32 @@ impl Run {
     ) -> Result<bool, SystemError> {
         match self.post(id, body).await {
             Ok(_) => Ok(true),
-            Err(SystemError::UnknownRun(_)) => Ok(false),
+            Err(SystemError::UnknownRun(_) | SystemError::Store(StoreError::Deleted { .. })) => {
+                Ok(false)
+            }
             Err(error) => Err(error),
+        }
+    }
+
+    /// This run, or, where it went on in other journals and was deleted since, the first of those
+    /// that is kept.
+    async fn kept(&self) -> Result<Run, SystemError> {
+        let (mut run, mut deleted) = (self.clone(), None);
+        loop {
+            match run.status().await {
+                Ok(_) => return Ok(run),
+                Err(error @ SystemError::Store(StoreError::Deleted { .. })) => {
+                    deleted.get_or_insert(error);
+                    run = self.system.run(run.id.next());
+                }
+                Err(error) => return Err(deleted.unwrap_or(error)),
+            }
         }
     }
 
     /// The run in whose journal this one goes on now.
     pub(super) async fn current(&self) -> Result<Run, SystemError> {
-        let mut run = self.clone();
+        let mut run = self.kept().await?;
         while run.status().await?.status == RunStatus::Continued {
             // The next one's id follows from this one's, so no journal is read.
             run = self.system.run(run.id.next());

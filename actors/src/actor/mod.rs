@@ -10,6 +10,7 @@ mod cancelling;
 mod doors;
 mod error;
 mod event_stream;
+mod fair_slots;
 mod fork;
 mod handles;
 mod journal;
@@ -37,7 +38,7 @@ pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use recording::recording;
-pub use system::{Limits, Scheduled, System, SystemBuilder, pinned_team};
+pub use system::{Limits, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
 
 /// With ractor's `cluster` feature no type is a message unless it says so.

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 
 use super::SystemError;
 use crate::{
-    contract::{StoreHandle, TreeLine},
+    contract::{RunRow, StoreError, StoreHandle, TreeLine},
     run::Recording,
     vocabulary::{self, JournalId, RunId, RunStart},
 };
@@ -19,8 +19,7 @@ const PAGE: usize = 4096;
 /// # Errors
 /// [`SystemError::UnknownRun`], and what the store fails with.
 pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, SystemError> {
-    let row = store.run(run).await?;
-    let row = row.ok_or(SystemError::UnknownRun(run))?;
+    let row = row_of(store, run).await?;
     let mut recording = Recording::new(row.root);
     recording.lines = tree(store, row.root).await?;
     let root = if row.root == run {
@@ -49,6 +48,18 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
         recording.history = lines.into_iter().map(|stored| stored.line).collect();
     }
     Ok(recording)
+}
+
+/// What the index knows of a run. One that was deleted is told apart from one that never was, as
+/// long as the store knows it.
+pub(crate) async fn row_of(store: &StoreHandle, run: RunId) -> Result<RunRow, SystemError> {
+    if let Some(row) = store.run(run).await? {
+        return Ok(row);
+    }
+    match store.deleted(run).await? {
+        Some(at) => Err(StoreError::Deleted { run, at }.into()),
+        None => Err(SystemError::UnknownRun(run)),
+    }
 }
 
 /// All entries of a tree, in the order of their commits.

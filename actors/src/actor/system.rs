@@ -1,6 +1,7 @@
 //! Everything in this process: the root supervisor, the store, the gateways.
 
 mod builder;
+mod retention;
 mod schedules;
 mod tree;
 
@@ -17,6 +18,7 @@ use std::{
 pub use builder::SystemBuilder;
 use parking_lot::{Mutex, RwLock};
 use ractor::{ActorRef, ActorRuntime};
+pub use retention::{Pruned, Retention};
 pub use schedules::Scheduled;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
@@ -29,6 +31,7 @@ use super::{
     attendant::Errand,
     doors::Doors,
     launch::take_up_together,
+    recording::row_of,
     slot::Slot,
     supervisor::{
         Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
@@ -79,6 +82,9 @@ pub struct Limits {
     pub run_restarts: Intensity,
     /// The pause before a crashed function is run again or an agent below is started again.
     pub run_backoff: Backoff,
+    /// Which ended runs are kept; all, when nothing is set. A System that takes up runs by
+    /// itself deletes the others at its start and then at least hourly.
+    pub retention: Retention,
     /// How models are treated.
     pub gateway: GatewayOptions,
     /// How tools are treated.
@@ -98,6 +104,7 @@ impl Default for Limits {
             poison_after: 3,
             run_restarts: Intensity::new(10, Duration::from_secs(60)),
             run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
+            retention: Retention::default(),
             gateway: GatewayOptions::default(),
             executor: ExecutorOptions::default(),
         }
@@ -434,13 +441,7 @@ impl System {
     /// when another process carries it; [`SystemError::UnknownRun`],
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
-        let row = self
-            .0
-            .doors
-            .store
-            .run(run)
-            .await?
-            .ok_or(SystemError::UnknownRun(run))?;
+        let row = row_of(&self.0.doors.store, run).await?;
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
         };

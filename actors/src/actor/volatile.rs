@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, InMemoryStore, InboxItem, RunFilter, RunRow, StateValue,
-        Store, StoreError, StoreHandle, StoredLine, TreeLine,
+        Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
+        RunRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// How many bits of a mark count what was posted to runs in memory; the rest counts the others.
@@ -210,6 +210,32 @@ impl Store for VolatileTeams {
     ) -> Result<(), StoreError> {
         let in_memory = self.teams.contains(&session.team);
         ask!(self, in_memory, put_checkpoint(session, bytes))
+    }
+
+    async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
+        let mut found = self.memory.expired(expiry).await?;
+        found.extend(self.durable.expired(expiry).await?);
+        Ok(found)
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        ask!(self, self.has(root).await?, delete_tree(root, at, limit))
+    }
+
+    async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        match self.memory.deleted(run).await? {
+            Some(at) => Ok(Some(at)),
+            None => self.durable.deleted(run).await,
+        }
+    }
+
+    async fn drop_blobs(&self) -> Result<u64, StoreError> {
+        Ok(self.memory.drop_blobs().await? + self.durable.drop_blobs().await?)
     }
 
     async fn close(&self) -> Result<(), StoreError> {

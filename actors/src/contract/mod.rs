@@ -26,8 +26,8 @@ pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealM
 pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use store::{
-    Append, Batch, Claim, Committed, Expected, InboxBody, InboxItem, RunFilter, RunRow, RunStatus,
-    StateValue, StateWrite, Store, StoredLine, TreeLine,
+    Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, InboxBody,
+    InboxItem, RunFilter, RunRow, RunStatus, StateValue, StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

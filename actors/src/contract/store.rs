@@ -145,6 +145,45 @@ pub trait Store: Send + Sync + 'static {
         bytes: Option<Vec<u8>>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// The roots of trees all of whose runs have ended, the one that ended first at the front.
+    /// The default knows of none, and nothing is ever deleted.
+    fn expired(
+        &self,
+        expiry: Expiry,
+    ) -> impl Future<Output = Result<Vec<RunRow>, StoreError>> + Send {
+        let _ = expiry;
+        async { Ok(Vec::new()) }
+    }
+
+    /// Deletes a tree all of whose runs have ended: index, journals, inboxes and working memory.
+    /// From the first call on none of its journals can be read; as one call deletes at most so
+    /// many rows, it is called until there is no more. What a crash left over is dealt with by
+    /// the next call for any tree. A tree with a run that has not ended is refused as
+    /// [`StoreError::Open`].
+    fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> impl Future<Output = Result<Deleted, StoreError>> + Send {
+        let _ = (root, at, limit);
+        async { Ok(Deleted::default()) }
+    }
+
+    /// When a run was deleted, if it is one of the last [`DELETIONS_KNOWN`] that were.
+    fn deleted(
+        &self,
+        run: RunId,
+    ) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send {
+        let _ = run;
+        async { Ok(None) }
+    }
+
+    /// Lets go of blobs to which no entry refers any more, and tells how many there were.
+    fn drop_blobs(&self) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        async { Ok(0) }
+    }
+
     /// Lets go of what this process owns. Nothing can be committed afterwards.
     fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         async { Ok(()) }
@@ -152,6 +191,34 @@ pub trait Store: Send + Sync + 'static {
 
     /// What people call it, such as its file.
     fn description(&self) -> String;
+}
+
+/// How many of the runs that were deleted last a store knows to have been there.
+pub const DELETIONS_KNOWN: u64 = 10_000;
+
+/// Which ended trees may be deleted: those that are not among the latest, and whose root ended
+/// long enough ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Expiry {
+    /// Only trees whose root ended before this; any, when left out.
+    pub ended_before: Option<Timestamp>,
+    /// So many trees that ended last are spared.
+    pub keep: usize,
+    /// At most so many are told; 0 is without bound.
+    pub limit: usize,
+}
+
+/// What a call of [`Store::delete_tree`] deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// How many runs.
+    pub runs: u64,
+    /// How many entries.
+    pub entries: u64,
+    /// Whether something is left to be deleted.
+    pub more: bool,
 }
 
 /// Changes that are made together or not at all.

@@ -1,6 +1,6 @@
 //! What stores refuse and fail with.
 
-use crate::vocabulary::JournalId;
+use crate::vocabulary::{JournalId, RunId, Timestamp};
 
 /// What a store refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -67,6 +67,20 @@ pub enum StoreError {
         have: u64,
         /// The last commit that was durable.
         expected: u64,
+    },
+    /// The run was deleted, as its retention wanted.
+    #[error("run {run} was deleted after its retention time, and nothing of it is left")]
+    Deleted {
+        /// The run.
+        run: RunId,
+        /// When.
+        at: Timestamp,
+    },
+    /// A tree cannot be deleted while one of its runs has not ended.
+    #[error("run {run} has not ended, so its tree cannot be deleted: cancel it first")]
+    Open {
+        /// The run.
+        run: RunId,
     },
     /// A later version wrote it.
     #[error(

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store,
-    StoreError, StoredLine, TreeLine,
+    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue,
+    Store, StoreError, StoredLine, TreeLine,
 };
-use crate::vocabulary::{Digest, JournalId, RunId, SessionId};
+use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
 /// A store of any kind. Cloning shares it.
 #[derive(Clone)]
@@ -76,6 +76,14 @@ erased_store! {
     fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
     /// See [`Store::put_checkpoint`].
     fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    /// See [`Store::expired`].
+    fn expired(expiry: Expiry) -> Vec<RunRow>;
+    /// See [`Store::delete_tree`].
+    fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
+    /// See [`Store::deleted`].
+    fn deleted(run: RunId) -> Option<Timestamp>;
+    /// See [`Store::drop_blobs`].
+    fn drop_blobs() -> u64;
     /// See [`Store::close`].
     fn close() -> ();
 }

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
+        StoreError, StoredLine, TreeLine,
     },
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// When a fault strikes.
@@ -233,6 +233,10 @@ impl<S: Store> Store for FaultyStore<S> {
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;
         fn inbox(run: RunId) -> Vec<InboxItem>;
+        fn expired(expiry: Expiry) -> Vec<RunRow>;
+        fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
+        fn deleted(run: RunId) -> Option<Timestamp>;
+        fn drop_blobs() -> u64;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();

@@ -3,6 +3,7 @@
 mod answer;
 mod cancel;
 mod fork;
+mod prune;
 mod replay;
 mod resume;
 mod run;
@@ -51,6 +52,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Fork(arguments) => fork::fork(arguments, registry).await,
         Command::Replay(arguments) => replay::replay(arguments, registry).await,
         Command::Export(arguments) => replay::export(arguments).await,
+        Command::Prune(arguments) => prune::prune(arguments).await,
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
     }
@@ -140,4 +142,12 @@ fn print(text: &str) -> Result<(), Failure> {
 /// Says something on stderr.
 fn note(text: &str) {
     say(text);
+}
+
+/// A number of things, in words.
+fn counted(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
 }

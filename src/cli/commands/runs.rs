@@ -45,7 +45,7 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn table(rows: &[RunRow]) -> Vec<String> {
+pub(super) fn table(rows: &[RunRow]) -> Vec<String> {
     let now = SystemClock::new().now();
     let team = |row: &RunRow| plain_text::line(&row.team, 24);
     let width = rows

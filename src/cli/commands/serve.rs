@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use ghostlight_actors::{
-    actor::{System, SystemError},
+    actor::{Limits, System, SystemError},
     contract::{RunFilter, RunRow, RunStatus},
     run::{Registry, Team},
     vocabulary::RunId,
@@ -41,7 +41,11 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     }
     let spec = team.clone();
     let team = Team { spec, registry };
-    let system = System::builder(keeping.store.clone()).team(team);
+    let mut limits = Limits::default();
+    limits.retention = arguments.retention.retention();
+    let system = System::builder(keeping.store.clone())
+        .limits(limits)
+        .team(team);
     let system = system.start().await.map_err(|error| match error {
         SystemError::Definition(error) => Failure::Config(file.locate(&error)),
         error => error.into(),
@@ -50,7 +54,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     super::note(&format!(
         "team {}, model {model}, {} open, in {}; Ctrl-C ends it, and all goes on with the next start",
         watch.team,
-        counted(open.count(), "run"),
+        super::counted(open.count() as u64, "run"),
         keeping.store.description(),
     ));
     let result = keep(&system, &keeping, &mut watch, &mut interrupt).await;
@@ -134,13 +138,5 @@ impl Watch {
             row.run.short(),
             row.status
         ))
-    }
-}
-
-/// A number of things, in words.
-fn counted(number: usize, thing: &str) -> String {
-    match number {
-        1 => format!("1 {thing}"),
-        _ => format!("{number} {thing}s"),
     }
 }

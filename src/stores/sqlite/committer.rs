@@ -147,6 +147,8 @@ impl Committer {
         health: Arc<Health>,
     ) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
+        let mut writer = writer;
+        writer.anchored = anchored.number;
         let service = Service {
             writer,
             anchor,
@@ -308,7 +310,10 @@ impl Service {
             return;
         }
         match self.anchor.advance(mark) {
-            Ok(()) => self.anchored = mark,
+            Ok(()) => {
+                self.anchored = mark;
+                self.writer.anchored = mark.number;
+            }
             // The commits are durable all the same: only the watch over them is weaker.
             Err(error) => {
                 tracing::warn!(%error, "the store's anchor could not be written");

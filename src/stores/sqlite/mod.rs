@@ -3,6 +3,7 @@
 mod anchor;
 mod chain;
 mod committer;
+mod deletion;
 mod fault;
 mod opening;
 mod owner;
@@ -21,10 +22,10 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
+        StoreError, StoredLine, TreeLine,
     },
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 use serde::{Deserialize, Serialize};
 
@@ -318,6 +319,36 @@ impl Store for SqliteStore {
         bytes: Option<Vec<u8>>,
     ) -> Result<(), StoreError> {
         let work = move |writer: &mut Writer| writer.put_checkpoint(&session, bytes.as_deref());
+        self.committer()?.submit(work).await
+    }
+
+    async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
+        self.read(move |connection| deletion::expired(connection, &expiry))
+            .await
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        let work = move |writer: &mut Writer| writer.delete_tree(root, at, limit);
+        self.committer()?.submit(work).await?
+    }
+
+    async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        self.read(move |connection| deletion::deleted(connection, run))
+            .await
+    }
+
+    async fn drop_blobs(&self) -> Result<u64, StoreError> {
+        // Looking through the runs is done beside the commits, and only the rest in one.
+        let (after, unused) = self.read(deletion::unused_blobs).await?;
+        if unused.is_empty() {
+            return Ok(0);
+        }
+        let work = move |writer: &mut Writer| writer.delete_blobs(after, unused);
         self.committer()?.submit(work).await
     }
 

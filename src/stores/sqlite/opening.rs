@@ -74,9 +74,9 @@ fn inspect_tables(
     check_version(place, Header::Store(version))?;
     schema::check_tables(&snapshot, version).map_err(at)?;
     check_structure(&snapshot, options.full_check_bytes).map_err(at)?;
-    let mark = check_end(&snapshot).map_err(at)?;
+    let mark = check_end(&snapshot, version).map_err(at)?;
     let truncated = match anchored {
-        Some(anchored) => compare(&snapshot, place, mark, anchored)?,
+        Some(anchored) => compare(&snapshot, (place, version), mark, anchored)?,
         None => None,
     };
     Ok(Found {
@@ -145,7 +145,7 @@ pub(super) fn check_pages(connection: &Connection) -> Result<(), Fault> {
 }
 
 /// The last commit, after its digest was computed again from its entries.
-fn check_end(connection: &Connection) -> Result<Mark, Fault> {
+fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
     let last = "SELECT number, position, digest FROM commits ORDER BY number DESC LIMIT 2";
     let mut select = connection.prepare(last)?;
     let columns = |row: &Row<'_>| {
@@ -155,17 +155,30 @@ fn check_end(connection: &Connection) -> Result<Mark, Fault> {
     let commits: Vec<_> = select.query_map([], columns)?.collect::<Result<_, _>>()?;
     let (number, position, digest) = commits.first().copied().unwrap_or((0, 0, [0; 16]));
     let (before, start, before_digest) = commits.get(1).copied().unwrap_or((0, 0, [0; 16]));
-    let end: i64 = connection.query_row(
-        "SELECT coalesce(max(position), 0) FROM entries",
-        [],
-        |row| row.get(0),
-    )?;
-    if number != before + u64::from(number > 0) || end != position {
+    let (last, any_deleted, hashes) = match version {
+        1 => (
+            "SELECT coalesce(max(position), 0) FROM entries",
+            "SELECT 0",
+            "SELECT hash FROM entries WHERE position > ?1 ORDER BY position",
+        ),
+        _ => (
+            "SELECT max((SELECT coalesce(max(position), 0) FROM entries), \
+                        (SELECT coalesce(max(position), 0) FROM gone))",
+            "SELECT EXISTS (SELECT 1 FROM commits WHERE first IS NOT NULL)",
+            "SELECT hash FROM (SELECT position, hash FROM entries WHERE position > ?1 \
+                UNION ALL SELECT position, hash FROM gone WHERE position > ?1) \
+             ORDER BY position",
+        ),
+    };
+    let end: i64 = connection.query_row(last, [], |row| row.get(0))?;
+    // What came before a commit without entries may all be gone, and folded.
+    let folded = end < position && position == start;
+    let folded = folded && connection.query_row(any_deleted, [], |row| row.get(0))?;
+    if number != before + u64::from(number > 0) || (end != position && !folded) {
         return Err(Fault::damaged("its last commits are missing in part"));
     }
     let mut computed = CommitDigest::after(&before_digest, number);
-    let mut entries =
-        connection.prepare("SELECT hash FROM entries WHERE position > ?1 ORDER BY position")?;
+    let mut entries = connection.prepare(hashes)?;
     let mut entries = entries.query(params![start])?;
     while let Some(row) = entries.next()? {
         computed.entry(&rows::hash(row, 0)?);
@@ -181,7 +194,7 @@ fn check_end(connection: &Connection) -> Result<Mark, Fault> {
 /// Compares the store's commits with its anchor.
 fn compare(
     connection: &Connection,
-    place: &str,
+    (place, version): (&str, u32),
     mark: Mark,
     anchored: Mark,
 ) -> Result<Option<StoreError>, StoreError> {
@@ -202,6 +215,16 @@ fn compare(
         .map_err(|error| Fault::from(error).at(place))?;
     if anchored.number == 0 || digest == Some(anchored.digest) {
         return Ok(None);
+    }
+    // Of an anchor that is older than a deletion it is not known any more.
+    if digest.is_none() && version > 1 {
+        let folded = "SELECT EXISTS (SELECT 1 FROM commits WHERE first <= ?1 AND number >= ?1)";
+        let folded = connection
+            .query_row(folded, [anchored.number.cast_signed()], |row| row.get(0))
+            .map_err(|error| Fault::from(error).at(place))?;
+        if folded {
+            return Ok(None);
+        }
     }
     Err(StoreError::Damaged {
         place: place.to_owned(),

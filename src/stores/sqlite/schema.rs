@@ -9,7 +9,8 @@ pub(super) const APPLICATION_ID: i32 = 0x4768_7374;
 
 /// Each step leads from the version of its place to the next. A step that was released is
 /// never changed; a new one is added behind it.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The version that this program writes.
 pub(super) fn current_version() -> u32 {
@@ -150,6 +151,12 @@ mod tests {
             .execute_batch("DROP INDEX entries_by_tree")
             .unwrap();
         check_tables(&connection, current_version()).unwrap_err();
+    }
+
+    #[test]
+    fn the_index_of_ended_runs_is_the_one_of_those_that_are_not_open() {
+        let states = super::super::rows::OPEN.trim_start_matches("status IN ");
+        assert!(MIGRATIONS[1].contains(&format!("status NOT IN {states}")));
     }
 
     /// The index of open runs names the open states, because SQLite cannot ask Rust.

@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row};
 use super::{
     Verified,
     chain::{self, CommitDigest, Hash},
+    deletion,
     fault::Fault,
     opening,
     rows::{self, JournalRow, StateRow},
@@ -38,6 +39,11 @@ pub(super) fn verify(connection: &Connection) -> Result<Verified, Fault> {
         "SELECT session, bytes, digest FROM checkpoints",
         |row| rows::read_checkpoint(row).map(drop),
     )?;
+    if deletion::is_known_to(connection)? {
+        each(connection, "SELECT run, at, digest FROM deleted", |row| {
+            deletion::read_deletion(row).map(drop)
+        })?;
+    }
     each(connection, "SELECT hash, bytes FROM blobs", |row| {
         if Digest::of(row.get_ref(1)?.as_blob()?).0 == row.get::<_, [u8; 32]>(0)? {
             Ok(())
@@ -68,7 +74,8 @@ fn journals(connection: &Connection) -> Result<HashMap<i64, String>, Fault> {
         "SELECT key, id, root, epoch, owner, digest FROM journals",
         |row| {
             let journal = JournalRow::from_row(row)?;
-            keys.insert(journal.id, rows::needed(row, 0)?.to_owned());
+            let key = deletion::original_key(rows::needed(row, 0)?);
+            keys.insert(journal.id, key.to_owned());
             Ok(())
         },
     )?;
@@ -81,7 +88,18 @@ struct Entries {
     /// The next sequence number and the last hash of each journal.
     heads: HashMap<i64, (u64, Hash)>,
     position: u64,
+    /// How many entries are there.
+    entries: u64,
 }
+
+/// Entries, and the hashes of those that were deleted, in the order of their positions.
+const ENTRIES: &str = "SELECT position, journal, sequence, at, body, hash FROM entries \
+     UNION ALL SELECT position, NULL, NULL, NULL, NULL, hash FROM gone ORDER BY position";
+const COMMITS: &str = "SELECT number, position, digest, first FROM commits ORDER BY number";
+/// The same in a file of the first version, in which nothing was ever deleted.
+const FIRST_ENTRIES: &str =
+    "SELECT position, journal, sequence, at, body, hash FROM entries ORDER BY position";
+const FIRST_COMMITS: &str = "SELECT number, position, digest, NULL FROM commits ORDER BY number";
 
 impl Entries {
     fn check(connection: &Connection, keys: HashMap<i64, String>) -> Result<Verified, Fault> {
@@ -89,40 +107,46 @@ impl Entries {
             keys,
             heads: HashMap::new(),
             position: 0,
+            entries: 0,
         };
-        let mut statement = connection.prepare(
-            "SELECT position, journal, sequence, at, body, hash FROM entries ORDER BY position",
-        )?;
+        let (all, commits) = match deletion::is_known_to(connection)? {
+            true => (ENTRIES, COMMITS),
+            false => (FIRST_ENTRIES, FIRST_COMMITS),
+        };
+        let mut statement = connection.prepare(all)?;
         let mut entries = statement.query([])?;
         let (mut number, mut digest) = (0, [0; 16]);
-        each(
-            connection,
-            "SELECT number, position, digest FROM commits ORDER BY number",
-            |row| {
-                number += 1;
-                let mut computed = CommitDigest::after(&digest, number);
-                let end = row.get::<_, i64>(1)?.cast_unsigned();
-                while checked.position < end {
-                    let entry = entries.next()?.ok_or_else(|| missing(end))?;
-                    computed.entry(&checked.entry(entry)?);
-                }
-                digest = rows::hash(row, 2)?;
-                let is_next = row.get::<_, i64>(0)?.cast_unsigned() == number;
-                if is_next && computed.done() == digest {
-                    Ok(())
-                } else {
-                    Err(Fault::Damaged(format!(
-                        "commit {number} does not match its digest"
-                    )))
-                }
-            },
-        )?;
+        each(connection, commits, |row| {
+            let begins = number + 1;
+            number = row.get::<_, i64>(0)?.cast_unsigned();
+            let mut computed = CommitDigest::after(&digest, number);
+            let end = row.get::<_, i64>(1)?.cast_unsigned();
+            digest = rows::hash(row, 2)?;
+            let first = row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned);
+            let is_next = first.unwrap_or(number) == begins;
+            if is_next && first.is_some() && checked.position <= end {
+                // Nothing is left of these commits: an entry there would be out of its place.
+                checked.position = end;
+                return Ok(());
+            }
+            while checked.position < end {
+                let entry = entries.next()?.ok_or_else(|| missing(end))?;
+                computed.entry(&checked.entry(entry)?);
+            }
+            if is_next && computed.done() == digest {
+                Ok(())
+            } else {
+                Err(Fault::Damaged(format!(
+                    "commit {number} does not match its digest"
+                )))
+            }
+        })?;
         if entries.next()?.is_some() {
             return Err(Fault::damaged("it has entries that no commit brought"));
         }
         Ok(Verified {
             commits: number,
-            entries: checked.position,
+            entries: checked.entries,
         })
     }
 
@@ -132,7 +156,10 @@ impl Entries {
         if position != self.position {
             return Err(missing(self.position));
         }
-        let journal: i64 = row.get(1)?;
+        let Some(journal) = row.get::<_, Option<i64>>(1)? else {
+            return rows::hash(row, 5);
+        };
+        self.entries += 1;
         let key = self.keys.get(&journal).ok_or_else(|| {
             Fault::Damaged(format!("journal {journal} of entry {position} is missing"))
         })?;

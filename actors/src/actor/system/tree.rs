@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use ractor::{Actor, ActorRuntime, Message};
 use tokio::sync::mpsc;
 
-use super::{Shared, schedules::Scheduler};
+use super::{Shared, retention::Pruner, schedules::Scheduler};
 use crate::actor::{
     attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
     calls::{CallKeeper, Calls},
@@ -84,6 +84,12 @@ impl Shared {
             let (shared, book) = (shared.clone(), book.clone());
             (Attendant, AttendantArguments { shared, book })
         }));
+        if keeps_schedules && self.limits.retention.deletes() {
+            let shared = self.clone();
+            children.push(Child::of(ChildSpec::worker("retention"), move || {
+                (Pruner, shared.clone())
+            }));
+        }
         if keeps_schedules {
             children.push(Child::of(ChildSpec::worker("schedules"), move || {
                 (Scheduler, self.clone())

@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
+use super::deletion::Deletions;
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue,
@@ -20,21 +21,24 @@ use crate::{
 pub(super) struct Memory {
     processes: u64,
     pub(super) living: HashSet<u64>,
-    journals: HashMap<JournalId, Journal>,
+    pub(super) journals: HashMap<JournalId, Journal>,
     /// The position of the last entry.
     position: u64,
     pub(super) runs: HashMap<RunId, IndexedRun>,
-    trees: HashMap<RunId, Vec<RunId>>,
+    pub(super) trees: HashMap<RunId, Vec<RunId>>,
+    /// How many runs were ever made.
+    made: usize,
+    pub(super) deletions: Deletions,
     pub(super) scopes: HashMap<String, BTreeMap<String, Versioned>>,
     pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
     pub(super) inbox: Inbox,
     pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,
 }
 
-struct Journal {
+pub(super) struct Journal {
     epoch: u64,
     owner: u64,
-    lines: Vec<StoredLine>,
+    pub(super) lines: Vec<StoredLine>,
 }
 
 pub(super) struct IndexedRun {
@@ -213,7 +217,8 @@ impl Memory {
     }
 
     fn index(&mut self, row: RunRow) {
-        let made = self.runs.len();
+        self.made += 1;
+        let made = self.made;
         match self.runs.get_mut(&row.run) {
             Some(indexed) => indexed.row = row,
             None => {
@@ -344,6 +349,15 @@ impl Inbox {
         places.sort_unstable();
         let posts = places.into_iter().filter_map(|place| self.posts.get(place));
         posts.filter_map(|post| post.item.clone()).collect()
+    }
+
+    /// Forgets a run's items; their places stay taken, since they are marks.
+    pub(super) fn delete(&mut self, run: RunId) {
+        for place in self.by_run.remove(&run).unwrap_or_default().into_values() {
+            if let Some(post) = self.posts.get_mut(place) {
+                post.item = None;
+            }
+        }
     }
 
     pub(super) fn posted(&self, after: u64) -> (u64, Vec<RunId>) {

@@ -1,5 +1,6 @@
 //! A store that lives in memory.
 
+mod deletion;
 mod memory;
 
 use std::{fmt, sync::Arc};
@@ -9,10 +10,10 @@ use parking_lot::Mutex;
 use self::memory::{Memory, visible};
 use crate::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
+        StoreError, StoredLine, TreeLine,
     },
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// A store that forgets everything when its last handle is dropped.
@@ -172,6 +173,27 @@ impl Store for InMemoryStore {
             };
             Ok(())
         })
+    }
+
+    async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
+        self.with(|memory| Ok(memory.expired(expiry)))
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        _limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        self.with(|memory| memory.delete_tree(root, at))
+    }
+
+    async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        self.with(|memory| Ok(memory.deletions.get(&run)))
+    }
+
+    async fn drop_blobs(&self) -> Result<u64, StoreError> {
+        self.with(|memory| Ok(memory.drop_blobs()))
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -9,11 +9,11 @@ use tokio::{sync::Notify, time::Instant};
 use super::world::World;
 use crate::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoreHandle, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
+        StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::Strike,
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// How long a call may take before and after it takes effect, in milliseconds.
@@ -296,6 +296,10 @@ impl Store for SimulatedStore {
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;
         fn inbox(run: RunId) -> Vec<InboxItem>;
+        fn expired(expiry: Expiry) -> Vec<RunRow>;
+        fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
+        fn deleted(run: RunId) -> Option<Timestamp>;
+        fn drop_blobs() -> u64;
     }
 
     /// It is asked forty times a second, so it is spared what others meet.

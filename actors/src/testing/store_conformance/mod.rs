@@ -25,6 +25,7 @@
 //! # });
 //! ```
 
+mod deletion;
 mod entries;
 mod inbox;
 mod index;
@@ -174,6 +175,10 @@ promises! {
     "items are taken with the batch that deals with them" => inbox::taken_with_batch;
     "an inbox keeps the order in which it was filled" => inbox::order;
     "marks tell which inboxes have news" => inbox::marks;
+    "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;
+    "a tree with a run that has not ended is not deleted" => deletion::open_trees;
+    "trees that may go are told, the one that ended first at the front" => deletion::expired;
+    "blobs go with the last run that is pinned to them" => deletion::blobs;
     "anyone may post while another process owns the run" => inbox::from_outside;
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::{Place, check};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue, Store,
-        StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, RunFilter, RunRow,
+        StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     testing::InMemoryStore,
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// What a mutant does wrong.
@@ -34,6 +34,11 @@ enum Flaw {
     ReadsTogetherWithoutBound,
     MixesUpJournals,
     WakesSleepers,
+    DeletesNothing,
+    RefusesInSilence,
+    ForgetsWhatItSpares,
+    ForgetsDeletions,
+    KeepsBlobs,
 }
 
 #[derive(Debug)]
@@ -204,6 +209,40 @@ impl Store for Mutant {
         self.0.put_checkpoint(session, bytes).await
     }
 
+    async fn expired(&self, mut expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
+        if self.has(Flaw::ForgetsWhatItSpares) {
+            expiry.keep = 0;
+        }
+        self.0.expired(expiry).await
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        if self.has(Flaw::DeletesNothing) {
+            return Ok(Deleted::default());
+        }
+        match self.0.delete_tree(root, at, limit).await {
+            Err(_) if self.has(Flaw::RefusesInSilence) => Ok(Deleted::default()),
+            told => told,
+        }
+    }
+
+    async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        let found = self.0.deleted(run).await?;
+        Ok(found.filter(|_| !self.has(Flaw::ForgetsDeletions)))
+    }
+
+    async fn drop_blobs(&self) -> Result<u64, StoreError> {
+        if self.has(Flaw::KeepsBlobs) {
+            return Ok(0);
+        }
+        self.0.drop_blobs().await
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         if self.has(Flaw::StaysOpen) {
             return Ok(());
@@ -259,6 +298,11 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         ),
         (Flaw::MixesUpJournals, "journals that are read together"),
         (Flaw::WakesSleepers, "runs that go on by themselves"),
+        (Flaw::DeletesNothing, "deleted as a whole"),
+        (Flaw::RefusesInSilence, "has not ended is not deleted"),
+        (Flaw::ForgetsWhatItSpares, "trees that may go"),
+        (Flaw::ForgetsDeletions, "deleted as a whole"),
+        (Flaw::KeepsBlobs, "blobs go with"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

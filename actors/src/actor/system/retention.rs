@@ -1,0 +1,211 @@
+//! How long ended runs are kept.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Shared, System};
+use crate::{
+    actor::{SystemError, attendant::Nothing},
+    contract::{Expiry, RunRow, StoreError, StoreHandle},
+    vocabulary::Timestamp,
+};
+
+/// How many rows one commit deletes: it takes some milliseconds, for which others wait.
+const STEP: usize = 256;
+/// How many trees are looked for at once.
+const PAGE: usize = 256;
+/// How often a System deletes by itself, at most and at least.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+
+/// Which ended runs are kept. A tree goes as a whole, with all runs below its root, once every
+/// one of them has ended; what was said stays in its session. Runs that are open, wait or are
+/// parked are never deleted.
+///
+/// Where both bounds are set, a tree is kept as long as either wants it. Without any, everything
+/// is kept.
+///
+/// ```
+/// use std::time::Duration;
+/// use ghostlight_actors::actor::{Limits, Retention};
+///
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let mut limits = Limits::default();
+/// limits.retention = Retention::default().older_than(month).keep(1_000);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retention {
+    /// How long ago a root must have ended for its tree to go.
+    pub older_than: Option<Duration>,
+    /// How many trees that ended last are kept.
+    pub keep: Option<usize>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// How many trees.
+    pub trees: u64,
+    /// How many runs in them.
+    pub runs: u64,
+    /// How many entries of their journals.
+    pub entries: u64,
+    /// How many definitions that no run is pinned to any more.
+    pub blobs: u64,
+}
+
+impl Retention {
+    /// Lets trees go that ended longer ago than this.
+    #[must_use]
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.older_than = Some(age);
+        self
+    }
+
+    /// Keeps so many trees that ended last.
+    #[must_use]
+    pub fn keep(mut self, trees: usize) -> Self {
+        self.keep = Some(trees);
+        self
+    }
+
+    /// Whether anything is ever deleted.
+    pub fn deletes(&self) -> bool {
+        self.older_than.is_some() || self.keep.is_some()
+    }
+
+    fn expiry(&self, now: Timestamp, limit: usize) -> Expiry {
+        let age = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        Expiry {
+            // What ended a moment ago is older than nothing.
+            ended_before: self
+                .older_than
+                .map(|older| Timestamp(now.0.saturating_add(1).saturating_sub(age(older)))),
+            keep: self.keep.unwrap_or(0),
+            limit,
+        }
+    }
+
+    /// The roots of the trees of a store that would be deleted now, the one that ended first at
+    /// the front.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn expired(
+        &self,
+        store: &StoreHandle,
+        now: Timestamp,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        if !self.deletes() {
+            return Ok(Vec::new());
+        }
+        store.expired(self.expiry(now, 0)).await
+    }
+
+    /// Deletes from a store what is not to be kept, in commits of a few milliseconds each.
+    ///
+    /// # Errors
+    /// What the store fails with. What was deleted until then stays deleted.
+    pub async fn prune(&self, store: &StoreHandle, now: Timestamp) -> Result<Pruned, StoreError> {
+        let mut pruned = Pruned::default();
+        let mut seen = HashSet::new();
+        loop {
+            let expired = match self.deletes() {
+                true => store.expired(self.expiry(now, PAGE)).await?,
+                false => Vec::new(),
+            };
+            let before = seen.len();
+            for row in expired.iter().filter(|row| seen.insert(row.run)) {
+                self.prune_tree(store, row, now, &mut pruned).await?;
+            }
+            if seen.len() == before || expired.len() < PAGE {
+                break;
+            }
+        }
+        if pruned.trees > 0 {
+            pruned.blobs = store.drop_blobs().await?;
+        }
+        Ok(pruned)
+    }
+
+    async fn prune_tree(
+        &self,
+        store: &StoreHandle,
+        row: &RunRow,
+        now: Timestamp,
+        pruned: &mut Pruned,
+    ) -> Result<(), StoreError> {
+        pruned.trees += 1;
+        loop {
+            match store.delete_tree(row.root, now, STEP).await {
+                Ok(deleted) => {
+                    pruned.runs += deleted.runs;
+                    pruned.entries += deleted.entries;
+                    if !deleted.more {
+                        return Ok(());
+                    }
+                }
+                // It was retried or continued meanwhile.
+                Err(StoreError::Open { .. }) => {
+                    pruned.trees -= 1;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl System {
+    /// Deletes ended runs that are not to be kept. With [`Limits::retention`](super::Limits) a
+    /// System does so by itself.
+    ///
+    /// A deleted run is gone for `fork`, `replay`, events and all else; for a while
+    /// ([`DELETIONS_KNOWN`](crate::contract::DELETIONS_KNOWN)) whoever asks for it is told
+    /// [`StoreError::Deleted`].
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
+        let doors = &self.shared().doors;
+        Ok(retention.prune(&doors.store, doors.clock.now()).await?)
+    }
+}
+
+/// Deletes by itself what is not to be kept.
+pub(super) struct Pruner;
+
+impl Actor for Pruner {
+    type Msg = Nothing;
+    type State = AbortOnDropHandle<()>;
+    type Arguments = Arc<Shared>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Nothing>,
+        shared: Arc<Shared>,
+    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
+        Ok(AbortOnDropHandle::new(tokio::spawn(keep_pruning(shared))))
+    }
+}
+
+async fn keep_pruning(shared: Arc<Shared>) {
+    let (clock, retention) = (shared.doors.clock.clone(), shared.limits.retention);
+    let pause = retention
+        .older_than
+        .unwrap_or(PAUSES.0)
+        .clamp(PAUSES.0, PAUSES.1);
+    loop {
+        match retention.prune(&shared.doors.store, clock.now()).await {
+            Ok(Pruned { trees: 0, .. }) => {}
+            Ok(Pruned { trees, entries, .. }) => {
+                tracing::info!(trees, entries, "ended runs were deleted");
+            }
+            Err(error) => tracing::warn!(%error, "ended runs could not be deleted"),
+        }
+        clock.sleep_until(clock.now().after(pause)).await;
+    }
+}

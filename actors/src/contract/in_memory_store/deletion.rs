@@ -1,0 +1,96 @@
+//! How the in-memory store lets go of ended trees.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::memory::Memory;
+use crate::{
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, StoreError},
+    vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
+};
+
+/// Runs that were deleted, as far as they are known.
+#[derive(Default)]
+pub(super) struct Deletions {
+    at: HashMap<RunId, Timestamp>,
+    order: VecDeque<RunId>,
+}
+
+impl Deletions {
+    pub(super) fn get(&self, run: &RunId) -> Option<Timestamp> {
+        self.at.get(run).copied()
+    }
+
+    fn add(&mut self, run: RunId, at: Timestamp) {
+        self.at.insert(run, at);
+        self.order.push_back(run);
+        while self.order.len() as u64 > DELETIONS_KNOWN {
+            if let Some(oldest) = self.order.pop_front() {
+                self.at.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Memory {
+    fn open_run_of(&self, root: RunId) -> Option<RunId> {
+        let runs = self.trees.get(&root).into_iter().flatten();
+        let mut rows = runs.filter_map(|run| self.runs.get(run));
+        let open = rows.find(|indexed| !indexed.row.status.is_ended());
+        open.map(|indexed| indexed.row.run)
+    }
+
+    pub(super) fn expired(&self, expiry: Expiry) -> Vec<RunRow> {
+        let ended = self.runs.values().map(|indexed| &indexed.row);
+        let mut ended: Vec<&RunRow> = ended
+            .filter(|row| row.root == row.run && self.open_run_of(row.root).is_none())
+            .collect();
+        ended.sort_unstable_by_key(|row| (row.updated_at, row.run));
+        ended.truncate(ended.len().saturating_sub(expiry.keep));
+        let early = |row: &&RunRow| expiry.ended_before.is_none_or(|at| row.updated_at < at);
+        let limit = match expiry.limit {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        ended
+            .into_iter()
+            .filter(early)
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn delete_tree(
+        &mut self,
+        root: RunId,
+        at: Timestamp,
+    ) -> Result<Deleted, StoreError> {
+        if let Some(run) = self.open_run_of(root) {
+            return Err(StoreError::Open { run });
+        }
+        let mut deleted = Deleted::default();
+        for run in self.trees.remove(&root).unwrap_or_default() {
+            let journal = self.journals.remove(&JournalId::Run(run));
+            deleted.entries += journal.map_or(0, |journal| journal.lines.len() as u64);
+            deleted.runs += 1;
+            self.runs.remove(&run);
+            self.inbox.delete(run);
+            self.deletions.add(run, at);
+        }
+        self.scopes.remove(&format!("run:{root}"));
+        Ok(deleted)
+    }
+
+    pub(super) fn drop_blobs(&mut self) -> u64 {
+        let first = self
+            .journals
+            .values()
+            .filter_map(|journal| journal.lines.first());
+        let entries: Result<Vec<Entry>, _> = first.map(|stored| stored.line.decode()).collect();
+        // An entry of a later version may refer to any of them.
+        let Ok(entries) = entries else { return 0 };
+        let used: HashSet<Digest> = entries.iter().filter_map(Entry::blob).collect();
+        let before = self.blobs.len();
+        self.blobs.retain(|digest, _| used.contains(digest));
+        (before - self.blobs.len()) as u64
+    }
+}

@@ -1,0 +1,275 @@
+//! Ended trees go, and nothing else does.
+
+use std::sync::Arc;
+
+use super::{
+    Checked, Found, Place, appending, commit, ensure, lines, making, refused, row, run, same, texts,
+};
+use crate::{
+    contract::{
+        Append, Batch, Expected, Expiry, InboxBody, InboxItem, Line, RunRow, RunStatus, StateWrite,
+        Store, StoreError,
+    },
+    vocabulary::{Digest, Entry, Message, RunStart, Timestamp},
+};
+
+/// When it is deleted.
+const NOW: Timestamp = Timestamp(9_000);
+
+/// A run of a tree that stands so.
+fn of_tree(number: u8, root: u8, status: RunStatus) -> RunRow {
+    let mut row = row(number);
+    (row.root, row.status) = (run(root), status);
+    row.parent = (number != root).then(|| run(root));
+    row
+}
+
+/// A tree of the ended runs 1 and 2, the ended run 3, and the open run 4, whose entries lie
+/// between each other.
+async fn plant(store: &impl Store) -> Checked {
+    use RunStatus::{Answered, Failed, Running};
+    for (number, root, status) in [
+        (1, 1, Answered),
+        (2, 1, Failed),
+        (3, 3, Answered),
+        (4, 4, Running),
+    ] {
+        commit(store, making(of_tree(number, root, status), &["a", "b"])).await?;
+    }
+    for sequence in 2..5 {
+        for number in 1..=4 {
+            commit(store, appending(number, sequence, &["c"])).await?;
+        }
+    }
+    let mut both = appending(1, 5, &["d"]);
+    both.appends.extend(appending(4, 5, &["d", "e"]).appends);
+    for scope in [run(1), run(4)] {
+        both.writes.push(StateWrite {
+            scope: format!("run:{scope}"),
+            key: "k".to_owned(),
+            value: serde_json::value::to_raw_value(&1).ok(),
+            expected: Expected::Any,
+        });
+    }
+    commit(store, both).await?;
+    for number in [1, 2, 4] {
+        let item = InboxItem::new("i", Timestamp(1), InboxBody::Retry);
+        store.post(run(number), item).await?;
+    }
+    Ok(())
+}
+
+const WHOLE: [&str; 6] = ["a", "b", "c", "c", "c", "d"];
+
+pub(super) async fn whole_trees(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    plant(&store).await?;
+    let mut calls = 0;
+    let (mut runs, mut entries) = (0, 0);
+    loop {
+        let deleted = store.delete_tree(run(1), NOW, 2).await?;
+        (runs, entries) = (runs + deleted.runs, entries + deleted.entries);
+        same!(
+            texts(&store, run(1)).await?.len(),
+            0,
+            "entries that can still be read"
+        );
+        let below = texts(&store, run(2)).await?;
+        ensure!(
+            below.is_empty() || below == WHOLE[..5],
+            "a part of a journal was read: {below:?}"
+        );
+        calls += 1;
+        ensure!(calls < 100, "deleting a small tree does not end");
+        if !deleted.more {
+            break;
+        }
+    }
+    same!((runs, entries), (2, 11), "what was deleted");
+    drop_is_seen(&store).await?;
+    place.crash(store).await;
+    let store = place.open().await?;
+    drop_is_seen(&store).await?;
+    // What is left goes on.
+    let claim = store.claim(run(4).into(), false).await?;
+    same!(claim.entries, 7, "entries of the run beside it");
+    let append = Append::new(run(4), 7, claim.epoch, lines(&["f"]));
+    commit(&store, Batch::of(append)).await?;
+    same!(texts(&store, run(4)).await?.len(), 8, "entries after that");
+    same!(
+        store.delete_tree(run(1), NOW, 2).await?,
+        Default::default(),
+        "deleting it twice"
+    );
+    Ok(())
+}
+
+/// That runs 1 and 2 are gone, and only they.
+async fn drop_is_seen(store: &impl Store) -> Checked {
+    for number in [1, 2] {
+        let gone = run(number);
+        same!(store.run(gone).await?, None, "the row of a deleted run");
+        same!(
+            texts(store, gone).await?.len(),
+            0,
+            "entries of a deleted run"
+        );
+        same!(
+            store.inbox(gone).await?,
+            vec![],
+            "the inbox of a deleted run"
+        );
+        same!(store.deleted(gone).await?, Some(NOW), "when it was deleted");
+    }
+    same!(
+        store.read_tree(run(1), 0, 100).await?,
+        vec![],
+        "a deleted tree"
+    );
+    same!(
+        store.scope(format!("run:{}", run(1))).await?,
+        vec![],
+        "its memory"
+    );
+    same!(
+        texts(store, run(3)).await?,
+        WHOLE[..5],
+        "the ended run beside it"
+    );
+    let open = texts(store, run(4)).await?;
+    same!(open[..6], WHOLE, "the open run beside it");
+    same!(store.read_tree(run(4), 0, 100).await?.len(), 7, "its tree");
+    same!(store.inbox(run(4)).await?.len(), 1, "its inbox");
+    same!(
+        store.scope(format!("run:{}", run(4))).await?.len(),
+        1,
+        "its memory"
+    );
+    let left: Vec<_> = store.runs(Default::default()).await?;
+    let left: Vec<_> = left.iter().map(|row| row.run).collect();
+    same!(left, [run(4), run(3)], "the runs that are left");
+    for number in [3, 4, 9] {
+        same!(
+            store.deleted(run(number)).await?,
+            None,
+            "a run that was not deleted"
+        );
+    }
+    Ok(())
+}
+
+pub(super) async fn open_trees(place: &impl Place) -> Checked {
+    use RunStatus::{Answered, Cancelling, Parked, Running, Waiting};
+    let store = place.open().await?;
+    for (at, status) in [Running, Waiting, Parked, Cancelling]
+        .into_iter()
+        .enumerate()
+    {
+        let (root, below) = (10 + 2 * at as u8, 11 + 2 * at as u8);
+        commit(&store, making(of_tree(root, root, Answered), &["a"])).await?;
+        commit(&store, making(of_tree(below, root, status), &["a"])).await?;
+        refused!(
+            store.delete_tree(run(root), NOW, 100).await,
+            StoreError::Open { run: open } if *open == run(below),
+            format!("deleting a tree with a run that is {status}")
+        );
+        same!(
+            texts(&store, run(root)).await?.len(),
+            1,
+            "entries of a refused tree"
+        );
+        same!(
+            store.runs(Default::default()).await?.len(),
+            2 * (at + 1),
+            "runs"
+        );
+    }
+    same!(
+        store.expired(Expiry::default()).await?,
+        vec![],
+        "trees that may go"
+    );
+    Ok(())
+}
+
+pub(super) async fn expired(place: &impl Place) -> Checked {
+    use RunStatus::{Answered, Cancelled, Continued, Failed, Running, Stopped};
+    let store = place.open().await?;
+    let ends = [
+        (1, 1, Answered, 50),
+        (2, 2, Stopped, 20),
+        (3, 3, Failed, 40),
+        (4, 4, Cancelled, 30),
+        (5, 5, Continued, 10),
+        // Neither open roots nor runs below are told, nor roots above an open run.
+        (6, 6, Running, 1),
+        (7, 1, Answered, 2),
+        (8, 8, Answered, 3),
+        (9, 8, Running, 4),
+    ];
+    for (number, root, status, ended) in ends {
+        let mut row = of_tree(number, root, status);
+        row.updated_at = Timestamp(ended);
+        commit(&store, making(row, &["a"])).await?;
+    }
+    let of = |before: Option<u64>, keep: usize, limit: usize| Expiry {
+        ended_before: before.map(Timestamp),
+        keep,
+        limit,
+    };
+    let cases: [(Expiry, &[u8]); 7] = [
+        (of(None, 0, 0), &[5, 2, 4, 3, 1]),
+        (of(Some(40), 0, 0), &[5, 2, 4]),
+        (of(None, 2, 0), &[5, 2, 4]),
+        (of(Some(20), 2, 0), &[5]),
+        (of(Some(60), 4, 0), &[5]),
+        (of(None, 9, 0), &[]),
+        (of(None, 1, 2), &[5, 2]),
+    ];
+    for (expiry, wanted) in cases {
+        let found = store.expired(expiry).await?;
+        let found: Vec<_> = found.iter().map(|row| row.run).collect();
+        let wanted: Vec<_> = wanted.iter().map(|number| run(*number)).collect();
+        same!(found, wanted, format!("trees that may go by {expiry:?}"));
+    }
+    Ok(())
+}
+
+pub(super) async fn blobs(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    // Runs 1 and 2 share a definition, 3 has one of its own.
+    for (number, definition) in [(1, "shared"), (2, "shared"), (3, "own")] {
+        let bytes: Arc<[u8]> = definition.as_bytes().into();
+        let digest = Digest::of(&bytes);
+        let start = RunStart::new(run(number), "t", "a", digest, Message::user("go"));
+        let line = Line::encode(Timestamp(1), &Entry::RunStarted(Box::new(start)));
+        let row = of_tree(number, number, RunStatus::Answered);
+        let mut batch = Batch::of(Append::new(run(number), 0, 1, vec![line]).row(row));
+        batch.blobs.push((digest, bytes));
+        commit(&store, batch).await?;
+    }
+    let left = async || {
+        let there = async |text: &str| store.blob(Digest::of(text.as_bytes())).await;
+        Ok::<_, Found>((
+            there("shared").await?.is_some(),
+            there("own").await?.is_some(),
+        ))
+    };
+    for (delete, dropped, wanted) in [
+        (None, 0, (true, true)),
+        (Some(1), 0, (true, true)),
+        (Some(3), 1, (true, false)),
+        (Some(2), 1, (false, false)),
+    ] {
+        if let Some(number) = delete {
+            store.delete_tree(run(number), NOW, 100).await?;
+        }
+        same!(
+            store.drop_blobs().await?,
+            dropped,
+            "blobs that were dropped"
+        );
+        same!(left().await?, wanted, "blobs that are left");
+    }
+    Ok(())
+}

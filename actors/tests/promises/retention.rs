@@ -1,0 +1,208 @@
+//! Ended runs go after their time, and nothing that is still wanted goes with them.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::{Retention, System, SystemError},
+    contract::{RunStatus, StoreError},
+    run::{Agent, RunContext},
+    session::Turn,
+    vocabulary::{AgentError, Outcome},
+};
+
+use crate::stage::{Stage, outcome, pause, silent, text};
+
+const HOUR: u64 = 3_600_000;
+
+/// Answers with how much was said before; waits, fails or asks another agent where it is told to.
+fn clerk() -> Agent {
+    let helper = Agent::from_fn("helper", |_: RunContext| async move {
+        Ok(Outcome::answer("helped"))
+    });
+    Agent::from_fn("clerk", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "wait" => {
+                cx.ask("Go on?").await?;
+            }
+            "crash" => panic!("as told"),
+            "delegate" => {
+                cx.delegate("helper", "help").await?;
+            }
+            _ => {}
+        }
+        Ok(Outcome::answer(
+            cx.conversation().messages().len().to_string(),
+        ))
+    })
+    .agent(helper)
+}
+
+/// A stage on which hours pass quickly.
+fn unhurried() -> Stage {
+    let mut stage = Stage::new();
+    stage.limits.look = Duration::from_secs(600);
+    stage
+}
+
+fn is_deleted(error: &SystemError) -> bool {
+    matches!(error, SystemError::Store(StoreError::Deleted { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_system_deletes_ended_runs_by_itself_and_sessions_stay_readable() {
+    let mut stage = unhurried();
+    stage.limits.retention = Retention::default().older_than(Duration::from_secs(24 * 3600));
+    let system = stage.start(clerk()).await;
+    let session = system.session("clerk", "s");
+    let first = session.send(Turn::text("delegate").id("1")).await.unwrap();
+    assert_eq!(text(&first).await, "1");
+    let below = stage.rows().await;
+    let below = below.iter().find(|row| row.agent == "helper").unwrap().run;
+    let waiting = system
+        .session("clerk", "w")
+        .send(Turn::text("wait"))
+        .await
+        .unwrap();
+    let parked = system
+        .session("clerk", "p")
+        .send(Turn::text("crash"))
+        .await
+        .unwrap();
+    outcome_is_parked(&parked.outcome().await.unwrap_err());
+    pause(23 * HOUR).await;
+    let later = session.send(Turn::text("later").id("2")).await.unwrap();
+    assert_eq!(text(&later).await, "3");
+    assert_eq!(stage.rows().await.len(), 5, "nothing is old enough");
+
+    pause(3 * HOUR).await;
+    let mut left: Vec<_> = stage.rows().await.into_iter().map(|row| row.run).collect();
+    left.sort();
+    let mut wanted = [waiting.id(), parked.id(), later.id()];
+    wanted.sort();
+    assert_eq!(left, wanted);
+    for gone in [first.id(), below] {
+        let run = system.run(gone);
+        assert!(is_deleted(&run.status().await.unwrap_err()));
+        assert!(is_deleted(&run.outcome().await.unwrap_err()));
+        assert!(is_deleted(&system.resume(gone, false).await.unwrap_err()));
+        assert!(!run.cancel("late").await.unwrap());
+        assert!(matches!(
+            run.events().next().await,
+            Some(Err(StoreError::Deleted { .. }))
+        ));
+    }
+    // A turn that is sent again is not said again, and the conversation is whole.
+    let same = session.send(Turn::text("delegate").id("1")).await.unwrap();
+    assert_eq!(same.id(), first.id());
+    assert!(is_deleted(&same.outcome().await.unwrap_err()));
+    let next = session.send(Turn::text("next").id("3")).await.unwrap();
+    assert_eq!(text(&next).await, "5");
+    assert_eq!(session.transcript().await.unwrap().messages().len(), 6);
+
+    // Also for a process that reads it anew.
+    stage.crash(&system).await;
+    let system = stage.start(clerk()).await;
+    let session = system.session("clerk", "s");
+    let next = session.send(Turn::text("after the crash")).await.unwrap();
+    assert_eq!(text(&next).await, "7");
+    let questions = system.run(waiting.id()).questions().await.unwrap();
+    assert_eq!(questions.len(), 1, "an open question is still there");
+}
+
+fn outcome_is_parked(error: &SystemError) {
+    let parked = matches!(
+        error,
+        SystemError::Parked {
+            error: AgentError::Crashed { .. },
+            ..
+        }
+    );
+    assert!(parked, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_ended_last_are_kept_by_their_number() {
+    let stage = unhurried();
+    let system = stage.start(clerk()).await;
+    let mut ids = Vec::new();
+    for number in 0..300 {
+        let session = system.session("clerk", number.to_string());
+        let run = session.send(Turn::text("go")).await.unwrap();
+        outcome(&run).await;
+        ids.push(run.id());
+        pause(1).await;
+    }
+    let hour = Duration::from_secs(3600);
+    let both = Retention::default().older_than(hour).keep(10);
+    assert_eq!(
+        system.prune(both).await.unwrap().trees,
+        0,
+        "none is old enough"
+    );
+    assert_eq!(system.prune(Retention::default()).await.unwrap().trees, 0);
+    let pruned = system.prune(Retention::default().keep(20)).await.unwrap();
+    assert_eq!((pruned.trees, pruned.runs), (280, 280));
+    assert!(pruned.entries >= 2 * 280, "{pruned:?}");
+    assert_eq!(pruned.blobs, 0, "the definition is still pinned");
+    assert_eq!(stage.rows().await.len(), 20);
+    for id in &ids[280..] {
+        assert_eq!(
+            system.run(*id).status().await.unwrap().status,
+            RunStatus::Answered
+        );
+    }
+    pause(2 * HOUR).await;
+    assert_eq!(system.prune(both).await.unwrap().trees, 10);
+    let pruned = system.prune(Retention::default().keep(0)).await.unwrap();
+    assert_eq!((pruned.trees, pruned.blobs), (10, 1));
+    let run = system
+        .session("clerk", "0")
+        .send(Turn::text("again"))
+        .await
+        .unwrap();
+    assert_eq!(text(&run).await, "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_agent_leaves_only_its_last_journals_behind() {
+    let mut stage = unhurried();
+    stage.limits.retention = Retention::default().keep(3);
+    let endless = Agent::from_fn("endless", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(3600)).await?;
+        let round: u32 = cx.input().content().parse().unwrap_or(0);
+        Ok(cx.continue_as((round + 1).to_string()))
+    });
+    let start = async |stage: &Stage| -> System {
+        let builder = System::builder(stage.store.clone()).limits(stage.limits);
+        let team = endless.clone().into_team().unwrap();
+        builder
+            .model("default", silent())
+            .team(team)
+            .start()
+            .await
+            .unwrap()
+    };
+    let system = start(&stage).await;
+    system
+        .session("endless", "s")
+        .send(Turn::text("0").id("1"))
+        .await
+        .unwrap();
+    pause(200 * HOUR).await;
+    let rows = stage.rows().await;
+    assert!(rows.len() <= 6, "{} runs are left", rows.len());
+    // The turn still leads to the run that carries it.
+    stage.crash(&system).await;
+    let system = start(&stage).await;
+    let carried = system
+        .session("endless", "s")
+        .send(Turn::text("0").id("1"))
+        .await
+        .unwrap();
+    let rows = stage.rows().await;
+    let open = rows.iter().find(|row| !row.status.is_ended()).unwrap();
+    assert!(open.title.parse::<u32>().unwrap() > 150, "{open:?}");
+    assert!(rows.len() <= 6, "{} runs are left", rows.len());
+    assert!(carried.cancel("enough").await.unwrap());
+    assert!(matches!(outcome(&carried).await, Outcome::Stopped { .. }));
+}

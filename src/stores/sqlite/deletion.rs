@@ -1,0 +1,409 @@
+//! Deleting ended trees, in steps of bounded size.
+//!
+//! A journal that is to go gets another key, under which nobody looks for it; that is one row.
+//! Then its entries go from the last to the first, so what is left of it is a chain at any time.
+//! Of an entry that shares its commit with others the hash stays, since the commit's digest
+//! covers it. A commit of which nothing is left is folded into the one after it: its row then
+//! tells which commits it stands for, and that they have no entries.
+
+use ghostlight_actors::{
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow},
+    vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    chain::{Check, Hash},
+    fault::Fault,
+    reader,
+    rows::{self, JournalRow},
+};
+
+/// What the key of a journal that is to go begins with.
+const DOOMED: &str = "deleted:";
+/// The first key behind those.
+const BEHIND_DOOMED: &str = "deleted;";
+
+/// The key that a journal had, or has, when its first entry was hashed.
+pub(super) fn original_key(key: &str) -> &str {
+    key.strip_prefix(DOOMED).unwrap_or(key)
+}
+
+/// See `Store::expired`.
+pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
+    let sql = format!(
+        "SELECT {columns} FROM (SELECT * FROM runs \
+             WHERE parent IS NULL AND NOT {open} AND run = root \
+                 AND NOT EXISTS (SELECT 1 FROM runs AS below \
+                     WHERE below.root = runs.run AND below.{open}) \
+             ORDER BY updated_at DESC, run DESC LIMIT -1 OFFSET ?1) \
+         WHERE updated_at < ?2 ORDER BY updated_at, run LIMIT ?3",
+        columns = rows::RUN_COLUMNS,
+        open = rows::OPEN,
+    );
+    let before = expiry.ended_before.map_or(i64::MAX, |at| sql_number(at.0));
+    let limit = match expiry.limit {
+        0 => -1,
+        limit => sql_number(limit as u64),
+    };
+    let mut select = connection.prepare_cached(&sql)?;
+    let mut found = select.query([sql_number(expiry.keep as u64), before, limit])?;
+    let mut expired = Vec::new();
+    while let Some(row) = found.next()? {
+        expired.push(rows::read_run(row)?);
+    }
+    Ok(expired)
+}
+
+fn sql_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The run of a tree that has not ended, if there is one.
+pub(super) fn open_run(connection: &Connection, root: RunId) -> Result<Option<RunId>, Fault> {
+    let sql = format!(
+        "SELECT run FROM runs WHERE root = ?1 AND {} LIMIT 1",
+        rows::OPEN
+    );
+    let mut select = connection.prepare_cached(&sql)?;
+    let open = select.query_row([root.to_string()], |row| row.get::<_, String>(0));
+    let odd = |_| Fault::damaged("a run's id does not read");
+    open.optional()?
+        .map(|run| run.parse().map_err(odd))
+        .transpose()
+}
+
+/// One step of deleting trees.
+pub(super) struct Step<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) at: Timestamp,
+    /// How many rows may still go.
+    pub(super) left: usize,
+    /// Commits before this one may be folded: the anchor knows it or a later one.
+    pub(super) anchored: u64,
+    pub(super) deleted: Deleted,
+    /// The runs whose journals got another key.
+    pub(super) doomed: Vec<RunId>,
+}
+
+impl Step<'_> {
+    /// Begins with this tree, and goes on with whatever has begun, as far as there is room.
+    pub(super) fn take(&mut self, root: RunId) -> Result<(), Fault> {
+        let row = reader::run(self.connection, root)?;
+        if let Some(row) = row.filter(|row| row.root == root) {
+            self.doom(&row)?;
+            let mut delete = self
+                .connection
+                .prepare_cached("DELETE FROM state WHERE scope = ?1")?;
+            delete.execute([format!("run:{root}")])?;
+        }
+        while let Some((key, journal)) = self.next_doomed()? {
+            if self.left == 0 {
+                self.deleted.more = true;
+                return Ok(());
+            }
+            self.go_on(&key, journal)?;
+        }
+        Ok(())
+    }
+
+    fn next_doomed(&self) -> Result<Option<(String, i64)>, Fault> {
+        let mut select = self
+            .connection
+            .prepare_cached("SELECT key, id FROM journals WHERE key >= ?1 AND key < ?2 LIMIT 1")?;
+        let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        Ok(select
+            .query_row([DOOMED, BEHIND_DOOMED], columns)
+            .optional()?)
+    }
+
+    /// The runs below go first: their root is what leads to them.
+    fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
+        let sql = format!(
+            "SELECT {} FROM runs WHERE root = ?1 LIMIT ?2",
+            rows::RUN_COLUMNS
+        );
+        let mut select = self.connection.prepare_cached(&sql)?;
+        let mut found = select.query(params![original_key(key), sql_number(self.left as u64)])?;
+        let mut below = Vec::new();
+        while let Some(row) = found.next()? {
+            below.push(rows::read_run(row)?);
+        }
+        if below.is_empty() {
+            return self.delete_entries(journal);
+        }
+        below.iter().try_for_each(|row| self.doom(row))
+    }
+
+    /// Takes a run out of the index and its journal out of sight.
+    fn doom(&mut self, row: &RunRow) -> Result<(), Fault> {
+        let (connection, run) = (self.connection, row.run.to_string());
+        let key = JournalId::Run(row.run).to_string();
+        if let Some(journal) = JournalRow::find(connection, &key)? {
+            let doomed = format!("{DOOMED}{key}");
+            let mut rename =
+                connection.prepare_cached("UPDATE journals SET key = ?1 WHERE id = ?2")?;
+            rename.execute(params![doomed, journal.id])?;
+            let owner = None;
+            JournalRow { owner, ..journal }.write(connection, &doomed)?;
+        }
+        for sql in [
+            "DELETE FROM runs WHERE run = ?1",
+            "DELETE FROM inbox WHERE run = ?1",
+        ] {
+            connection.prepare_cached(sql)?.execute([&run])?;
+        }
+        remember(connection, &run, self.at)?;
+        self.doomed.push(row.run);
+        self.deleted.runs += 1;
+        self.left = self.left.saturating_sub(1);
+        Ok(())
+    }
+
+    fn delete_entries(&mut self, journal: i64) -> Result<(), Fault> {
+        let connection = self.connection;
+        let mut last = connection.prepare_cached(
+            "SELECT position, hash FROM entries WHERE journal = ?1 \
+             ORDER BY sequence DESC LIMIT ?2",
+        )?;
+        let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Hash>(1)?));
+        let limit = sql_number(self.left as u64);
+        let going = last.query_map(params![journal, limit], columns)?;
+        let going: Vec<(i64, Hash)> = going.collect::<Result<_, _>>()?;
+        let mut keep =
+            connection.prepare_cached("INSERT INTO gone(position, hash) VALUES (?1, ?2)")?;
+        let mut delete = connection.prepare_cached("DELETE FROM entries WHERE position = ?1")?;
+        for (position, hash) in &going {
+            keep.execute(params![position, hash])?;
+            delete.execute([position])?;
+        }
+        if going.len() < self.left {
+            let mut delete = connection.prepare_cached("DELETE FROM journals WHERE id = ?1")?;
+            delete.execute([journal])?;
+            self.left -= 1;
+        }
+        self.left = self.left.saturating_sub(going.len());
+        self.deleted.entries += going.len() as u64;
+        let mut folded = i64::MAX;
+        for (position, _) in going {
+            // They come from the last to the first, so a fold covers those that follow.
+            if position <= folded
+                && let Some(start) = fold(connection, position, self.anchored)?
+            {
+                folded = start;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes that a run was there, for a while.
+fn remember(connection: &Connection, run: &str, at: Timestamp) -> Result<(), Fault> {
+    let at = at.0.cast_signed();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO deleted(run, at, digest) VALUES (?1, ?2, ?3) \
+         ON CONFLICT(run) DO UPDATE SET at = ?2, digest = ?3",
+    )?;
+    insert.execute(params![run, at, deletion_check(run, at).done()])?;
+    let mut forget = connection
+        .prepare_cached("DELETE FROM deleted WHERE id <= (SELECT max(id) FROM deleted) - ?1")?;
+    forget.execute([sql_number(DELETIONS_KNOWN)])?;
+    Ok(())
+}
+
+fn deletion_check(run: &str, at: i64) -> Check {
+    Check::of("deleted").text(run).number(Some(at))
+}
+
+/// See `Store::deleted`.
+pub(super) fn deleted(connection: &Connection, run: RunId) -> Result<Option<Timestamp>, Fault> {
+    if !is_known_to(connection)? {
+        return Ok(None);
+    }
+    let mut select =
+        connection.prepare_cached("SELECT run, at, digest FROM deleted WHERE run = ?1")?;
+    let mut found = select.query([run.to_string()])?;
+    found.next()?.map(read_deletion).transpose()
+}
+
+/// A run that was deleted, from the columns `run, at, digest`.
+pub(super) fn read_deletion(row: &Row<'_>) -> Result<Timestamp, Fault> {
+    let (run, at) = (rows::needed(row, 0)?, row.get::<_, i64>(1)?);
+    let name = || format!("the deletion of run {run}");
+    rows::verify(deletion_check(run, at), rows::hash(row, 2)?, name)?;
+    Ok(Timestamp(at.cast_unsigned()))
+}
+
+/// Whether the file has the tables of this module: one of an older version may be open for
+/// reading only.
+pub(super) fn is_known_to(connection: &Connection) -> Result<bool, Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(version >= 2)
+}
+
+/// A row of `commits`.
+#[derive(Clone, Copy, Debug)]
+struct CommitRow {
+    number: i64,
+    /// The first commit that it stands for.
+    first: i64,
+    /// The position of its last entry, or of the last before it.
+    end: i64,
+}
+
+impl CommitRow {
+    /// The row with this condition, or none.
+    fn find(connection: &Connection, condition: &str, number: i64) -> Result<Option<Self>, Fault> {
+        let sql = format!(
+            "SELECT number, coalesce(first, number), position FROM commits WHERE {condition}"
+        );
+        let columns = |row: &Row<'_>| {
+            let (number, first, end) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(Self { number, first, end })
+        };
+        let mut select = connection.prepare_cached(&sql)?;
+        Ok(select.query_row([number], columns).optional()?)
+    }
+
+    fn before(self, connection: &Connection) -> Result<Option<Self>, Fault> {
+        let condition = "number < ?1 ORDER BY number DESC LIMIT 1";
+        Self::find(connection, condition, self.number)
+    }
+
+    fn after(self, connection: &Connection) -> Result<Option<Self>, Fault> {
+        let condition = "number > ?1 ORDER BY number LIMIT 1";
+        Self::find(connection, condition, self.number)
+    }
+}
+
+/// The commit that brought the entry at this position: numbers and positions rise together.
+fn commit_of(connection: &Connection, position: i64) -> Result<Option<CommitRow>, Fault> {
+    let from = "number >= ?1 ORDER BY number LIMIT 1";
+    let last: i64 = connection
+        .prepare_cached("SELECT coalesce(max(number), 0) FROM commits")?
+        .query_row([], |row| row.get(0))?;
+    let (mut low, mut high) = (1, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match CommitRow::find(connection, from, middle)? {
+            Some(row) if row.end < position => low = row.number + 1,
+            Some(_) => high = middle,
+            None => return Ok(None),
+        }
+    }
+    CommitRow::find(connection, from, low)
+}
+
+/// Whether a commit that ends there, after one that ends before it, has entries.
+fn has_entries(connection: &Connection, start: i64, end: i64) -> Result<bool, Fault> {
+    let mut any = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM entries WHERE position > ?1 AND position <= ?2)",
+    )?;
+    Ok(start < end && any.query_row([start, end], |row| row.get(0))?)
+}
+
+/// Folds the commit of this position, if nothing of it is left, together with its neighbours of
+/// which nothing is left either. Tells behind which position all is folded then.
+fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<i64>, Fault> {
+    let foldable = |row: &CommitRow| row.number.cast_unsigned() < anchored;
+    let Some(mut row) = commit_of(connection, position)?.filter(foldable) else {
+        return Ok(None);
+    };
+    let mut before = row.before(connection)?;
+    let mut start = before.map_or(0, |before| before.end);
+    if has_entries(connection, start, row.end)? {
+        return Ok(None);
+    }
+    let mut going = Vec::new();
+    while let Some(candidate) = before {
+        before = candidate.before(connection)?;
+        let begins = before.map_or(0, |before| before.end);
+        if has_entries(connection, begins, candidate.end)? {
+            break;
+        }
+        going.push(candidate.number);
+        (row.first, start) = (candidate.first, begins);
+    }
+    while let Some(after) = row.after(connection)?.filter(foldable) {
+        if has_entries(connection, row.end, after.end)? {
+            break;
+        }
+        going.push(row.number);
+        let first = row.first;
+        row = CommitRow { first, ..after };
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM commits WHERE number = ?1")?;
+    for number in going {
+        delete.execute([number])?;
+    }
+    let mut set = connection.prepare_cached("UPDATE commits SET first = ?2 WHERE number = ?1")?;
+    set.execute([row.number, row.first])?;
+    let mut forget =
+        connection.prepare_cached("DELETE FROM gone WHERE position > ?1 AND position <= ?2")?;
+    forget.execute([start, row.end])?;
+    Ok(Some(start))
+}
+
+/// Blobs to which no entry refers that was there at this position of the store or before, and
+/// the position.
+pub(super) fn unused_blobs(connection: &Connection) -> Result<(i64, Vec<Digest>), Fault> {
+    let end = connection.query_row(
+        "SELECT coalesce(max(position), 0) FROM entries",
+        [],
+        |row| row.get(0),
+    )?;
+    let mut select = connection.prepare("SELECT hash FROM blobs")?;
+    let all = select.query_map([], |row| Ok(Digest(row.get(0)?)))?;
+    let mut unused: Vec<Digest> = all.collect::<Result<_, _>>()?;
+    // The latest runs first: most blobs are theirs.
+    keep_unused(connection, "root = id ORDER BY id DESC", &mut unused)?;
+    Ok((end, unused))
+}
+
+/// Deletes those of these blobs to which no run refers that began after this position. It
+/// tells how many.
+pub(super) fn delete_blobs(
+    connection: &Connection,
+    after: i64,
+    mut unused: Vec<Digest>,
+) -> Result<u64, Fault> {
+    let mut begun = connection.prepare(
+        "SELECT body FROM entries WHERE position > ?1 AND sequence = 0 AND root IS NOT NULL",
+    )?;
+    let mut found = begun.query([after])?;
+    while let Some(row) = found.next()? {
+        forget_used(rows::needed(row, 0)?, &mut unused);
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1")?;
+    for digest in &unused {
+        delete.execute([digest.0])?;
+    }
+    Ok(unused.len() as u64)
+}
+
+/// Takes out what the first entries of these journals refer to.
+fn keep_unused(
+    connection: &Connection,
+    journals: &str,
+    unused: &mut Vec<Digest>,
+) -> Result<(), Fault> {
+    let mut roots = connection.prepare(&format!("SELECT id FROM journals WHERE {journals}"))?;
+    let mut first =
+        connection.prepare("SELECT body FROM entries WHERE journal = ?1 AND sequence = 0")?;
+    let mut roots = roots.query([])?;
+    while let Some(root) = roots.next()?.filter(|_| !unused.is_empty()) {
+        let mut entry = first.query([root.get::<_, i64>(0)?])?;
+        if let Some(row) = entry.next()? {
+            forget_used(rows::needed(row, 0)?, unused);
+        }
+    }
+    Ok(())
+}
+
+fn forget_used(body: &str, unused: &mut Vec<Digest>) {
+    match serde_json::from_str::<Entry>(body) {
+        Ok(entry) => unused.retain(|digest| entry.blob() != Some(*digest)),
+        // An entry of a later version may refer to any of them.
+        Err(_) => unused.clear(),
+    }
+}
