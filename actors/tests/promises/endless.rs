@@ -150,6 +150,6 @@ async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also
     let events = system.run(run).events().so_far().await.unwrap();
     let told = events
         .iter()
-        .filter(|event| event.to_string().contains("journal entries"));
+        .filter(|event| event.to_string().contains("go on in another"));
     assert_eq!(told.count(), 2);
 }
