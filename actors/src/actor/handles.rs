@@ -147,11 +147,17 @@ impl Run {
     /// # Errors
     /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
     pub async fn outcome(&self) -> Result<Outcome, SystemError> {
-        let mut run = self.kept().await?;
+        let mut run = self.clone();
         loop {
             let end = match run.end_here().await {
                 Some(end) => Some(end),
-                None => run.recorded_end().await?,
+                None => match run.recorded_end().await {
+                    Err(SystemError::Store(StoreError::Deleted { .. })) => {
+                        run = run.kept().await?;
+                        continue;
+                    }
+                    end => end?,
+                },
             };
             match end {
                 Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
