@@ -1,0 +1,50 @@
+//! A run that waits only for the outside.
+
+use super::{Driver, LegEnd};
+use crate::{run::ChildNews, vocabulary::Timestamp};
+
+impl Driver {
+    /// Whether all that the run waits for is outside, told to the parent and the index when it
+    /// changes.
+    pub(super) fn settle_idle(&mut self) -> bool {
+        let idle = self.acts.is_empty()
+            && self.ready.is_empty()
+            && self.children.values().all(|child| child.idle)
+            && (!self.waits.is_empty() || !self.children.is_empty());
+        // It may wait for something else than before without having been at work in between.
+        let standing = idle.then(|| self.wake_at());
+        if standing != self.told_idle {
+            self.told_idle = standing;
+            let wake_at = standing.flatten();
+            if let Some(parent) = &self.parent {
+                let news = if idle {
+                    ChildNews::Idle { wake_at }
+                } else {
+                    ChildNews::Busy
+                };
+                parent.tell(self.journal.run, news);
+            }
+            self.journal.change_row(|row| {
+                use crate::contract::RunStatus::{Running, Waiting};
+                row.status = if idle { Waiting } else { Running };
+                row.wake_at = wake_at;
+            });
+        }
+        idle
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let children = self.children.values().filter_map(|child| child.wake_at);
+        let warning = self.wall_time_warning.map(|(at, _)| at);
+        let own = timer.into_iter().chain(warning).chain(self.deadline);
+        children.chain(own).min()
+    }
+
+    /// A root sleeps with all runs below it, and only when none of them is dealing with anything.
+    pub(super) fn falls_asleep(&self) -> Option<LegEnd> {
+        let told = self.news.told_so_far();
+        let wake_at = self.wake_at();
+        (!self.news.is_dealing()).then_some(LegEnd::Asleep { wake_at, told })
+    }
+}
