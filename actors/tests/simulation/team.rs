@@ -112,6 +112,10 @@ impl Draw {
             let place = self.below(lead.len() as u64 + 1) as usize;
             lead.insert(place, Step::Delegate(self.some_of(&CHILDREN, 3)));
         }
+        // A message that comes twice shows only where another one is received later.
+        if lead.iter().any(|step| matches!(step, Step::Receive)) {
+            lead.extend([Step::Sleep(self.below(1_200)), Step::Receive]);
+        }
         Plan {
             lead,
             helper: steps(3, false),

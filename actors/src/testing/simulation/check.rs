@@ -9,7 +9,7 @@ use super::{
     world::{CallKey, World},
 };
 use crate::{
-    contract::{RunFilter, RunRow, RunStatus, Store, StoredLine},
+    contract::{InboxBody, RunFilter, RunRow, RunStatus, Store, StoredLine},
     run::Observer,
     session::SessionFold,
     testing::check_transcript,
@@ -46,6 +46,7 @@ pub(super) fn check(simulation: &Simulation, world: &World) {
     let mut faults = Vec::new();
     check_acknowledged(world, &records, &mut faults);
     check_calls(world, &records, &mut faults);
+    check_messages(simulation, &records, &mut faults);
     check_children(&records, &mut faults);
     check_spent(&records, &mut faults);
     check_state(world, &records, &mut faults);
@@ -257,6 +258,33 @@ fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
         }
         if !records.contains_key(&run) {
             faults.push(format!("{run}/{op} ran in a run that is not recorded"));
+        }
+    }
+}
+
+/// No message is received more often than it was posted: to each run once, however often it was
+/// sent.
+fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<String>) {
+    let posted = simulation.scenario.messages.iter();
+    let posted: Vec<String> = posted
+        .filter_map(|body| match body {
+            InboxBody::Message { value, .. } => Some(value.to_string()),
+            _ => None,
+        })
+        .collect();
+    for (run, record) in records {
+        let mut left = posted.clone();
+        for entry in &record.entries {
+            if let Entry::Completed { kind, result, .. } = entry
+                && kind == "receive"
+                && let Ok(Ok(value)) = read::<serde_json::Value>(result.get())
+            {
+                let received = value.to_string();
+                match left.iter().position(|message| *message == received) {
+                    Some(place) => drop(left.swap_remove(place)),
+                    None => faults.push(format!("{run} received {received} once too often")),
+                }
+            }
         }
     }
 }

@@ -7,12 +7,14 @@ use serde_json::json;
 
 use super::{
     Simulation,
+    store::SimulatedStore,
     world::{CallKey, World},
 };
 use crate::{
     actor::{Run, System, SystemError},
     contract::{InboxItem, RunFilter, RunRow, RunStatus, Ticket},
     session::Turn,
+    testing::Strike,
     vocabulary::{Begun, Entry, OperationId, RunId, Timestamp},
 };
 
@@ -20,14 +22,19 @@ use crate::{
 pub(super) struct Outside<'a> {
     simulation: &'a Simulation,
     world: Arc<World>,
-    faulty: bool,
+    /// The store of the process, where it meets faults.
+    faulty: Option<SimulatedStore>,
 }
 
 /// A step came to nothing, for a reason that faults explain: it is taken again.
 struct Again;
 
 impl<'a> Outside<'a> {
-    pub(super) fn new(simulation: &'a Simulation, world: Arc<World>, faulty: bool) -> Self {
+    pub(super) fn new(
+        simulation: &'a Simulation,
+        world: Arc<World>,
+        faulty: Option<SimulatedStore>,
+    ) -> Self {
         Self {
             simulation,
             world,
@@ -62,14 +69,14 @@ impl<'a> Outside<'a> {
     }
 
     fn sends_twice(&self) -> bool {
-        self.faulty && self.world.chance.happens(self.world.faults.messages)
+        self.faulty.is_some() && self.world.chance.happens(self.world.faults.messages)
     }
 
     /// An error that faults explain, or one that must not be.
     fn bear<T>(&self, result: Result<T, SystemError>) -> Result<Result<T, Again>, SystemError> {
         match result {
             Ok(value) => Ok(Ok(value)),
-            Err(error) if self.faulty => {
+            Err(error) if self.faulty.is_some() => {
                 self.world.tell(format_args!("borne: {error}"));
                 Ok(Err(Again))
             }
@@ -113,7 +120,7 @@ impl<'a> Outside<'a> {
     /// Deals with what a run asks until it has ended.
     async fn attend(&self, run: &Run, turn: usize) -> Result<(), SystemError> {
         // Decided by the run and not by when it is asked, so that every process does the same.
-        let cancels = self.faulty && {
+        let cancels = self.faulty.is_some() && {
             let share = f64::from(u8::try_from(run.id().to_string().len()).unwrap_or(0)) / 255.0;
             self.world
                 .chance
@@ -179,8 +186,21 @@ impl<'a> Outside<'a> {
             let now = crate::contract::Clock::now(&self.world.clock);
             let mut ledger = self.world.ledger.lock();
             ledger.cancelled.entry(run.id()).or_insert(now);
+            drop(ledger);
+            self.dies_while_cancelling();
         }
         Ok(())
+    }
+
+    /// A cancelled run comes to its end within few commits, so a process seldom dies among them by
+    /// chance.
+    fn dies_while_cancelling(&self) {
+        let chance = &self.world.chance;
+        if let Some(store) = &self.faulty
+            && chance.happens(0.3)
+        {
+            store.crash_soon(1 + chance.below(12), Strike::After);
+        }
     }
 
     /// Tells the run what the scenario tells each turn's root run.

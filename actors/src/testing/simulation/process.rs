@@ -218,7 +218,8 @@ impl Life<'_> {
             Err(_) if self.faulty => return End::Died,
             Err(error) => return End::Failed(error),
         };
-        let outside = Outside::new(self.simulation, self.world.clone(), self.faulty);
+        let dying = self.faulty.then(|| self.process.store.clone());
+        let outside = Outside::new(self.simulation, self.world.clone(), dying);
         let taking_over = take_over(&system, self.world, self.still.is_some());
         let done = tokio::join!(outside.work(&system), taking_over, self.wakes()).0;
         match done {

@@ -83,6 +83,12 @@ impl SimulatedStore {
         self.0.state.lock().crash = Some((call, strike));
     }
 
+    /// Makes the process die at one of its next calls.
+    pub(super) fn crash_soon(&self, calls: u64, strike: Strike) {
+        let mut state = self.0.state.lock();
+        state.crash = Some((state.calls + calls, strike));
+    }
+
     /// The process dies. What it was writing reaches the disk whole, in part, or not at all: the
     /// batches of a commit are whole each, and become durable in their order.
     pub(super) fn kill(&self) {
