@@ -354,3 +354,42 @@ pub enum DefinitionError {
         reason: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A tree of so many agents, each below an earlier one.
+    fn trees() -> impl Strategy<Value = AgentSpec> {
+        prop::collection::vec(any::<prop::sample::Index>(), 0..24).prop_map(|above| {
+            let mut open: Vec<AgentSpec> = (0..=above.len())
+                .map(|number| AgentSpec::new(format!("a{number}")))
+                .collect();
+            for (number, above) in above.iter().enumerate().rev() {
+                let agent = open.remove(number + 1);
+                open[above.index(number + 1)].agents.push(agent);
+            }
+            open.remove(0)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_agent_is_found_where_a_walk_over_the_tree_finds_it(root in trees()) {
+            let team = TeamSpec::new(root.clone());
+            for (above, agent) in root.walk() {
+                let path: Vec<&str> = above.into_iter().chain([agent.name.as_str()]).collect();
+                let lineage = root.lineage(&agent.name).unwrap_or_default();
+                let names: Vec<&str> = lineage.iter().map(|agent| agent.name.as_str()).collect();
+                prop_assert_eq!(&names, &path);
+                prop_assert_eq!(team.find(&agent.name), Some(agent));
+                let found = team.path(&agent.name).unwrap_or_default();
+                prop_assert_eq!(found, path);
+            }
+            prop_assert!(root.lineage("nobody").is_none());
+            prop_assert!(team.find("nobody").is_none());
+        }
+    }
+}
