@@ -260,6 +260,7 @@ impl Tally {
     }
 
     /// Everything that was lost has failed the test before.
+    #[allow(clippy::print_stdout)]
     fn print(&self, when: &str) {
         let of = |tools: &[&str]| -> usize {
             let times = tools.iter().filter_map(|tool| self.repeats.get(*tool));

@@ -45,6 +45,8 @@ use crate::{
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
+/// How long an agent has nothing to do before it may be put to sleep, at the least.
+const LEAST_IDLENESS: Duration = Duration::from_millis(10);
 /// How often it is looked whether an agent that retires has ended, every millisecond.
 const LOOKS_FOR_END: u32 = 20;
 
@@ -64,7 +66,7 @@ pub struct Limits {
     pub live_runs: usize,
     /// How long a run that waits for the outside stays in memory before it sleeps.
     pub linger: Duration,
-    /// How long a session without anything to do stays in memory.
+    /// How long a session without anything to do stays in memory; 10 milliseconds at the least.
     pub passivate_after: Duration,
     /// How often it is looked for what other processes posted to runs of this one. What this
     /// process posts is seen at once.
@@ -259,7 +261,9 @@ impl Shared {
 
     /// Asks for an agent to be told when it has had nothing to do for long enough.
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
-        let due = self.doors.clock.now().after(self.limits.passivate_after);
+        // An agent that has something to do is asked again: without a pause both would spin.
+        let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
+        let due = self.doors.clock.now().after(pause);
         let _ = self.errands.send(Errand::Idle(due, agent, stirred));
     }
 

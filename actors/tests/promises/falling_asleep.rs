@@ -156,6 +156,29 @@ async fn what_reaches_a_run_below_while_its_tree_falls_asleep_wakes_it() {
     }
 }
 
+/// One that is told to sleep at once is asked again while it has something to do; were it asked
+/// without a pause, no time would pass here.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_sleeps_at_once_does_not_spin_while_its_turn_is_being_recorded() {
+    let mut stage = stage();
+    stage.limits.passivate_after = Duration::ZERO;
+    let agent = Agent::from_fn("brief", |_: RunContext| async {
+        Ok(Outcome::answer("yes"))
+    });
+    let system = System::builder(Slow(stage.store.clone()))
+        .limits(stage.limits)
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    // The second turn begins when the first one ends.
+    let session = system.session("brief", "s");
+    let (first, second) = tokio::join!(session.send("one"), session.send("two"));
+    for run in [first, second] {
+        assert_eq!(text(&run.unwrap()).await, "yes");
+    }
+}
+
 /// Answers until the run has come to its outcome.
 async fn see_through(system: &System, run: &Run) -> String {
     loop {

@@ -201,10 +201,10 @@ fn continued(run: RunId, records: &Records) -> RunId {
 /// heard out is told as such.
 fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
     let ledger = world.ledger.lock();
-    let mut begun: BTreeMap<CallKey, (u32, Effect)> = BTreeMap::new();
+    let mut begun: BTreeMap<(CallKey, &str), (u32, Effect)> = BTreeMap::new();
     for begin in &ledger.begun {
-        let counted = begun.entry(begin.call).or_insert((0, begin.effect));
-        counted.0 += 1;
+        let call = (begin.call, begin.name.as_str());
+        begun.entry(call).or_insert((0, begin.effect)).0 += 1;
     }
     for (run, record) in records {
         for entry in &record.entries {
@@ -252,7 +252,7 @@ fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
             }
         }
     }
-    for ((run, op), (times, effect)) in begun {
+    for (((run, op), _), (times, effect)) in begun {
         if effect == Effect::Once && times > 1 {
             faults.push(format!("the once call {run}/{op} ran {times} times"));
         }
