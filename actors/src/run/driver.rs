@@ -4,6 +4,7 @@
 mod begin;
 mod charging;
 mod children;
+mod commands;
 mod dropping;
 mod idling;
 mod inbox;
@@ -205,6 +206,9 @@ impl Driver {
         let end = loop {
             // Where all is ready at once others get their turn all the same.
             tokio::task::consume_budget().await;
+            if self.cancelled.is_cancelled() {
+                break self.hear_of_cancelling(leg).await;
+            }
             if let Some(returned) = poll_function(&mut function, &waker) {
                 function = None;
                 break self.returned(leg, returned).await;
@@ -440,6 +444,10 @@ impl Driver {
         if self.acts.is_empty() {
             return Poll::Pending;
         }
+        if self.cancelled.is_cancelled() {
+            // What a call says of its being cancelled is not for the function.
+            return Poll::Ready(Turn::Woken);
+        }
         match self.acts.poll_next_unpin(cx) {
             Poll::Ready(Some((op, progress))) => Poll::Ready(Turn::Act(op, progress)),
             _ => Poll::Pending,
@@ -525,26 +533,6 @@ impl Driver {
         let error = OperationError::new(ErrorKind::Conflict, message).retryable();
         self.complete(leg, op, Made::failed(error));
         None
-    }
-
-    async fn command(&mut self, leg: &Arc<Leg>, command: Option<Command>) -> Option<LegEnd> {
-        match command {
-            None | Some(Command::LetGo) => Some(LegEnd::LetGo),
-            Some(Command::Cancel { reason }) => Some(LegEnd::Cancel {
-                stop: StopReason::Cancelled(reason),
-                record: false,
-            }),
-            Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
-            Some(Command::Inbox) => self.read_inbox().await,
-            Some(Command::Reattached) => {
-                self.told_idle = None;
-                None
-            }
-            Some(Command::Child { run, news }) => {
-                self.child_news(leg, run, news);
-                None
-            }
-        }
     }
 }
 

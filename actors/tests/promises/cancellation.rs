@@ -1,6 +1,12 @@
 //! A cancelled run ends once, closes what is open, and does not wake up.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{Run, System},
@@ -103,6 +109,38 @@ async fn whatever_a_run_waits_for_it_is_cancelled_with_one_end() {
         // The session goes on with its next turn.
         let next = ask(&system, "a", "next").await;
         assert_ne!(next.id(), run.id());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cancelled_from_above_does_not_run_again() {
+    let stage = Stage::new();
+    let heard = Arc::new(AtomicBool::new(false));
+    let hears = heard.clone();
+    let below = Agent::from_fn("below", move |cx: RunContext| {
+        let hears = hears.clone();
+        async move {
+            // The model tells of the cancelling by an error of its own.
+            let _ = cx.model(cx.model_request(cx.conversation())).await;
+            hears.store(true, Ordering::SeqCst);
+            Ok(Outcome::answer("went on"))
+        }
+    });
+    let between = Agent::from_fn("between", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("below", "go").await?.text))
+    });
+    let above = Agent::from_fn("above", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("between", "go").await?.text))
+    });
+    let team = above.agent(between.agent(below));
+    let system = stage.start_with(team, ScriptedModel::hanging()).await;
+    let run = ask(&system, "above", "go").await;
+    pause(700).await;
+    assert!(run.cancel("enough").await.unwrap());
+    assert_cancelled(&stage, &run, "from above").await;
+    assert!(!heard.load(Ordering::SeqCst), "the function went on");
+    for row in stage.rows().await {
+        assert_eq!(row.status, RunStatus::Cancelled, "{}", row.agent);
     }
 }
 

@@ -1,0 +1,56 @@
+//! What a run is told by its host.
+
+use std::{sync::Arc, task::Poll};
+
+use super::{Driver, LegEnd};
+use crate::{
+    run::{Command, leg::Leg},
+    vocabulary::StopReason,
+};
+
+impl Driver {
+    /// Waits for the word that the run is cancelled, which is on its way from above: from here on
+    /// its function is not run again.
+    pub(super) async fn hear_of_cancelling(&mut self, leg: &Arc<Leg>) -> LegEnd {
+        self.journal.flush();
+        loop {
+            let heard = std::future::poll_fn(|cx| {
+                if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
+                    return Poll::Ready(Err(error));
+                }
+                self.commands.poll_next(cx).map(Ok)
+            });
+            let end = match heard.await {
+                Ok(command) => self.command(leg, command).await,
+                Err(error) => Some(LegEnd::Store(error)),
+            };
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    pub(super) async fn command(
+        &mut self,
+        leg: &Arc<Leg>,
+        command: Option<Command>,
+    ) -> Option<LegEnd> {
+        match command {
+            None | Some(Command::LetGo) => Some(LegEnd::LetGo),
+            Some(Command::Cancel { reason }) => Some(LegEnd::Cancel {
+                stop: StopReason::Cancelled(reason),
+                record: false,
+            }),
+            Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
+            Some(Command::Inbox) => self.read_inbox().await,
+            Some(Command::Reattached) => {
+                self.told_idle = None;
+                None
+            }
+            Some(Command::Child { run, news }) => {
+                self.child_news(leg, run, news);
+                None
+            }
+        }
+    }
+}
