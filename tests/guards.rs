@@ -472,6 +472,30 @@ async fn a_batch_goes_on_for_the_others_when_one_of_its_calls_is_given_up() {
     assert_eq!(*batches.lock(), [2]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_calls_are_all_given_up_is_let_go() {
+    let (echo, work) = (Echo::new(Effect::Read), Arc::new(()));
+    let taken = Arc::downgrade(&work);
+    let given = Mutex::new(Some(work));
+    let by = [
+        Intercept::new(Timeout::after(Duration::from_millis(50))),
+        Intercept::new(Batching::new(move |asked: Vec<Arguments>| {
+            let held = given.lock().take();
+            async move {
+                tokio::time::sleep(Duration::from_secs(900)).await;
+                drop(held);
+                Ok(asked.iter().map(|_| Ok(ToolOutput::text("late"))).collect())
+            }
+        })),
+    ];
+    let told = results(&["a", "b"], &echo, by).await;
+    assert!(
+        told.iter().all(|told| told.contains("no end within")),
+        "{told:?}"
+    );
+    assert_eq!(taken.strong_count(), 0, "what nobody waits for goes on");
+}
+
 /// The same tool under another name.
 struct Renamed(Echo);
 

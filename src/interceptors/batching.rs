@@ -38,21 +38,28 @@ pub struct Batching {
     work: Arc<Work>,
     max: usize,
     within: Duration,
-    open: Gathers,
+    open: Arc<Gathers>,
 }
 
 type Results = Result<Vec<Result<ToolOutput, ToolError>>, ToolError>;
 type Work = dyn Fn(Vec<Arguments>) -> BoxFuture<'static, Results> + Send + Sync;
 
 /// The batch that still gathers calls, if there is one.
-type Gathers = Arc<Mutex<Option<Arc<Open>>>>;
+type Gathers = Mutex<Option<Batch>>;
 
-/// A batch that still gathers calls, or is under way.
-struct Open {
-    asked: Mutex<Vec<Arguments>>,
-    full: Notify,
-    /// Whoever of its calls is alive carries it on.
+/// A batch, as its calls share it.
+#[derive(Clone)]
+struct Batch {
+    asked: Arc<Asked>,
+    /// Whoever of its calls is alive carries it on. It ends with the last of them.
     done: Shared<BoxFuture<'static, Arc<Results>>>,
+}
+
+/// What the calls of a batch ask for.
+#[derive(Default)]
+struct Asked {
+    calls: Mutex<Vec<Arguments>>,
+    full: Notify,
 }
 
 impl Batching {
@@ -67,7 +74,7 @@ impl Batching {
             work: Arc::new(move |asked| work(asked).boxed()),
             max: 32,
             within: Duration::from_millis(10),
-            open: Gathers::default(),
+            open: Arc::default(),
         }
     }
 
@@ -86,58 +93,52 @@ impl Batching {
     }
 
     /// Takes a place in the batch that gathers, or begins one.
-    fn join(&self, arguments: Arguments, next: &NextTool<'_>) -> (usize, Arc<Open>) {
+    fn join(&self, arguments: Arguments, next: &NextTool<'_>) -> (usize, Batch) {
         let mut gathers = self.open.lock();
         let batch = gathers.get_or_insert_with(|| self.begin(next)).clone();
         let place = {
-            let mut asked = batch.asked.lock();
-            asked.push(arguments);
-            asked.len() - 1
+            let mut calls = batch.asked.calls.lock();
+            calls.push(arguments);
+            calls.len() - 1
         };
         if place + 1 >= self.max {
             *gathers = None;
-            batch.full.notify_one();
+            batch.asked.full.notify_one();
         }
         (place, batch)
     }
 
-    fn begin(&self, next: &NextTool<'_>) -> Arc<Open> {
+    fn begin(&self, next: &NextTool<'_>) -> Batch {
         let (work, pause) = (self.work.clone(), next.pause(self.within));
-        let gathers = self.open.clone();
-        Arc::new_cyclic(|batch: &Weak<Open>| {
-            let batch = batch.clone();
-            let done = async move {
-                let Some(batch) = batch.upgrade() else {
-                    return Arc::new(Err(ToolError::new("nobody waits for it")));
-                };
-                tokio::select! {
-                    biased;
-                    () = batch.full.notified() => {}
-                    () = pause => {}
-                }
-                Arc::new(batch.carry(&gathers, &*work).await)
-            };
-            Open {
-                asked: Mutex::default(),
-                full: Notify::new(),
-                done: done.boxed().shared(),
+        let asked = Arc::new(Asked::default());
+        // Held weakly: the batch that gathers is in there.
+        let (asking, gathers) = (asked.clone(), Arc::downgrade(&self.open));
+        let done = async move {
+            tokio::select! {
+                biased;
+                () = asking.full.notified() => {}
+                () = pause => {}
             }
-        })
+            Arc::new(asking.carry(&gathers, &*work).await)
+        };
+        let done = done.boxed().shared();
+        Batch { asked, done }
     }
 }
 
-impl Open {
+impl Asked {
     /// Closes the batch, does what was asked, and holds the function to its word.
-    async fn carry(self: &Arc<Self>, gathers: &Gathers, work: &Work) -> Results {
-        let asked = {
-            let mut gathers = gathers.lock();
-            if gathers.as_ref().is_some_and(|open| Arc::ptr_eq(open, self)) {
-                *gathers = None;
+    async fn carry(self: &Arc<Self>, gathers: &Weak<Gathers>, work: &Work) -> Results {
+        let calls = {
+            let gathers = gathers.upgrade();
+            let mut gathers = gathers.as_ref().map(|gathers| gathers.lock());
+            if let Some(open) = &mut gathers {
+                open.take_if(|open| Arc::ptr_eq(&open.asked, self));
             }
-            std::mem::take(&mut *self.asked.lock())
+            std::mem::take(&mut *self.calls.lock())
         };
-        let expected = asked.len();
-        let results = AssertUnwindSafe(work(asked)).catch_unwind().await;
+        let expected = calls.len();
+        let results = AssertUnwindSafe(work(calls)).catch_unwind().await;
         let results =
             results.map_err(|_| ToolError::new("what does calls together panicked"))??;
         match results.len() {
@@ -160,7 +161,8 @@ impl Interceptor for Batching {
             return next.call(arguments, cx).await;
         }
         let (place, batch) = self.join(arguments, &next);
-        let done = batch.done.clone().await;
+        // Whoever waits holds its end alone, so a batch that nobody waits for is let go.
+        let done = batch.done.await;
         match &*done {
             // There are as many results as calls.
             Ok(results) => results[place].clone(),
