@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentSpec, ApprovalRule, TeamSpec};
+use super::{AgentSpec, ApprovalRule, TeamSpec, team::transfers};
 use crate::vocabulary::{
     Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet,
 };
@@ -83,7 +83,7 @@ impl Pinned {
             .iter()
             .filter_map(|tool| self.tools.get(tool).cloned());
         let tools: ToolSet = tools.collect();
-        let offered = offered(&self.team, &spec, top, &tools);
+        let offered = offered(&lineage, top, &tools);
         let output = spec.output.clone().map(|schema| {
             let name = format!("{}_answer", spec.name).replace('-', "_");
             Arc::new(OutputSchema {
@@ -164,7 +164,8 @@ pub const DELEGATE_PREFIX: &str = "delegate_to_";
 /// it is asked follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 
-fn offered(team: &TeamSpec, agent: &AgentSpec, top: Option<&str>, own: &ToolSet) -> ToolSet {
+/// What is offered to the last agent of a lineage.
+fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
         let description = format!("{what} {}: {}", agent.name, agent.description);
         let parameters = serde_json::json!({
@@ -176,21 +177,19 @@ fn offered(team: &TeamSpec, agent: &AgentSpec, top: Option<&str>, own: &ToolSet)
         let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
         Arc::new(tool.parameters(parameters).effect(Effect::Read))
     };
-    let transfers = team
-        .transfer_targets(&agent.name, top)
-        .into_iter()
-        .map(|agent| {
-            let what = "Hands the whole conversation to the agent";
-            reach(
-                TRANSFER_PREFIX,
-                agent,
-                what,
-                "request",
-                "What the agent is to do.",
-            )
-        });
+    let transfers = transfers(lineage, top).into_iter().map(|agent| {
+        let what = "Hands the whole conversation to the agent";
+        reach(
+            TRANSFER_PREFIX,
+            agent,
+            what,
+            "request",
+            "What the agent is to do.",
+        )
+    });
+    let agent = lineage.last();
     let delegates = agent
-        .agents
+        .map_or(&[][..], |agent| &agent.agents)
         .iter()
         .filter(|child| child.reach.delegates())
         .map(|agent| {
@@ -198,7 +197,7 @@ fn offered(team: &TeamSpec, agent: &AgentSpec, top: Option<&str>, own: &ToolSet)
             let about = "The task, complete: the agent sees nothing else.";
             reach(DELEGATE_PREFIX, agent, what, "task", about)
         });
-    let clarify = agent.clarify.map(|clarify| {
+    let clarify = agent.and_then(|agent| agent.clarify).map(|clarify| {
         let questions = clarify.questions;
         let description = format!(
             "Asks a person and waits for the answer, at most {questions} times. Only for what \

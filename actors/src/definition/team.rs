@@ -85,24 +85,8 @@ impl TeamSpec {
     /// that was delegated to the agent `top` the conversation stays with it and the agents below
     /// it, so that the answer comes from there.
     pub fn transfer_targets(&self, name: &str, top: Option<&str>) -> Vec<&AgentSpec> {
-        let Some(mut lineage) = self.agent.lineage(name) else {
-            return Vec::new();
-        };
-        let Some(agent) = lineage.pop() else {
-            return Vec::new();
-        };
-        let parent = lineage.pop();
-        let children = agent.agents.iter().filter(|child| child.reach.transfers());
-        let up = parent.filter(|_| agent.transfers.parent && agent.reach.transfers());
-        let beside = parent
-            .filter(|_| agent.transfers.peers && agent.reach.transfers())
-            .map_or(&[][..], |parent| &parent.agents);
-        let peers = beside
-            .iter()
-            .filter(|peer| peer.name != name && peer.reach.transfers());
-        let scope = top.and_then(|top| self.find(top));
-        let within = |agent: &&AgentSpec| scope.is_none_or(|top| top.find(&agent.name).is_some());
-        children.chain(up).chain(peers).filter(within).collect()
+        let lineage = self.agent.lineage(name);
+        lineage.map_or_else(Vec::new, |lineage| transfers(&lineage, top))
     }
 
     /// Checks the tree: that every name is well formed and there once.
@@ -164,6 +148,25 @@ impl TeamSpec {
 
     /// How many levels of agents a team may have.
     pub const MAX_DEPTH: usize = 64;
+}
+
+/// The agents to which the last one of a lineage may hand the conversation; see
+/// [`TeamSpec::transfer_targets`].
+pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec<&'t AgentSpec> {
+    let Some((agent, above)) = lineage.split_last() else {
+        return Vec::new();
+    };
+    // What is above and beside the agent that got the task is out of its reach.
+    let is_top = top == Some(agent.name.as_str());
+    let parent = above.last().filter(|_| !is_top && agent.reach.transfers());
+    let children = agent.agents.iter().filter(|child| child.reach.transfers());
+    let up = parent.filter(|_| agent.transfers.parent).copied();
+    let beside = parent.filter(|_| agent.transfers.peers);
+    let beside = beside.map_or(&[][..], |parent| &parent.agents);
+    let peers = beside
+        .iter()
+        .filter(|peer| peer.name != agent.name && peer.reach.transfers());
+    children.chain(up).chain(peers).collect()
 }
 
 /// Whether names of teams, agents and schedules may look so.
