@@ -2,12 +2,9 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio_util::task::AbortOnDropHandle;
-
 use super::{Shared, System};
 use crate::{
-    actor::{SystemError, attendant::Nothing},
+    actor::SystemError,
     contract::{Expiry, RunRow, StoreError, StoreHandle},
     vocabulary::Timestamp,
 };
@@ -176,23 +173,7 @@ impl System {
 }
 
 /// Deletes by itself what is not to be kept.
-pub(super) struct Pruner;
-
-impl Actor for Pruner {
-    type Msg = Nothing;
-    type State = AbortOnDropHandle<()>;
-    type Arguments = Arc<Shared>;
-
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Nothing>,
-        shared: Arc<Shared>,
-    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
-        Ok(AbortOnDropHandle::new(tokio::spawn(keep_pruning(shared))))
-    }
-}
-
-async fn keep_pruning(shared: Arc<Shared>) {
+pub(super) async fn keep_pruning(shared: Arc<Shared>) {
     let (clock, retention) = (shared.doors.clock.clone(), shared.limits.retention);
     let pause = retention
         .older_than

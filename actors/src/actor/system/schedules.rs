@@ -2,14 +2,12 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::oneshot, task::JoinSet};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, System};
 use crate::{
-    actor::{SystemError, attendant::Nothing},
+    actor::SystemError,
     contract::{Batch, Expected, StateWrite, StoreError},
     definition::{DefinitionError, Missed, Schedule},
     run::Ports,
@@ -228,23 +226,7 @@ impl Shared {
 }
 
 /// Says the turns of schedules when they are due.
-pub(super) struct Scheduler;
-
-impl Actor for Scheduler {
-    type Msg = Nothing;
-    type State = AbortOnDropHandle<()>;
-    type Arguments = Arc<Shared>;
-
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Nothing>,
-        shared: Arc<Shared>,
-    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
-        Ok(AbortOnDropHandle::new(tokio::spawn(keep_time(shared))))
-    }
-}
-
-async fn keep_time(shared: Arc<Shared>) {
+pub(super) async fn keep_time(shared: Arc<Shared>) {
     let clock = shared.doors.clock.clone();
     let mut saying: JoinSet<String> = JoinSet::new();
     let mut busy: HashSet<String> = HashSet::new();

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
-use ractor::{Actor, ActorRuntime, Message};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, Message};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, retention::Pruner, schedules::Scheduler};
+use super::{Shared, retention::keep_pruning, schedules::keep_time};
 use crate::actor::{
-    attendant::{Attendant, AttendantArguments, Errand, ErrandBook},
+    attendant::{Attendant, AttendantArguments, Errand, ErrandBook, Nothing},
     calls::{CallKeeper, Calls},
     journal::JournalActor,
     memory_store::MemoryStore,
@@ -18,6 +19,7 @@ use crate::actor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
 };
+use crate::contract::BoxFuture;
 
 /// A child whose current life is found in a slot.
 fn slotted<A, F>(spec: ChildSpec, slot: Slot<A::Msg>, make: F) -> Child
@@ -34,6 +36,34 @@ where
             slot.set(spawned.0.clone());
             Ok((spawned.0.get_cell(), spawned.1))
         }
+    })
+}
+
+/// Does something as long as it lives.
+struct Background;
+
+impl Actor for Background {
+    type Msg = Nothing;
+    type State = AbortOnDropHandle<()>;
+    type Arguments = BoxFuture<'static, ()>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Nothing>,
+        work: BoxFuture<'static, ()>,
+    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
+        Ok(AbortOnDropHandle::new(tokio::spawn(work)))
+    }
+}
+
+/// A child that does this in each of its lives.
+fn background<F>(name: &str, work: impl Fn() -> F + Send + Sync + 'static) -> Child
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    Child::of(ChildSpec::worker(name), move || {
+        let work: BoxFuture<'static, ()> = Box::pin(work());
+        (Background, work)
     })
 }
 
@@ -86,14 +116,12 @@ impl Shared {
         }));
         if keeps_schedules && self.limits.retention.deletes() {
             let shared = self.clone();
-            children.push(Child::of(ChildSpec::worker("retention"), move || {
-                (Pruner, shared.clone())
+            children.push(background("retention", move || {
+                keep_pruning(shared.clone())
             }));
         }
         if keeps_schedules {
-            children.push(Child::of(ChildSpec::worker("schedules"), move || {
-                (Scheduler, self.clone())
-            }));
+            children.push(background("schedules", move || keep_time(self.clone())));
         }
         Supervisor::builder(spec).children(children)
     }
