@@ -49,6 +49,16 @@ impl VolatileTeams {
         }
     }
 
+    /// Whether the durable store has all of these, and can deal with them together.
+    async fn leaves(&self, journals: &[JournalId]) -> Result<bool, StoreError> {
+        for journal in journals {
+            if self.holds(journal).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     async fn takes(&self, batch: &Batch) -> Result<bool, StoreError> {
         for append in &batch.appends {
             if self.makes(append) || self.holds(&append.journal).await? {
@@ -129,6 +139,35 @@ impl Store for VolatileTeams {
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         ask!(self, self.holds(&journal).await?, claim(journal, take_over))
+    }
+
+    async fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        if self.leaves(&journals).await? {
+            return self.durable.claim_all(journals).await;
+        }
+        let mut claims = Vec::with_capacity(journals.len());
+        for journal in journals {
+            claims.push(self.claim(journal, false).await);
+        }
+        Ok(claims)
+    }
+
+    async fn read_all(
+        &self,
+        journals: Vec<JournalId>,
+        limit: usize,
+    ) -> Result<Vec<Result<Vec<StoredLine>, StoreError>>, StoreError> {
+        if self.leaves(&journals).await? {
+            return self.durable.read_all(journals, limit).await;
+        }
+        let mut found = Vec::with_capacity(journals.len());
+        for journal in journals {
+            found.push(self.read(journal, 0, limit).await);
+        }
+        Ok(found)
     }
 
     async fn read(
