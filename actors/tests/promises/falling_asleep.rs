@@ -1,20 +1,17 @@
 //! What comes while a tree of runs falls asleep, or while its process dies, wakes it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
-    },
+    contract::RunRow,
     run::{Agent, RunContext},
-    testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
-    vocabulary::{Digest, JournalId, Outcome, Question, RunId, SessionId},
+    testing::{Fault, FaultyStore, Harm, Strike},
+    vocabulary::{Outcome, Question},
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, pause, silent, text};
+use crate::stage::{SlowStore, Stage, ask, pause, silent, text};
 
 const LINGER_MS: u64 = 100;
 /// Far more than the seconds that all of it takes.
@@ -89,58 +86,11 @@ async fn a_timer_that_follows_an_answer_wakes_its_run_in_the_next_process() {
     }
 }
 
-/// A store whose inboxes take their time.
-#[derive(Debug)]
-struct Slow(InMemoryStore);
-
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.0.$name($($argument),*).await
-        })*
-    };
-}
-
-impl Store for Slow {
-    pass_on! {
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn state(scope: String, key: String) -> Option<StateValue>;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-    }
-
-    async fn commit(
-        &self,
-        batches: Vec<Batch>,
-    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
-        pause(7).await;
-        self.0.commit(batches).await
-    }
-
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        let found = self.0.inbox(run).await;
-        pause(7).await;
-        found
-    }
-
-    fn description(&self) -> String {
-        "a slow store".to_owned()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_reaches_a_run_below_while_its_tree_falls_asleep_wakes_it() {
     for moment in LINGER_MS - 25..LINGER_MS + 40 {
         let stage = stage();
-        let system = System::builder(Slow(stage.store.clone()))
+        let system = System::builder(SlowStore(stage.store.clone()))
             .limits(stage.limits)
             .model("default", silent())
             .team(above().into_team().unwrap())
@@ -165,7 +115,7 @@ async fn an_agent_that_sleeps_at_once_does_not_spin_while_its_turn_is_being_reco
     let agent = Agent::from_fn("brief", |_: RunContext| async {
         Ok(Outcome::answer("yes"))
     });
-    let system = System::builder(Slow(stage.store.clone()))
+    let system = System::builder(SlowStore(stage.store.clone()))
         .limits(stage.limits)
         .team(agent.into_team().unwrap())
         .start()

@@ -25,6 +25,7 @@ mod lost_actors;
 mod memory;
 mod mixed_batches;
 mod outages;
+mod outcomes;
 mod overload;
 mod ownership;
 mod panics;

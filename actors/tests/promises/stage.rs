@@ -1,16 +1,20 @@
 //! A store, a log of effects, and the processes that come and go over them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
-    contract::{RunFilter, RunRow},
+    contract::{
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
+    },
     run::Agent,
     session::{SessionFold, Turn},
     testing::{EffectLog, InMemoryStore, ScriptedModel, check_transcript},
     vocabulary::{
-        Effect, Entry, JournalId, ModelResponse, Outcome, RunId, ToolCall, ToolDefinition,
+        Digest, Effect, Entry, JournalId, ModelResponse, Outcome, RunId, SessionId, ToolCall,
+        ToolDefinition,
     },
 };
 use serde_json::json;
@@ -68,7 +72,6 @@ impl Stage {
     /// The conversations that sessions keep are ones that every provider takes. The model of a
     /// test refuses others by itself.
     fn check_conversations(&self) {
-        use ghostlight_actors::contract::Store;
         let disk = self.store.another_process();
         let rows = disk.runs(RunFilter::default()).now_or_never();
         let rows = rows.unwrap().unwrap();
@@ -85,7 +88,6 @@ impl Stage {
     }
 
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
-        use ghostlight_actors::contract::Store;
         let lines = self.store.read(JournalId::Run(run), 0, 10_000).await;
         let lines = lines.unwrap().into_iter();
         lines.map(|stored| stored.line.decode().unwrap()).collect()
@@ -100,7 +102,6 @@ impl Stage {
     }
 
     pub(crate) async fn rows(&self) -> Vec<RunRow> {
-        use ghostlight_actors::contract::Store;
         self.store.runs(RunFilter::default()).await.unwrap()
     }
 }
@@ -139,4 +140,51 @@ pub(crate) async fn outcome(run: &Run) -> Outcome {
 
 pub(crate) async fn text(run: &Run) -> String {
     outcome(run).await.text().to_owned()
+}
+
+/// A store whose commits and inboxes take their time.
+#[derive(Debug)]
+pub(crate) struct SlowStore(pub(crate) InMemoryStore);
+
+macro_rules! pass_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+            self.0.$name($($argument),*).await
+        })*
+    };
+}
+
+impl Store for SlowStore {
+    pass_on! {
+        fn claim(journal: JournalId, take_over: bool) -> Claim;
+        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
+        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
+        fn run(run: RunId) -> Option<RunRow>;
+        fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn state(scope: String, key: String) -> Option<StateValue>;
+        fn scope(scope: String) -> Vec<(String, StateValue)>;
+        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
+        fn post(run: RunId, item: InboxItem) -> bool;
+        fn posted(after: u64) -> (u64, Vec<RunId>);
+        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
+        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        pause(7).await;
+        self.0.commit(batches).await
+    }
+
+    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+        let found = self.0.inbox(run).await;
+        pause(7).await;
+        found
+    }
+
+    fn description(&self) -> String {
+        "a slow store".to_owned()
+    }
 }
