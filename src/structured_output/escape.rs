@@ -65,7 +65,7 @@ impl Escape {
     }
 }
 
-/// The value of `\uXXXX` at the start of `text`.
+/// The value of the escape at the start of `text`: a backslash, `u`, and four hexadecimal digits.
 fn hex_unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -74,7 +74,7 @@ fn hex_unit(text: &str) -> Option<u32> {
         .flatten()
 }
 
-/// Whether `text` could still become `\uXXXX`.
+/// Whether `text` could still become such an escape.
 fn is_begun_unit(text: &str) -> bool {
     let mut bytes = text.bytes();
     text.len() < 6

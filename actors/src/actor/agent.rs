@@ -217,7 +217,7 @@ impl Actor for Agent {
                 Box::pin(state.run_loaded(&myself, run, loaded)).await;
             }
             AgentMessage::Expect(reply) => {
-                let _ = reply.send(state.expect());
+                let _ = reply.send(state.stands_by());
             }
             AgentMessage::TakenUp(run, taken) => {
                 Box::pin(state.taken_up(&myself, run, taken)).await;

@@ -164,7 +164,7 @@ impl AgentState {
     }
 
     /// Leaves it to others to read the session, unless it is open or being read.
-    pub(super) fn expect(&mut self) -> bool {
+    pub(super) fn stands_by(&mut self) -> bool {
         let Some(session) = &mut self.session else {
             return false;
         };
