@@ -25,8 +25,8 @@ use crate::{
         StateTurn, ToolEnd, ToolInvocation,
     },
     vocabulary::{
-        ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError, OperationId,
-        Preview, RunEnd, RunId,
+        Digest, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
+        OperationId, Preview, RunEnd, RunId,
     },
 };
 
@@ -231,6 +231,22 @@ impl Ports for Doors {
                 "the memory store does not come back",
             ))
         })
+    }
+
+    fn scope(
+        &self,
+        scope: String,
+    ) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let found = store.scope(scope).await;
+            found.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))
+        })
+    }
+
+    fn blob(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        let store = self.store.clone();
+        Box::pin(async move { store.blob(digest).await })
     }
 
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {

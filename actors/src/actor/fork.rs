@@ -1,17 +1,13 @@
 //! Forking: a new run goes on from a point of a recorded one.
 
+mod kept;
+
 use std::collections::BTreeMap;
 
-use super::{
-    Run, SystemError,
-    recording::{recording, tree},
-};
+use super::{Run, SystemError, recording::recording};
 use crate::{
-    contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, Line, RunFilter, RunRow, RunStatus,
-        StateWrite, StoreHandle,
-    },
-    run::{Branch, ForkedRun, Recording, Task, fork, operations, row_of, written},
+    contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreHandle},
+    run::{Branch, ForkedRun, Recording, Task, fork, row_of},
     vocabulary::{
         Digest, Entry, JournalId, Message, RunEnd, RunId, RunStart, SessionId, SessionTurn,
         StopReason,
@@ -152,9 +148,9 @@ impl Run {
         let todays = definition.map(|digest| (digest, entry.bytes.clone()));
         batch.blobs.extend(todays);
         batch.appends.extend(appends(&runs, &branch));
-        batch.writes = memory(&recording, forked.cut, store, run).await?;
+        batch.writes = kept::memory(&recording, forked.cut, store, run).await?;
         if let (true, Some(from)) = (in_session, &recording.session) {
-            let writes = session_state(store, from, forked.cut, &session).await?;
+            let writes = kept::session_state(store, from, forked.cut, &session).await?;
             batch.writes.extend(writes);
         }
         let committed = store.commit(vec![batch]).await?;
@@ -284,82 +280,4 @@ fn status_of(end: &RunEnd) -> RunStatus {
         RunEnd::Failed { .. } => RunStatus::Failed,
         RunEnd::Continued { .. } => RunStatus::Continued,
     }
-}
-
-/// Values of a scope with how often each was written.
-type Values = BTreeMap<String, (Option<serde_json::Value>, u64)>;
-
-/// The working memory of the fork's tree.
-async fn memory(
-    recording: &Recording,
-    cut: u64,
-    store: &StoreHandle,
-    run: RunId,
-) -> Result<Vec<StateWrite>, SystemError> {
-    let mut values = current(store, operations::run_scope(recording.root)).await?;
-    put_back(&mut values, written(recording, cut, operations::RUN_LABEL)?);
-    Ok(writes(&operations::run_scope(run), values))
-}
-
-/// The state of the fork's session.
-async fn session_state(
-    store: &StoreHandle,
-    from: &SessionId,
-    cut: u64,
-    session: &SessionId,
-) -> Result<Vec<StateWrite>, SystemError> {
-    let mut values = current(store, operations::session_scope(from)).await?;
-    let mut filter = RunFilter::default();
-    (filter.session, filter.roots) = (Some(from.clone()), true);
-    let mut rows = store.runs(filter).await?;
-    rows.reverse();
-    let mut all = std::collections::HashMap::new();
-    for row in rows {
-        let mut turn = Recording::new(row.root);
-        turn.lines = tree(store, row.root).await?;
-        for (key, value) in written(&turn, cut, operations::SESSION_LABEL)? {
-            // Turns follow one another: a later one's value is the later one.
-            let known = all.entry(key).or_insert(None);
-            *known = value.or(known.take());
-        }
-    }
-    put_back(&mut values, all);
-    Ok(writes(&operations::session_scope(session), values))
-}
-
-async fn current(store: &StoreHandle, scope: String) -> Result<Values, SystemError> {
-    let values = store.scope(scope).await?.into_iter();
-    Ok(values
-        .map(|(key, found)| (key, (Some(found.value), found.version)))
-        .collect())
-}
-
-/// Gives values that were written meanwhile the content that they had.
-fn put_back(
-    values: &mut Values,
-    then: std::collections::HashMap<String, Option<(Option<serde_json::Value>, u64)>>,
-) {
-    for (key, value) in then {
-        match value {
-            Some(value) => values.insert(key, value),
-            None => values.remove(&key),
-        };
-    }
-}
-
-/// Writes that make these values with these versions: a version counts the writes.
-fn writes(scope: &str, values: Values) -> Vec<StateWrite> {
-    let mut writes = Vec::new();
-    for (key, (value, version)) in values {
-        let raw = value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
-        for _ in 0..version {
-            writes.push(StateWrite {
-                scope: scope.to_owned(),
-                key: key.clone(),
-                value: raw.clone(),
-                expected: Expected::Any,
-            });
-        }
-    }
-    writes
 }

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{EventStream, System, SystemError, agent::AgentMessage, recording::row_of};
+use super::{EventStream, Sessions, System, SystemError, agent::AgentMessage, recording::row_of};
 use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
@@ -15,7 +15,8 @@ use crate::{
     },
     session::{SessionFold, Turn},
     vocabulary::{
-        AgentError, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Transcript,
+        AgentError, Artifact, ArtifactInfo, JournalId, Message, Outcome, Part, RunEnd, RunId,
+        Scope, SessionId, Transcript,
     },
 };
 
@@ -104,6 +105,35 @@ impl Session {
         let mut fold = SessionFold::default();
         fold.extend(&lines, &self.id.to_string())?;
         Ok(fold.transcript)
+    }
+}
+
+impl Session {
+    /// What the store keeps of sessions, for the methods below.
+    fn kept(&self) -> Sessions {
+        Sessions::of(self.system.shared().doors.store.clone())
+    }
+
+    /// What is known of the latest version of each artifact of a scope, by name.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn artifacts(&self, scope: Scope) -> Result<Vec<ArtifactInfo>, SystemError> {
+        self.kept().artifacts(&self.id, &scope).await
+    }
+
+    /// An artifact of a scope with its content: its latest version, or one of them.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn artifact(
+        &self,
+        scope: Scope,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<Artifact>, SystemError> {
+        let kept = self.kept();
+        kept.artifact(&self.id, &scope, name, version).await
     }
 }
 

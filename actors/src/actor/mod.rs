@@ -23,6 +23,7 @@ mod questions;
 mod recording;
 mod routes;
 mod run_actor;
+mod sessions;
 mod slot;
 pub mod supervisor;
 mod system;
@@ -38,6 +39,7 @@ pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use recording::recording;
+pub use sessions::Sessions;
 pub use system::{Limits, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
 

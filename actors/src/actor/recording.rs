@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use super::SystemError;
 use crate::{
     contract::{RunRow, StoreError, StoreHandle, TreeLine},
-    run::Recording,
-    vocabulary::{self, JournalId, RunId, RunStart},
+    run::{Recording, operations},
+    vocabulary::{self, Digest, JournalId, RunId, RunStart},
 };
 
 /// How many entries are read at once.
@@ -38,6 +38,13 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
                 reason: format!("the store has no blob {}", start.definition),
             })?;
             place.insert(text.into());
+        }
+    }
+    for line in &recording.lines {
+        let Some(digest) = loaded(line) else { continue };
+        // What an ended run loaded may be gone with its artifact; replaying it says what it lacks.
+        if let Some(content) = store.blob(digest).await? {
+            recording.contents.insert(digest, content);
         }
     }
     let history = starts.first().map_or(0, |start| start.history);
@@ -72,6 +79,18 @@ pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLin
             return Ok(lines);
         }
         lines.extend(page);
+    }
+}
+
+/// The content of the artifact that an entry says was loaded.
+fn loaded(line: &TreeLine) -> Option<Digest> {
+    // Most entries are another operation's, and need not be decoded to tell.
+    if !line.stored.line.text.contains(operations::LOAD_ARTIFACT) {
+        return None;
+    }
+    match line.stored.line.decode().ok()? {
+        vocabulary::Entry::Completed { kind, result, .. } => operations::content_of(&kind, &result),
+        _ => None,
     }
 }
 

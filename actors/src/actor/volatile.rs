@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
-        RunRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+        RunRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -75,7 +75,7 @@ impl VolatileTeams {
 
     /// Scopes are named by what they belong to: a tree, a session, or a team.
     async fn holds_scope(&self, scope: &str) -> Result<bool, StoreError> {
-        match scope.split_once(':') {
+        match artifact_scopes::of(scope).split_once(':') {
             Some(("run", root)) => match root.parse() {
                 Ok(root) => self.has(root).await,
                 Err(_) => Ok(false),

@@ -6,6 +6,7 @@
 //!
 //! Architecture invariant: a contract knows the vocabulary, and how to redact, and nothing else.
 
+pub mod artifact_scopes;
 mod clock;
 mod credential;
 mod entropy;

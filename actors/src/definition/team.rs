@@ -35,6 +35,9 @@ pub struct TeamSpec {
     pub max_transfers: Option<u32>,
     /// Whether a model request that differs from the recorded one parks the run.
     pub park_on_drift: bool,
+    /// The most bytes that one version of an artifact may have; 16 MiB when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_artifact_bytes: Option<u64>,
     /// When the team is woken by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
@@ -63,6 +66,11 @@ impl TeamSpec {
     /// At which shares of a bound observers are warned, in percent.
     pub fn budget_warnings(&self) -> &[u8] {
         self.budget_warnings.as_deref().unwrap_or(&[80])
+    }
+
+    /// The most bytes that one version of an artifact may have.
+    pub fn max_artifact_bytes(&self) -> u64 {
+        self.max_artifact_bytes.unwrap_or(16 << 20)
     }
 
     /// The agent of this name.

@@ -30,13 +30,13 @@ use super::{
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
-    operation::{Ended, ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
+    operation::{Changes, Ended, ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
 };
 use crate::{
-    contract::{BoxFuture, InboxItem, StateWrite, StoreError},
+    contract::{BoxFuture, InboxItem, StoreError},
     vocabulary::{
-        AgentError, Entry, ErrorKind, OperationError, OperationId, OperationMap, Outcome, Resource,
-        RunId, Spent, StopReason, Timestamp,
+        AgentError, Digest, Entry, ErrorKind, OperationError, OperationId, OperationMap, Outcome,
+        Resource, RunId, Spent, StopReason, Timestamp,
     },
 };
 
@@ -216,7 +216,7 @@ impl Driver {
             if let Some(end) = self.after_poll(leg) {
                 break end;
             }
-            match self.deliver_next(leg) {
+            match self.deliver_next(leg).await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(end) => break end,
@@ -312,10 +312,13 @@ impl Driver {
     }
 
     /// Delivers the next recorded result. `Ok(false)` when none is left.
-    fn deliver_next(&mut self, leg: &Arc<Leg>) -> Result<bool, LegEnd> {
+    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Result<bool, LegEnd> {
         let Some(next) = self.replay.pop_front() else {
             return Ok(false);
         };
+        if let Some(digest) = leg.content_of(&next) {
+            bring_content(self.ports.clone(), leg, next.op, digest).await?;
+        }
         if leg.deliver(next.op, Delivery::Recorded(next.result)) {
             return Ok(true);
         }
@@ -477,8 +480,8 @@ impl Driver {
                     self.ports.child(super::ChildStart { cancel, ..*start });
                 }
             }
-            ErasedProgress::Write(made, writes, attempt, turn) => {
-                let end = self.write(leg, op, made, writes, attempt).await;
+            ErasedProgress::Write(made, changes, attempt, turn) => {
+                let end = self.write(leg, op, made, changes, attempt).await;
                 drop(turn);
                 return end;
             }
@@ -492,7 +495,7 @@ impl Driver {
         leg: &Arc<Leg>,
         op: OperationId,
         mut made: Made,
-        mut writes: Vec<StateWrite>,
+        mut changes: Changes,
         attempt: ErasedAttempt,
     ) -> Option<LegEnd> {
         if !self.under.contains_key(&op) {
@@ -500,11 +503,12 @@ impl Driver {
         }
         self.journal.flush();
         for _ in 0..WRITE_ATTEMPTS {
-            if writes.is_empty() {
+            if changes.writes.is_empty() {
                 self.complete(leg, op, made);
                 return None;
             }
-            let keys = writes
+            let keys = changes
+                .writes
                 .iter()
                 .map(|w| (w.scope.clone(), w.key.clone()))
                 .collect();
@@ -512,7 +516,7 @@ impl Driver {
             let identity = &self.under.get(&op)?.identity;
             let recorded = self.journal.append_completed(op, identity, &made, spent);
             let mut batch = self.journal.take()?;
-            batch.writes = writes;
+            (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
             match self.journal.commit_checked(batch).await {
                 Ok(()) => {
                     self.ports.state_changed(keys);
@@ -524,7 +528,7 @@ impl Driver {
                 Err(StoreError::Conflict { .. }) => {
                     self.journal.take_back(1);
                     self.ports.state_changed(keys);
-                    (made, writes) = attempt().await;
+                    (made, changes) = attempt().await;
                 }
                 Err(error) => return Some(LegEnd::Store(error)),
             }
@@ -533,6 +537,25 @@ impl Driver {
         let error = OperationError::new(ErrorKind::Conflict, message).retryable();
         self.complete(leg, op, Made::failed(error));
         None
+    }
+}
+
+/// Puts the content that a recorded result refers to where the function finds it.
+async fn bring_content(
+    ports: Arc<dyn Ports>,
+    leg: &Leg,
+    op: OperationId,
+    digest: Digest,
+) -> Result<(), LegEnd> {
+    match ports.blob(digest).await.map_err(LegEnd::Store)? {
+        Some(content) => {
+            leg.contents.lock().insert(op, content);
+            Ok(())
+        }
+        None => Err(LegEnd::Store(StoreError::Damaged {
+            place: format!("operation {op} of run {}", leg.run),
+            reason: format!("the blob {digest}, which it loaded, is not there"),
+        })),
     }
 }
 

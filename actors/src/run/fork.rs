@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
     Recording, RecordingError,
-    operations::{Spawned, recorded_write},
+    operations::{Spawned, recorded_save, recorded_write},
     recording::decode,
 };
 use crate::vocabulary::{
@@ -481,6 +481,25 @@ fn spawned(
         when_parent_ends: crate::vocabulary::ParentPolicy::default(),
     });
     to_raw_value(&result).unwrap_or(recorded)
+}
+
+/// The versions of artifacts that a tree saved in a scope after the cut, by name and number.
+pub(crate) fn saved_later(
+    recording: &Recording,
+    cut: u64,
+    scope: &str,
+) -> Result<HashSet<(String, u64)>, RecordingError> {
+    let mut later = HashSet::new();
+    let after = recording.lines.iter();
+    for line in after.filter(|line| line.stored.position >= cut) {
+        let entry = decode(line.run, &line.stored)?;
+        if let Some((label, info)) = recorded_save(&entry)
+            && label == scope
+        {
+            later.insert((info.name, info.version));
+        }
+    }
+    Ok(later)
 }
 
 /// A recorded value: what it is, and how often it had been written.

@@ -13,12 +13,14 @@ use serde_json::value::RawValue;
 
 use super::{
     News, Recorded,
+    load::RecordedDelivery,
     operation::{ErasedOperation, Operation, erase},
+    operations,
 };
 use crate::{
     definition::{Pinned, PinnedAgent, TAKEN_OVER},
     vocabulary::{
-        AgentError, Begun, CallDigest, ErrorKind, Message, OperationError, OperationId,
+        AgentError, Begun, CallDigest, Digest, ErrorKind, Message, OperationError, OperationId,
         OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
     },
 };
@@ -42,6 +44,8 @@ pub(crate) struct Leg {
     /// What a model call took along: it is struck off the inbox with that call's result, or
     /// said again when the call comes to nothing.
     pub(crate) taken: Mutex<Vec<(OperationId, String, Message)>>,
+    /// What operations loaded and the function has not taken yet: an entry holds its hash only.
+    pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// Where children tell how they stand.
     pub(crate) news: News,
 }
@@ -190,6 +194,7 @@ impl Leg {
             books: Mutex::new(books),
             steering: Mutex::default(),
             taken: Mutex::default(),
+            contents: Mutex::default(),
             news,
         }
     }
@@ -282,6 +287,12 @@ impl Leg {
         }
     }
 
+    /// The content to which a recorded result refers, if it does.
+    pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
+        let books = self.books.lock();
+        operations::content_of(&books.recorded.get(&next.op)?.kind, &next.result)
+    }
+
     /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.
     pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) -> bool {
         let mut books = self.books.lock();
@@ -302,6 +313,7 @@ impl Leg {
 
     /// The function dropped an operation that it had polled.
     pub(crate) fn dropped(&self, id: OperationId) {
+        self.contents.lock().remove(&id);
         let mut books = self.books.lock();
         if books.slots.remove(&id).is_some() && !books.detached {
             books.dropped.push(id);

@@ -34,8 +34,8 @@ pub use interception::Intercept;
 pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Child, Gate, Operation, OperationContext, Progress, Wait,
-    WaitFor, Write,
+    Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Progress,
+    Wait, WaitFor, Write,
 };
 pub use policy::{
     Asking, BeforeTool, Decided, Judgement, Moment, Policies, Policy, PolicyContext, PolicyHandle,
@@ -50,5 +50,5 @@ pub use registry::Registry;
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
 pub use task::{Rest, RunTask, SessionTail, row_of};
 
-pub(crate) use fork::{Branch, ForkedRun, fork, written};
+pub(crate) use fork::{Branch, ForkedRun, fork, saved_later, written};
 pub(crate) use leg::Leg;

@@ -103,7 +103,32 @@ pub struct Write<T> {
 
 /// One attempt to change shared state.
 pub type Attempt<T> =
-    Arc<dyn Fn() -> BoxFuture<'static, (Result<T, OperationError>, Vec<StateWrite>)> + Send + Sync>;
+    Arc<dyn Fn() -> BoxFuture<'static, (Result<T, OperationError>, Changes)> + Send + Sync>;
+
+/// What is committed together with an operation's result.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Changes of shared state.
+    pub writes: Vec<StateWrite>,
+    /// Contents to which they refer, kept by their hash.
+    pub blobs: Vec<(Digest, Arc<[u8]>)>,
+}
+
+impl Changes {
+    /// Nothing.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// These changes of shared state.
+    pub fn of(writes: Vec<StateWrite>) -> Self {
+        Self {
+            writes,
+            blobs: Vec::new(),
+        }
+    }
+}
 
 /// Something that is done outside the process.
 pub struct Act<T> {
@@ -325,14 +350,13 @@ pub(crate) enum ErasedBegin {
 }
 
 pub(crate) type FinishChild = Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Made + Send>;
-pub(crate) type ErasedAttempt =
-    Arc<dyn Fn() -> BoxFuture<'static, (Made, Vec<StateWrite>)> + Send + Sync>;
+pub(crate) type ErasedAttempt = Arc<dyn Fn() -> BoxFuture<'static, (Made, Changes)> + Send + Sync>;
 
 pub(crate) enum ErasedProgress {
     Done(Made),
     Wait(ErasedWait),
     /// An attempt to change shared state, and how to make another.
-    Write(Made, Vec<StateWrite>, ErasedAttempt, StateTurn),
+    Write(Made, Changes, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
     /// A tool call that was to be cancelled can do nothing more.
@@ -371,8 +395,8 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             let attempt = Arc::new(move || -> BoxFuture<'static, _> {
                 let attempt = attempt();
                 Box::pin(async move {
-                    let (result, writes) = attempt.await;
-                    (Made::by::<O>(result), writes)
+                    let (result, changes) = attempt.await;
+                    (Made::by::<O>(result), changes)
                 })
             });
             ErasedBegin::Write(place, attempt)

@@ -21,8 +21,8 @@ use crate::{
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, Message, ModelRequest, ModelResponse, OperationError, OperationId,
-        Outcome, ParentPolicy, Preview, RunId, RunStart, Spent, Timestamp, ToolCall,
+        AgentError, Budget, Digest, Message, ModelRequest, ModelResponse, OperationError,
+        OperationId, Outcome, ParentPolicy, Preview, RunId, RunStart, Spent, Timestamp, ToolCall,
         ToolDefinition, ToolResult,
     },
 };
@@ -75,6 +75,15 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
         scope: String,
         key: String,
     ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
+
+    /// All values of a scope of shared state, by key.
+    fn scope(
+        &self,
+        scope: String,
+    ) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>>;
+
+    /// What is kept under this content hash.
+    fn blob(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>>;
 
     /// Waits until nobody else in this process changes this value.
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;

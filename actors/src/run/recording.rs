@@ -1,7 +1,8 @@
 //! A recorded tree of runs as plain data, and as text.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -28,6 +29,8 @@ pub struct Recording {
     pub history: Vec<Line>,
     /// The encoded definitions, by content hash.
     pub definitions: BTreeMap<Digest, Box<str>>,
+    /// The contents of the artifacts that the runs loaded, by content hash.
+    pub contents: BTreeMap<Digest, Arc<[u8]>>,
     /// The entries of all runs of the tree, in the order of their commits.
     pub lines: Vec<TreeLine>,
 }
@@ -85,6 +88,10 @@ enum Written {
         hash: Digest,
         pinned: Box<RawValue>,
     },
+    Content {
+        hash: Digest,
+        base64: String,
+    },
     History {
         at: Timestamp,
         entry: Box<RawValue>,
@@ -110,6 +117,7 @@ impl Recording {
             session: None,
             history: Vec::new(),
             definitions: BTreeMap::new(),
+            contents: BTreeMap::new(),
             lines: Vec::new(),
         }
     }
@@ -186,6 +194,13 @@ impl Recording {
             let (hash, pinned) = (*hash, raw(pinned));
             write(&Written::Definition { hash, pinned });
         }
+        for (hash, content) in &self.contents {
+            let base64 = BASE64.encode(content);
+            write(&Written::Content {
+                hash: *hash,
+                base64,
+            });
+        }
         for line in &self.history {
             let (at, entry) = (line.at, raw(&line.text));
             write(&Written::History { at, entry });
@@ -238,7 +253,7 @@ impl Recording {
                 (Some(_), Written::Recording { .. }) => {
                     return Err(wrong("a second recording begins; keep one a file".into()));
                 }
-                (Some(recording), written) => recording.add(written),
+                (Some(recording), written) => recording.add(written).map_err(wrong)?,
             }
         }
         recording.ok_or(RecordingError::Line {
@@ -247,11 +262,18 @@ impl Recording {
         })
     }
 
-    fn add(&mut self, written: Written) {
+    fn add(&mut self, written: Written) -> Result<(), String> {
         match written {
             Written::Recording { .. } => {}
             Written::Definition { hash, pinned } => {
                 self.definitions.insert(hash, pinned.get().into());
+            }
+            Written::Content { hash, base64 } => {
+                let content = BASE64.decode(base64).map_err(|error| error.to_string())?;
+                if Digest::of(&content) != hash {
+                    return Err(format!("the content is not that of {hash}"));
+                }
+                self.contents.insert(hash, content.into());
             }
             Written::History { at, entry } => self.history.push(Line {
                 at,
@@ -274,6 +296,7 @@ impl Recording {
                 self.lines.push(TreeLine { run, stored });
             }
         }
+        Ok(())
     }
 }
 

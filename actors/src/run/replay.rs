@@ -294,6 +294,13 @@ impl Rehearsal<'_> {
         let leg = Arc::new(Leg::open(opening, recorded));
         let cx = RunContext::watched(leg.clone(), &policies);
         let function = Box::pin(async move { Policies::around(&behavior, cx).await });
+        for next in &deliveries {
+            if let Some(digest) = leg.content_of(next) {
+                let content = self.recording.contents.get(&digest);
+                let content = content.ok_or_else(|| lacks(format!("the content {digest}")))?;
+                leg.contents.lock().insert(next.op, content.clone());
+            }
+        }
         let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
         let came = self.drive(&leg, function, deliveries);
         leg.books.lock().detached = true;

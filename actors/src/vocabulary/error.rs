@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Conflict,
     /// The input does not fit.
     InvalidInput,
+    /// It has more bytes than may be kept.
+    TooLarge,
     /// No such agent, tool, model or key.
     NotFound,
     /// A person or a policy said no.

@@ -5,6 +5,7 @@
 //! through JSON and, where a checkpoint holds it, through `bincode`; therefore enums are
 //! externally tagged and no field is skipped.
 
+mod artifact;
 mod budget;
 mod entry;
 mod error;
@@ -15,11 +16,13 @@ mod message;
 mod model;
 mod outcome;
 mod prices;
+mod scope;
 mod time;
 mod tool;
 mod transcript;
 mod usage;
 
+pub use artifact::{Artifact, ArtifactInfo};
 pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
 pub use entry::{
@@ -40,6 +43,7 @@ pub use model::{
 };
 pub use outcome::{Answer, Outcome, StopReason, Transfer};
 pub use prices::Prices;
+pub use scope::Scope;
 pub use time::Timestamp;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub use transcript::Transcript;

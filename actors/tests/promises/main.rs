@@ -4,6 +4,7 @@
 #[path = "../agents/mod.rs"]
 mod agents;
 mod approvals;
+mod artifacts;
 mod budgets;
 mod cancellation;
 mod cancelled_calls;

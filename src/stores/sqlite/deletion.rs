@@ -7,7 +7,7 @@
 //! tells which commits it stands for, and that they have no entries.
 
 use ghostlight_actors::{
-    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow},
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
     vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -16,7 +16,7 @@ use super::{
     chain::{Check, Hash},
     fault::Fault,
     reader,
-    rows::{self, JournalRow},
+    rows::{self, JournalRow, StateRow},
 };
 
 /// What the key of a journal that is to go begins with.
@@ -95,7 +95,9 @@ impl Step<'_> {
             let mut delete = self
                 .connection
                 .prepare_cached("DELETE FROM state WHERE scope = ?1")?;
-            delete.execute([format!("run:{root}")])?;
+            for scope in artifact_scopes::of_tree(root) {
+                delete.execute([scope])?;
+            }
         }
         while let Some((key, journal)) = self.next_doomed()? {
             if self.left == 0 {
@@ -344,36 +346,46 @@ fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<
     Ok(Some(start))
 }
 
-/// Blobs to which no entry refers that was there at this position of the store or before, and
-/// the position.
-pub(super) fn unused_blobs(connection: &Connection) -> Result<(i64, Vec<Digest>), Fault> {
-    let end = connection.query_row(
-        "SELECT coalesce(max(position), 0) FROM entries",
-        [],
-        |row| row.get(0),
-    )?;
+/// How far a store was when it was looked through for what refers to blobs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    /// The position of its last entry.
+    position: i64,
+    /// The id of its last row of state.
+    state: i64,
+}
+
+/// Blobs to which nothing refers, neither an entry nor a version of an artifact, and how far was
+/// looked.
+pub(super) fn unused_blobs(connection: &Connection) -> Result<(Looked, Vec<Digest>), Fault> {
+    let last = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    let looked = Looked {
+        position: last("SELECT coalesce(max(position), 0) FROM entries")?,
+        state: last("SELECT coalesce(max(id), 0) FROM state")?,
+    };
     let mut select = connection.prepare("SELECT hash FROM blobs")?;
     let all = select.query_map([], |row| Ok(Digest(row.get(0)?)))?;
     let mut unused: Vec<Digest> = all.collect::<Result<_, _>>()?;
     // The latest runs first: most blobs are theirs.
     keep_unused(connection, "root = id ORDER BY id DESC", &mut unused)?;
-    Ok((end, unused))
+    keep_unreferred(connection, 0, &mut unused)?;
+    Ok((looked, unused))
 }
 
-/// Deletes those of these blobs to which no run refers that began after this position. It
-/// tells how many.
+/// Deletes those of these blobs to which nothing refers that came since. It tells how many.
 pub(super) fn delete_blobs(
     connection: &Connection,
-    after: i64,
+    looked: Looked,
     mut unused: Vec<Digest>,
 ) -> Result<u64, Fault> {
     let mut begun = connection.prepare(
         "SELECT body FROM entries WHERE position > ?1 AND sequence = 0 AND root IS NOT NULL",
     )?;
-    let mut found = begun.query([after])?;
+    let mut found = begun.query([looked.position])?;
     while let Some(row) = found.next()? {
         forget_used(rows::needed(row, 0)?, &mut unused);
     }
+    keep_unreferred(connection, looked.state, &mut unused)?;
     let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1")?;
     for digest in &unused {
         delete.execute([digest.0])?;
@@ -395,6 +407,33 @@ fn keep_unused(
         let mut entry = first.query([root.get::<_, i64>(0)?])?;
         if let Some(row) = entry.next()? {
             forget_used(rows::needed(row, 0)?, unused);
+        }
+    }
+    Ok(())
+}
+
+/// Takes out what versions of artifacts refer to whose rows came after this one. Such a row is
+/// written once, so what was looked through before need not be looked at again.
+fn keep_unreferred(
+    connection: &Connection,
+    after: i64,
+    unused: &mut Vec<Digest>,
+) -> Result<(), Fault> {
+    // Behind the prefix's last character comes the one after it.
+    let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
+    let mut select = connection.prepare(
+        "SELECT scope, key, value, version, digest FROM state \
+         WHERE scope >= ?1 AND scope < ?2 AND id > ?3",
+    )?;
+    let mut rows = select.query(params![from, to, after])?;
+    while let Some(row) = rows.next()?.filter(|_| !unused.is_empty()) {
+        let Some(found) = StateRow::from_row(row)?.visible()? else {
+            continue;
+        };
+        match artifact_scopes::referred(&found.value) {
+            Ok(used) => unused.retain(|digest| *digest != used),
+            // One of a later version may refer to any of them.
+            Err(_) => unused.clear(),
         }
     }
     Ok(())

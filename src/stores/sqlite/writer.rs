@@ -263,7 +263,11 @@ impl Writer {
         Ok(Ok(deleted))
     }
 
-    pub(super) fn delete_blobs(&mut self, after: i64, unused: Vec<Digest>) -> Result<u64, Fault> {
+    pub(super) fn delete_blobs(
+        &mut self,
+        after: deletion::Looked,
+        unused: Vec<Digest>,
+    ) -> Result<u64, Fault> {
         let deleted = deletion::delete_blobs(&self.connection, after, unused)?;
         self.changed |= deleted > 0;
         Ok(deleted)

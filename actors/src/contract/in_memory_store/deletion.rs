@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::memory::Memory;
+use super::memory::{Memory, visible};
 use crate::{
-    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, StoreError},
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, StoreError, artifact_scopes},
     vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
 };
 
@@ -76,7 +76,9 @@ impl Memory {
             self.inbox.delete(run);
             self.deletions.add(run, at);
         }
-        self.scopes.remove(&format!("run:{root}"));
+        for scope in artifact_scopes::of_tree(root) {
+            self.scopes.remove(&scope);
+        }
         Ok(deleted)
     }
 
@@ -88,7 +90,23 @@ impl Memory {
         let entries: Result<Vec<Entry>, _> = first.map(|stored| stored.line.decode()).collect();
         // An entry of a later version may refer to any of them.
         let Ok(entries) = entries else { return 0 };
-        let used: HashSet<Digest> = entries.iter().filter_map(Entry::blob).collect();
+        let mut used: HashSet<Digest> = entries.iter().filter_map(Entry::blob).collect();
+        let referring = self.scopes.range(artifact_scopes::REFERRING.to_owned()..);
+        let referring =
+            referring.take_while(|(scope, _)| scope.starts_with(artifact_scopes::REFERRING));
+        for (scope, keys) in referring {
+            for (key, slot) in keys {
+                let Ok(value) = visible(scope, key, slot) else {
+                    return 0;
+                };
+                match value.map(|found| artifact_scopes::referred(&found.value)) {
+                    Some(Ok(digest)) => used.insert(digest),
+                    // A value of a later version may refer to any of them.
+                    Some(Err(_)) => return 0,
+                    None => continue,
+                };
+            }
+        }
         let before = self.blobs.len();
         self.blobs.retain(|digest, _| used.contains(digest));
         (before - self.blobs.len()) as u64

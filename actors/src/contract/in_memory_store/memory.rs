@@ -29,7 +29,7 @@ pub(super) struct Memory {
     /// How many runs were ever made.
     made: usize,
     pub(super) deletions: Deletions,
-    pub(super) scopes: HashMap<String, BTreeMap<String, Versioned>>,
+    pub(super) scopes: BTreeMap<String, BTreeMap<String, Versioned>>,
     pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
     pub(super) inbox: Inbox,
     pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,

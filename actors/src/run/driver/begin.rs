@@ -222,8 +222,8 @@ impl Driver {
         let turn = self.ports.state_turn(scope, key);
         self.acts.push(Box::pin(async move {
             let turn = turn.await;
-            let (made, writes) = attempt().await;
-            (op, ErasedProgress::Write(made, writes, attempt, turn))
+            let (made, changes) = attempt().await;
+            (op, ErasedProgress::Write(made, changes, attempt, turn))
         }));
     }
 

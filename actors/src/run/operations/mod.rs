@@ -3,6 +3,7 @@
 //! through [`perform`](super::RunContext::perform).
 
 mod approval;
+mod artifact;
 mod ask;
 mod authentication;
 mod budget;
@@ -16,18 +17,24 @@ mod time;
 mod tool;
 mod toolset;
 
+pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
 pub use ask::{Ask, Decision};
 pub use authentication::CallAuthenticated;
 pub use budget::{Allowance, ReadAllowance, Version};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use message::{AgentMessage, Receive, Target, Tell};
 pub use model::CallModel;
-pub use state::{Get, Scope, Shared, Update};
+pub use state::{Get, Shared, Update};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
 
+pub use crate::vocabulary::Scope;
+
+pub(crate) use artifact::{
+    LOAD as LOAD_ARTIFACT, content_of, recorded_save, writes as artifact_writes,
+};
 pub(crate) use child::delegation_digest;
-pub(crate) use state::{RUN_LABEL, SESSION_LABEL, recorded_write, run_scope, session_scope};
+pub(crate) use state::{recorded_write, run_scope, scope_of_session, session_scope};
 pub(crate) use tool::{still_running, tool_digest};
 pub(crate) use toolset::{as_result, status_of};

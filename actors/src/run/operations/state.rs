@@ -6,34 +6,52 @@ use serde_json::{Value, value::to_raw_value};
 use crate::{
     contract::{Expected, StateValue, StateWrite},
     run::{
-        Act, Attempt, Begin, Composed, Gate, Operation, OperationContext, Performing, Progress,
-        RunContext, Write,
+        Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
+        Progress, RunContext, Write,
     },
-    vocabulary::{AgentError, Digest, Entry, ErrorKind, OperationError, RunId, SessionId},
+    vocabulary::{
+        AgentError, Digest, Entry, ErrorKind, OperationError, RunId, RunStart, Scope, SessionId,
+    },
 };
-
-/// Whose state it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scope {
-    /// This run's and all runs below the same root: the working memory of the tree. It lives as
-    /// long as the root run is kept.
-    Run,
-    /// The session's, over all its turns; a delegated run uses its root's.
-    Session,
-    /// The user's, over all sessions that this owner has with the team.
-    User(String),
-    /// The team's, over all users.
-    App,
-}
 
 /// Shared values of one scope. Every read and write is an operation; a write is durable, and
 /// seen by others, together with its entry.
 #[derive(Debug)]
 pub struct Shared<'a> {
     cx: &'a RunContext,
-    scope: String,
-    label: String,
+    place: Place,
+}
+
+/// Where values of a scope stand, seen from a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// How the store calls the scope.
+    pub(crate) store: String,
+    /// How journals call it: not by the id of a run or a session, so that a fork asks for the
+    /// same.
+    pub(crate) label: String,
+}
+
+impl Place {
+    /// Where this run has this scope. A delegated run has no session: its tree's working memory
+    /// stands for it.
+    pub(crate) fn of(start: &RunStart, scope: &Scope) -> Self {
+        let (store, label) = match (scope, &start.session) {
+            (Scope::Session, Some(session)) => (session_scope(session), Scope::Session),
+            (Scope::Run | Scope::Session, _) => (run_scope(start.root), Scope::Run),
+            (Scope::User(owner), _) => (user_scope(&start.team, owner), scope.clone()),
+            (Scope::App, _) => (app_scope(&start.team), Scope::App),
+        };
+        Self {
+            store,
+            label: label.to_string(),
+        }
+    }
+
+    /// How an operation on this key is called in the journal.
+    pub(crate) fn recorded(&self, key: &str) -> String {
+        format!("{}/{key}", self.label)
+    }
 }
 
 /// A look at a shared value.
@@ -123,18 +141,18 @@ impl Operation for Update {
             Box::pin(async move {
                 let found = match read.await {
                     Ok(found) => found,
-                    Err(error) => return (Err(error), Vec::new()),
+                    Err(error) => return (Err(error), Changes::none()),
                 };
                 let value = match decide(found.as_ref()) {
                     Ok(value) => value,
-                    Err(error) => return (Err(error), Vec::new()),
+                    Err(error) => return (Err(error), Changes::none()),
                 };
                 let (expected, version) = match &found {
                     Some(found) => (Expected::Version(found.version), found.version + 1),
                     None => (Expected::Absent, 1),
                 };
                 if value.is_none() && found.is_none() {
-                    return (Ok((None, 0)), Vec::new());
+                    return (Ok((None, 0)), Changes::none());
                 }
                 let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
                 let write = StateWrite {
@@ -143,7 +161,7 @@ impl Operation for Update {
                     value: raw,
                     expected,
                 };
-                (Ok((value, version)), vec![write])
+                (Ok((value, version)), Changes::of(vec![write]))
             })
         });
         Begin::Write(Write { place, attempt })
@@ -173,8 +191,8 @@ impl Shared<'_> {
     pub fn get_versioned(&self, key: impl Into<String>) -> Performing<Get> {
         let key = key.into();
         self.cx.perform(Get {
-            scope: self.scope.clone(),
-            name: self.name_of(&key),
+            scope: self.place.store.clone(),
+            name: self.place.recorded(&key),
             key,
         })
     }
@@ -254,17 +272,11 @@ impl Shared<'_> {
         }))
     }
 
-    /// What an operation on this value is called in the journal: whose state it is, but not of
-    /// which run or session, so that a fork asks for the same.
-    fn name_of(&self, key: &str) -> String {
-        format!("{}/{key}", self.label)
-    }
-
     fn perform_update<F>(&self, key: String, digest: Digest, decide: F) -> Performing<Update>
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
-        let (scope, name) = (self.scope.clone(), self.name_of(&key));
+        let (scope, name) = (self.place.store.clone(), self.place.recorded(&key));
         self.cx.perform(Update {
             scope,
             key,
@@ -292,10 +304,30 @@ pub(crate) fn session_scope(session: &SessionId) -> String {
     format!("session:{session}")
 }
 
-/// How the working memory of a tree is called in its journals.
-pub(crate) const RUN_LABEL: &str = "run";
-/// How a session's state is called in the journals of its runs.
-pub(crate) const SESSION_LABEL: &str = "session";
+/// The scope of a user's state with a team, whose name holds no slash.
+pub(crate) fn user_scope(team: &str, owner: &str) -> String {
+    format!("user:{team}/{owner}")
+}
+
+/// The scope of a team's state.
+pub(crate) fn app_scope(team: &str) -> String {
+    format!("app:{team}")
+}
+
+/// The scope, as a store calls it, of a session's or what it shares; a run's own is none of them.
+pub(crate) fn scope_of_session(session: &SessionId, scope: &Scope) -> Option<String> {
+    match scope {
+        Scope::Session => Some(session_scope(session)),
+        Scope::User(owner) => Some(user_scope(&session.team, owner)),
+        Scope::App => Some(app_scope(&session.team)),
+        Scope::Run => None,
+    }
+}
+
+/// The label of the scope and the key of a value, from how journals call it.
+pub(crate) fn recorded_at(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+}
 
 /// A change of shared state that a journal records: how its scope is called there, the key, the
 /// value and its version. `None` when the entry records no change.
@@ -312,31 +344,16 @@ pub(crate) fn recorded_write(entry: &Entry) -> Option<(&str, &str, Option<Value>
     let written: Result<(Option<Value>, u64), OperationError> =
         serde_json::from_str(result.get()).ok()?;
     let (value, version) = written.ok()?;
-    let (label, key) = name.split_once('/')?;
+    let (label, key) = recorded_at(name)?;
     Some((label, key, value, version))
 }
 
 impl RunContext {
     /// Shared values of a scope.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
-        let start = self.start();
-        let of_run = || (run_scope(start.root), RUN_LABEL.to_owned());
-        let (scope, label) = match scope {
-            Scope::Run => of_run(),
-            Scope::Session => match &start.session {
-                Some(session) => (session_scope(session), SESSION_LABEL.to_owned()),
-                None => of_run(),
-            },
-            Scope::User(owner) => (
-                format!("user:{}/{owner}", start.team),
-                format!("user:{owner}"),
-            ),
-            Scope::App => (format!("app:{}", start.team), "app".to_owned()),
-        };
         Shared {
             cx: self,
-            scope,
-            label,
+            place: Place::of(self.start(), &scope),
         }
     }
 

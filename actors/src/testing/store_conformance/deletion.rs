@@ -8,9 +8,10 @@ use super::{
 use crate::{
     contract::{
         Append, Batch, Expected, Expiry, InboxBody, InboxItem, Line, RunRow, RunStatus, StateWrite,
-        Store, StoreError,
+        Store, StoreError, artifact_scopes,
     },
-    vocabulary::{Digest, Entry, Message, RunStart, Timestamp},
+    run::operations::artifact_writes,
+    vocabulary::{ArtifactInfo, Digest, Entry, Message, RunStart, Timestamp},
 };
 
 /// When it is deleted.
@@ -271,5 +272,57 @@ pub(super) async fn blobs(place: &impl Place) -> Checked {
         );
         same!(left().await?, wanted, "blobs that are left");
     }
+    Ok(())
+}
+
+pub(super) async fn artifacts(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(of_tree(1, 1, RunStatus::Answered), &["a"])).await?;
+    let save = async |scope: &str, version: u64, text: &str| {
+        let info = ArtifactInfo::of("n", version, "text/plain", text.as_bytes(), NOW);
+        let batch = Batch {
+            writes: artifact_writes(scope, &info, Expected::Any),
+            blobs: vec![(info.content, text.as_bytes().into())],
+            ..Batch::default()
+        };
+        commit(&store, batch).await
+    };
+    let tree = format!("run:{}", run(1));
+    save("session:t/s", 1, "first").await?;
+    save("session:t/s", 2, "second").await?;
+    save("session:t/s", 3, "first").await?;
+    save(&tree, 1, "of a tree").await?;
+    save(&tree, 2, "second").await?;
+    let there = async |text: &str| store.blob(Digest::of(text.as_bytes())).await;
+    same!(
+        store.drop_blobs().await?,
+        0,
+        "blobs dropped that artifacts refer to"
+    );
+    store.delete_tree(run(1), NOW, 100).await?;
+    for scope in artifact_scopes::of_tree(run(1)) {
+        same!(
+            store.scope(scope).await?,
+            vec![],
+            "artifacts of a deleted tree"
+        );
+    }
+    same!(
+        store.drop_blobs().await?,
+        1,
+        "blobs dropped with a tree's artifacts"
+    );
+    same!(
+        there("of a tree").await?,
+        None,
+        "the content of a deleted artifact"
+    );
+    for text in ["first", "second"] {
+        ensure!(there(text).await?.is_some(), "the content {text:?} is gone");
+    }
+    let versions = store
+        .scope(artifact_scopes::versions("session:t/s"))
+        .await?;
+    same!(versions.len(), 3, "versions of the other artifact");
     Ok(())
 }

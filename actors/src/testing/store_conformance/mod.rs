@@ -179,6 +179,7 @@ promises! {
     "a tree with a run that has not ended is not deleted" => deletion::open_trees;
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;
+    "the contents of artifacts stay as long as a version refers to them" => deletion::artifacts;
     "anyone may post while another process owns the run" => inbox::from_outside;
 }
 

@@ -7,7 +7,7 @@ use super::{Place, check};
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, RunFilter, RunRow,
-        StateValue, Store, StoreError, StoredLine, TreeLine,
+        StateValue, StateWrite, Store, StoreError, StoredLine, TreeLine, artifact_scopes,
     },
     testing::InMemoryStore,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -39,6 +39,7 @@ enum Flaw {
     ForgetsWhatItSpares,
     ForgetsDeletions,
     KeepsBlobs,
+    ForgetsArtifacts,
 }
 
 #[derive(Debug)]
@@ -61,6 +62,11 @@ impl Store for Mutant {
                     .writes
                     .iter_mut()
                     .for_each(|write| write.expected = Expected::Any);
+            }
+            if self.has(Flaw::ForgetsArtifacts) {
+                let refers =
+                    |write: &StateWrite| write.scope.starts_with(artifact_scopes::REFERRING);
+                batch.writes.retain(|write| !refers(write));
             }
             if self.has(Flaw::ForgetsBlobs) {
                 batch.blobs.clear();
@@ -303,6 +309,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ForgetsWhatItSpares, "trees that may go"),
         (Flaw::ForgetsDeletions, "deleted as a whole"),
         (Flaw::KeepsBlobs, "blobs go with"),
+        (Flaw::ForgetsArtifacts, "contents of artifacts"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

@@ -1,0 +1,383 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::state::{Place, recorded_at};
+use crate::{
+    contract::{BoxFuture, Expected, StateValue, StateWrite, artifact_scopes},
+    run::{
+        Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
+        Ports, Progress, RunContext, Write,
+    },
+    vocabulary::{Artifact, ArtifactInfo, Digest, Entry, ErrorKind, OperationError, Scope},
+};
+
+/// The kind of the operation that loads an artifact, as journals have it.
+pub(crate) const LOAD: &str = "artifact_load";
+/// The kind of the operation that saves one.
+const SAVE: &str = "artifact_save";
+
+/// The artifacts of one scope: named, versioned files. Every use is an operation. What is saved
+/// is durable, and seen by others, together with its entry; an entry holds the content's hash and
+/// not the content.
+#[derive(Debug)]
+pub struct Artifacts<'a> {
+    cx: &'a RunContext,
+    place: Place,
+}
+
+/// An artifact that is saved as the next version of its name.
+#[derive(Clone, Debug)]
+pub struct SaveArtifact {
+    place: Place,
+    /// The artifact's name.
+    artifact: String,
+    /// How the operation is called in the journal.
+    name: String,
+    media_type: String,
+    content: Arc<[u8]>,
+}
+
+impl Operation for SaveArtifact {
+    type Output = ArtifactInfo;
+
+    fn kind(&self) -> &'static str {
+        SAVE
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        let content = Digest::of(&self.content);
+        Digest::of_parts(&[self.name.as_bytes(), self.media_type.as_bytes(), &content.0])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<ArtifactInfo> {
+        let limit = cx.leg.pinned.team.max_artifact_bytes();
+        if let Err(error) = check(&self.artifact, &self.content, limit) {
+            return Begin::Ready(Err(error));
+        }
+        let place = (
+            artifact_scopes::latest(&self.place.store),
+            self.artifact.clone(),
+        );
+        let saving = Arc::new(self);
+        let attempt: Attempt<ArtifactInfo> = Arc::new(move || {
+            let (saving, ports) = (saving.clone(), cx.ports.clone());
+            Box::pin(async move {
+                let SaveArtifact {
+                    place,
+                    artifact,
+                    media_type,
+                    content,
+                    ..
+                } = &*saving;
+                let saved = next_version(&ports, &place.store, artifact, media_type, content).await;
+                match saved {
+                    Ok((info, changes)) => (Ok(info), changes),
+                    Err(error) => (Err(error), Changes::none()),
+                }
+            })
+        });
+        Begin::Write(Write { place, attempt })
+    }
+}
+
+/// Whether this can be saved under this name.
+pub(super) fn check(name: &str, content: &[u8], limit: u64) -> Result<(), OperationError> {
+    if let Some(fault) = ArtifactInfo::fault_of_name(name) {
+        return Err(OperationError::new(ErrorKind::InvalidInput, fault));
+    }
+    let bytes = content.len() as u64;
+    if bytes > limit {
+        let message = format!(
+            "the artifact {name:?} has {bytes} bytes, but the team keeps at most {limit} of one; \
+             save less, or raise `max_artifact_bytes` of the team"
+        );
+        return Err(OperationError::new(ErrorKind::TooLarge, message));
+    }
+    Ok(())
+}
+
+/// The next version of a name, and what makes it.
+pub(super) async fn next_version(
+    ports: &Arc<dyn Ports>,
+    scope: &str,
+    name: &str,
+    media_type: &str,
+    content: &Arc<[u8]>,
+) -> Result<(ArtifactInfo, Changes), OperationError> {
+    let latest = artifact_scopes::latest(scope);
+    let found = ports.state(latest, name.to_owned()).await?;
+    let before = found.as_ref().map(read).transpose()?;
+    let version = before.map_or(0, |info| info.version) + 1;
+    let at = ports.clock().now();
+    let info = ArtifactInfo::of(name, version, media_type, content, at);
+    let expected = found.map_or(Expected::Absent, |found| Expected::Version(found.version));
+    let mut changes = Changes::of(writes(scope, &info, expected));
+    changes.blobs.push((info.content, content.clone()));
+    Ok((info, changes))
+}
+
+/// The rows that a version makes: it is the latest, and it stands among all.
+pub(crate) fn writes(scope: &str, info: &ArtifactInfo, expected: Expected) -> Vec<StateWrite> {
+    let write = |scope: String, key: String, expected: Expected| StateWrite {
+        scope,
+        key,
+        value: to_raw_value(info).ok(),
+        expected,
+    };
+    let latest = artifact_scopes::latest(scope);
+    let key = artifact_scopes::key(&info.name, info.version);
+    vec![
+        write(latest, info.name.clone(), expected),
+        write(artifact_scopes::versions(scope), key, Expected::Any),
+    ]
+}
+
+fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
+    ArtifactInfo::deserialize(&found.value).map_err(|error| {
+        let message = format!("the store's row of an artifact does not read: {error}");
+        OperationError::new(ErrorKind::Store, message)
+    })
+}
+
+/// What is known of an artifact: of its latest version, or of one.
+pub(super) fn look_up(
+    ports: &Arc<dyn Ports>,
+    scope: &str,
+    name: String,
+    version: Option<u64>,
+) -> BoxFuture<'static, Result<Option<ArtifactInfo>, OperationError>> {
+    let read_row = match version {
+        None => ports.state(artifact_scopes::latest(scope), name),
+        Some(version) => {
+            let key = artifact_scopes::key(&name, version);
+            ports.state(artifact_scopes::versions(scope), key)
+        }
+    };
+    Box::pin(async move { read_row.await?.as_ref().map(read).transpose() })
+}
+
+/// What is known of the latest version of each artifact of a scope, by name.
+pub(super) fn list(
+    ports: &Arc<dyn Ports>,
+    scope: &str,
+) -> BoxFuture<'static, Result<Vec<ArtifactInfo>, OperationError>> {
+    let rows = ports.scope(artifact_scopes::latest(scope));
+    Box::pin(async move { rows.await?.iter().map(|(_, row)| read(row)).collect() })
+}
+
+/// The content of an artifact, which is there as long as its row is.
+pub(super) async fn content(
+    ports: &Arc<dyn Ports>,
+    info: &ArtifactInfo,
+) -> Result<Arc<[u8]>, OperationError> {
+    let found = ports.blob(info.content).await;
+    let missing = |reason: String| {
+        let message = format!("the content of {info} cannot be read: {reason}");
+        OperationError::new(ErrorKind::Store, message)
+    };
+    match found {
+        Ok(Some(content)) => Ok(content),
+        Ok(None) => Err(missing(format!("the store has no blob {}", info.content))),
+        Err(error) => Err(missing(error.to_string())),
+    }
+}
+
+/// An artifact that is loaded. Its entry holds what is known of it, and the content comes from the
+/// store by its hash, live and in replay alike.
+#[derive(Clone, Debug)]
+pub struct LoadArtifact {
+    place: Place,
+    /// The artifact's name.
+    artifact: String,
+    version: Option<u64>,
+    /// How the operation is called in the journal.
+    name: String,
+}
+
+/// What is recorded of an artifact that was loaded; `None` when there was none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Loaded(pub Option<ArtifactInfo>);
+
+impl Operation for LoadArtifact {
+    type Output = Loaded;
+
+    fn kind(&self) -> &'static str {
+        LOAD
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        let version = self.version.map_or_else(String::new, |v| v.to_string());
+        Digest::of_parts(&[self.name.as_bytes(), version.as_bytes()])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Loaded> {
+        let look = look_up(&cx.ports, &self.place.store, self.artifact, self.version);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::After,
+            future: Box::pin(async move {
+                let found = match look.await {
+                    Ok(Some(info)) => match content(&cx.ports, &info).await {
+                        Ok(content) => {
+                            cx.leg.contents.lock().insert(cx.id, content);
+                            Ok(Loaded(Some(info)))
+                        }
+                        Err(error) => Err(error),
+                    },
+                    Ok(None) => Ok(Loaded(None)),
+                    Err(error) => Err(error),
+                };
+                Progress::Done(found)
+            }),
+        })
+    }
+}
+
+/// The content that the result of an operation refers to, if it does.
+pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
+    if kind != LOAD {
+        return None;
+    }
+    let loaded: Result<Loaded, OperationError> = serde_json::from_str(result.get()).ok()?;
+    loaded.ok()?.0.map(|info| info.content)
+}
+
+/// A list of what is there.
+#[derive(Clone, Debug)]
+pub struct ListArtifacts {
+    place: Place,
+    name: String,
+}
+
+impl Operation for ListArtifacts {
+    type Output = Vec<ArtifactInfo>;
+
+    fn kind(&self) -> &'static str {
+        "artifact_list"
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(self.name.as_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
+        let list = list(&cx.ports, &self.place.store);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::After,
+            future: Box::pin(async move { Progress::Done(list.await) }),
+        })
+    }
+}
+
+impl Artifacts<'_> {
+    /// Saves this as the next version of the name, and gives what is known of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] when it has more bytes than the team allows,
+    /// [`ErrorKind::InvalidInput`] for a name that cannot be used.
+    pub fn save(
+        &self,
+        name: impl Into<String>,
+        media_type: impl Into<String>,
+        content: impl Into<Arc<[u8]>>,
+    ) -> Performing<SaveArtifact> {
+        let artifact = name.into();
+        self.cx.perform(SaveArtifact {
+            name: self.place.recorded(&artifact),
+            place: self.place.clone(),
+            artifact,
+            media_type: media_type.into(),
+            content: content.into(),
+        })
+    }
+
+    /// The latest version of an artifact; `None` when there is none of this name.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub fn load(&self, name: impl Into<String>) -> Composed<Option<Artifact>> {
+        self.load_any(name.into(), None)
+    }
+
+    /// A version of an artifact; `None` when it was never saved.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub fn load_version(
+        &self,
+        name: impl Into<String>,
+        version: u64,
+    ) -> Composed<Option<Artifact>> {
+        self.load_any(name.into(), Some(version))
+    }
+
+    fn load_any(&self, name: String, version: Option<u64>) -> Composed<Option<Artifact>> {
+        let loading = self.cx.perform(LoadArtifact {
+            name: self.place.recorded(&name),
+            place: self.place.clone(),
+            artifact: name,
+            version,
+        });
+        let (leg, id) = (self.cx.leg().clone(), loading.id());
+        Composed(Box::pin(async move {
+            let Loaded(Some(info)) = loading.await? else {
+                return Ok(None);
+            };
+            let content = leg.contents.lock().remove(&id);
+            let content = content.ok_or_else(|| {
+                let message = format!("the content of {info} was not at hand");
+                OperationError::new(ErrorKind::Store, message)
+            })?;
+            Ok(Some(Artifact { info, content }))
+        }))
+    }
+
+    /// What is known of the latest version of each artifact, by name.
+    pub fn list(&self) -> Performing<ListArtifacts> {
+        self.cx.perform(ListArtifacts {
+            name: self.place.label.clone(),
+            place: self.place.clone(),
+        })
+    }
+}
+
+impl RunContext {
+    /// The artifacts of a scope.
+    pub fn artifacts(&self, scope: Scope) -> Artifacts<'_> {
+        Artifacts {
+            cx: self,
+            place: Place::of(self.start(), &scope),
+        }
+    }
+}
+
+/// An artifact that an entry records as saved, with the label of its scope.
+pub(crate) fn recorded_save(entry: &Entry) -> Option<(String, ArtifactInfo)> {
+    let Entry::Completed {
+        kind, name, result, ..
+    } = entry
+    else {
+        return None;
+    };
+    if kind != SAVE {
+        return None;
+    }
+    let saved: Result<ArtifactInfo, OperationError> = serde_json::from_str(result.get()).ok()?;
+    Some((recorded_at(name)?.0.to_owned(), saved.ok()?))
+}
