@@ -6,6 +6,7 @@
 //! | `pipeline` | [`Pipeline`]: one after the other, each gets the answer of the one before |
 //! | `loop` | [`Repeat`]: the same agents again and again, until a condition holds |
 //! | `parallel` | [`Parallel`]: all at once, their answers under their names or put together |
+//! | `fallback` | [`Fallback`]: one after the other, until one answers |
 //! | `for_each` | [`ForEach`]: one agent for each item of a list |
 //! | `fan_out` | [`FanOut`]: a planner divides the task, workers do the parts, an aggregator answers |
 //! | `router` | [`Router`]: the agent that fits the task |
@@ -44,6 +45,7 @@
 mod conversation;
 mod coordinator;
 mod debate;
+mod fallback;
 mod fan_out;
 mod for_each;
 mod graph;
@@ -66,6 +68,7 @@ use ghostlight_actors::run::Registry;
 pub use conversation::Said;
 pub use coordinator::Coordinator;
 pub use debate::Debate;
+pub use fallback::Fallback;
 pub use fan_out::FanOut;
 pub use for_each::ForEach;
 pub use graph::{END, Graph, GraphEnd, GraphError, StateGraph};
@@ -90,6 +93,7 @@ pub fn register(registry: Registry) -> Registry {
     registry
         .behavior_type::<Coordinator>("coordinator")
         .behavior_type::<Debate>("debate")
+        .behavior_type::<Fallback>("fallback")
         .behavior_type::<FanOut>("fan_out")
         .behavior_type::<ForEach>("for_each")
         .behavior_type::<Orchestrator>("orchestrator")

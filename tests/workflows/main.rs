@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod graph;
+mod making;
 mod orchestrator;
 mod patterns;
 mod reactree;
 mod settings;
+mod typed_tasks;
 
 use std::collections::BTreeSet;
 

@@ -158,6 +158,12 @@ pub(crate) fn all() -> Vec<Pattern> {
             )
         },
         Pattern {
+            answer: "a(go)",
+            asked: vec!["a"],
+            when_broken: ("a", Ok("b([failed: a: it broke])")),
+            ..plain("fallback", json!({}), echoes!["a", "b"])
+        },
+        Pattern {
             task: "[\"x\", \"y\", \"z\"]",
             answer: "[\"a(1 x)\",\"b(2 y)\",\"a(3 z)\"]",
             asked: vec!["a", "b", "a"],

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ApprovalRule, ClarifySpec};
+use super::{ApprovalRule, ClarifySpec, CreateAgentSpec};
 use crate::vocabulary::{Budget, ModelSettings};
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
@@ -35,6 +35,9 @@ pub struct AgentSpec {
     /// Whether its model may ask people, with the tool `clarify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clarify: Option<ClarifySpec>,
+    /// Whether its model may make agents, with the tool `create_agent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_agent: Option<CreateAgentSpec>,
     /// How many tool calls of one step run at once.
     pub parallel_tools: Option<u32>,
     /// How it works.
@@ -46,6 +49,10 @@ pub struct AgentSpec {
     pub max_rejections: Option<u32>,
     /// The most steps (model calls with their tool calls) of a leg.
     pub max_steps: Option<u32>,
+    /// JSON Schema, of an object, that a task must fit which is delegated to it: a model that
+    /// gives it one is shown it, and none begins that does not fit. Any text when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// JSON Schema that its answer must fit.
     pub output: Option<Value>,
     /// The bounds of its child runs, beyond those of the run that delegates.

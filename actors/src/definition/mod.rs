@@ -5,6 +5,7 @@
 
 mod agent;
 mod approval;
+mod creation;
 mod interceptor;
 mod pinned;
 mod schedule;
@@ -12,6 +13,7 @@ mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
+pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use pinned::{CLARIFY, DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
 pub use schedule::{Missed, Schedule};

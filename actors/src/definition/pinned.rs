@@ -22,6 +22,9 @@ pub struct Pinned {
     pub team: TeamSpec,
     /// Its tools, by name.
     pub tools: BTreeMap<String, Arc<ToolDefinition>>,
+    /// The agent that made this one for a task, where no team has it: it is alone in its team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
     /// Its agents as their runs share them, each made when it is first asked for.
     #[serde(skip)]
     agents: Mutex<BTreeMap<AgentIn, Arc<PinnedAgent>>>,
@@ -29,7 +32,7 @@ pub struct Pinned {
 
 impl PartialEq for Pinned {
     fn eq(&self, other: &Self) -> bool {
-        (&self.team, &self.tools) == (&other.team, &other.tools)
+        (&self.team, &self.tools, &self.made_by) == (&other.team, &other.tools, &other.made_by)
     }
 }
 
@@ -39,6 +42,7 @@ impl Pinned {
         Self {
             team,
             tools,
+            made_by: None,
             agents: Mutex::default(),
         }
     }
@@ -195,8 +199,19 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
         .map(|agent| {
             let what = "Gives a task to the agent and returns its answer. The agent";
             let about = "The task, complete: the agent sees nothing else.";
-            reach(DELEGATE_PREFIX, agent, what, "task", about)
+            let tool = reach(DELEGATE_PREFIX, agent, what, "task", about);
+            match &agent.input {
+                Some(schema) => {
+                    let tool = ToolDefinition::clone(&tool);
+                    Arc::new(tool.parameters(schema.clone()))
+                }
+                None => tool,
+            }
         });
+    let create = agent.and_then(|agent| {
+        let create = agent.create_agent.as_ref()?;
+        Some(Arc::new(create.definition(agent)))
+    });
     let clarify = agent.and_then(|agent| agent.clarify).map(|clarify| {
         let questions = clarify.questions;
         let description = format!(
@@ -210,6 +225,7 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
         .cloned()
         .chain(transfers)
         .chain(delegates)
+        .chain(create)
         .chain(clarify)
         .collect()
 }

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentSpec, InterceptorSpec, Reach, Schedule, WhileAsking};
+use super::{
+    AgentSpec, CREATE_AGENT, CreateAgentSpec, InterceptorSpec, Reach, Schedule, WhileAsking,
+};
 use crate::vocabulary::Budget;
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
@@ -119,6 +121,14 @@ impl TeamSpec {
             if !names.insert(agent.name.as_str()) {
                 return Err(DefinitionError::Twice {
                     name: agent.name.clone(),
+                });
+            }
+            if let Some(fault) = agent.create_agent.as_ref().and_then(CreateAgentSpec::fault) {
+                return Err(DefinitionError::Settings {
+                    wanted_by: format!("agent {:?}", agent.name),
+                    what: "setting",
+                    name: CREATE_AGENT.to_owned(),
+                    reason: fault.to_owned(),
                 });
             }
             if above.len() >= Self::MAX_DEPTH {

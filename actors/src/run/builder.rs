@@ -6,8 +6,8 @@ use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry,
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, DefinitionError, Durability, ModelSpec,
-        PolicySpec, Reach, Schedule, TeamSpec, TransferRules,
+        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, CreateAgentSpec, DefinitionError,
+        Durability, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
 };
@@ -204,6 +204,27 @@ impl Agent {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.spec.budget = budget;
+        self
+    }
+
+    /// Lets its model make agents, with the tool `create_agent`.
+    #[must_use]
+    pub fn create_agent(mut self, create: CreateAgentSpec) -> Self {
+        self.spec.create_agent = Some(create);
+        self
+    }
+
+    /// Makes the tasks that are delegated to it values of this type, as JSON: a model that gives
+    /// it one is shown the schema, and a task that does not fit begins nothing. Its function reads
+    /// them by [`input_as`](RunContext::input_as).
+    #[must_use]
+    pub fn input<T: JsonSchema>(mut self) -> Self {
+        let mut schema = schemars::schema_for!(T).to_value();
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("$schema");
+            object.remove("title");
+        }
+        self.spec.input = Some(schema);
         self
     }
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use serde::de::DeserializeOwned;
 
 use super::{
     Policies, PolicyHandle,
@@ -20,8 +21,8 @@ use super::{
 use crate::{
     definition::{AgentSpec, PinnedAgent},
     vocabulary::{
-        AgentError, Message, ModelRequest, OperationId, RunId, RunStart, SessionId, ToolCall,
-        ToolDefinition, ToolSet, Transcript,
+        AgentError, ErrorKind, Message, ModelRequest, OperationError, OperationId, RunId, RunStart,
+        SessionId, ToolCall, ToolDefinition, ToolSet, Transcript,
     },
 };
 
@@ -146,6 +147,17 @@ impl RunContext {
     /// The task or the user's turn.
     pub fn input(&self) -> &Message {
         &self.leg.start.input
+    }
+
+    /// The task as a value, for an agent whose [`input`](AgentSpec::input) says what it takes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] when it is none of this type.
+    pub fn input_as<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
+        serde_json::from_str(&self.input().content()).map_err(|fault| {
+            let message = format!("the task of {} does not read: {fault}", self.spec().name);
+            OperationError::new(ErrorKind::Malformed, message).into()
+        })
     }
 
     /// What this agent is asked by the one that transferred to it.

@@ -335,6 +335,12 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Whether the run's agent was made for its task: no other definition has it.
+    fn is_made(&self, start: &RunStart) -> bool {
+        let pinned = self.recording.pinned(self.branch.run, start.definition);
+        pinned.is_ok_and(|pinned| pinned.made_by.is_some())
+    }
+
     /// How the copy of a run begins.
     fn start(&self, recorded: RunStart, parent: Option<(RunId, OperationId)>) -> RunStart {
         let mut start = recorded;
@@ -343,7 +349,11 @@ impl Copier<'_> {
         start.path = above.unwrap_or_default();
         start.path.push(start.agent.clone());
         start.team.clone_from(&self.branch.team);
-        start.definition = self.branch.definition.unwrap_or(start.definition);
+        if let Some(definition) = self.branch.definition
+            && !self.is_made(&start)
+        {
+            start.definition = definition;
+        }
         start.parent = parent;
         start.root = self.branch.run;
         // It may have passed; what bounds the fork is what it consumes.

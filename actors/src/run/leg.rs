@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    News, Recorded,
+    News, Recorded, Registry,
     load::RecordedDelivery,
     operation::{ErasedOperation, Operation, erase},
-    operations,
+    operations::{self, MadeAgent},
 };
 use crate::{
     definition::{Pinned, PinnedAgent, TAKEN_OVER},
@@ -32,6 +32,8 @@ pub(crate) struct Leg {
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
+    /// The code behind the names, against which agents are checked that the function makes.
+    pub(crate) registry: Arc<Registry>,
     /// History, the turn, and what was said in earlier legs.
     pub(crate) conversation: Transcript,
     /// How many messages of it are the session's history.
@@ -67,8 +69,10 @@ pub(crate) struct Books {
     pub(crate) notes: Vec<Note>,
     /// Branches, by number; the first is the leg's own context.
     pub(crate) branches: u32,
-    /// How many questions the model asked with `clarify`, in this leg.
-    pub(crate) clarified: u32,
+    /// How often the model called those of the engine's own tools that are counted, in this leg.
+    pub(crate) used: BTreeMap<&'static str, u32>,
+    /// Agents that the model has made, by what it asked for, while they are at work.
+    pub(crate) made: BTreeMap<String, MadeAgent>,
     /// What to call if the run is cancelled, registered in this life.
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
     /// Children that this leg spawned, by agent.
@@ -143,6 +147,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) number: u32,
     pub(crate) history: &'a Transcript,
     pub(crate) request: Option<String>,
@@ -159,6 +164,7 @@ impl Leg {
             start,
             pinned,
             agent,
+            registry,
             number,
             history,
             request,
@@ -188,6 +194,7 @@ impl Leg {
             start,
             pinned,
             agent,
+            registry,
             conversation,
             history,
             request,

@@ -195,6 +195,8 @@ pub struct ChildStart {
     pub start: Arc<RunStart>,
     /// The definition that it is pinned to.
     pub pinned: Arc<Pinned>,
+    /// That definition as it is stored, where the commit that begins the child must store it.
+    pub definition: Option<Arc<[u8]>>,
     /// Whether its first entry was just recorded by the parent, so that it need not be claimed.
     pub fresh: bool,
     /// The parent's operation that waits for it, if one does.

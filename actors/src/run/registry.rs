@@ -300,15 +300,20 @@ impl Registry {
     }
 
     fn check_agent(&self, agent: &AgentSpec) -> Result<(), DefinitionError> {
-        if let Some(schema) = &agent.output
-            && let Err(reason) = jsonschema::validator_for(schema)
-        {
-            return Err(DefinitionError::Settings {
+        let schemas = [("output", &agent.output), ("input", &agent.input)];
+        for (name, schema) in schemas {
+            let Some(schema) = schema else { continue };
+            let compiled = jsonschema::validator_for(schema).map(drop);
+            let mut checked = compiled.map_err(|fault| fault.to_string());
+            if name == "input" && schema.get("type") != Some(&Value::from("object")) {
+                checked = Err("its `type` must be `object`".to_owned());
+            }
+            checked.map_err(|reason| DefinitionError::Settings {
                 wanted_by: format!("agent {:?}", agent.name),
                 what: "schema",
-                name: "output".to_owned(),
-                reason: reason.to_string(),
-            });
+                name: name.to_owned(),
+                reason,
+            })?;
         }
         let unknown = |what: &'static str, name: &str, known: String| DefinitionError::Unknown {
             wanted_by: format!("agent {:?}", agent.name),
@@ -321,14 +326,9 @@ impl Registry {
         {
             return Err(unknown("model", model, list(self.models.keys())));
         }
-        for tool in &agent.tools {
+        for tool in tools_of(agent) {
             if !self.tools.contains_key(tool) {
                 return Err(unknown("tool", tool, list(self.tools.keys())));
-            }
-        }
-        for approver in agent.approval.values().filter_map(|rule| rule.by.as_ref()) {
-            if !self.tools.contains_key(approver) {
-                return Err(unknown("tool", approver, list(self.tools.keys())));
             }
         }
         self.make_policies(agent)?;
@@ -351,17 +351,61 @@ impl Registry {
 
     /// A team with the definitions of the tools that it names, as a run keeps it.
     pub fn pin(&self, team: &TeamSpec) -> Pinned {
-        let named = team.agent.walk().into_iter().flat_map(|(_, agent)| {
-            let approvers = agent.approval.values().filter_map(|rule| rule.by.as_ref());
-            agent.tools.iter().chain(approvers)
-        });
-        let tools = named.filter_map(|name| {
+        let agents = team.agent.walk().into_iter();
+        let tools = agents.flat_map(|(_, agent)| tools_of(agent));
+        let tools = tools.filter_map(|name| {
             self.tools
                 .get(name)
                 .map(|tool| (name.clone(), tool.definition().clone()))
         });
         Pinned::new(team.clone(), tools.collect())
     }
+
+    /// An agent that a run of a pinned team makes, as a team of its own: what the team says for
+    /// all, and the tools as they are pinned there. Its name and all that it names is checked.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub(crate) fn pin_made(
+        &self,
+        agent: AgentSpec,
+        creator: (&Pinned, &PinnedAgent),
+    ) -> Result<Pinned, DefinitionError> {
+        let (pinned, creator) = creator;
+        let team = TeamSpec {
+            agent: AgentSpec {
+                model: agent.model.or_else(|| Some(creator.model.clone())),
+                ..agent
+            },
+            schedules: Vec::new(),
+            ..pinned.team.clone()
+        };
+        team.check()?;
+        for (_, agent) in team.agent.walk() {
+            self.check_agent(agent)?;
+        }
+        let mut made = self.pin(&team);
+        made.made_by = Some(creator.spec.name.clone());
+        for (name, tool) in &mut made.tools {
+            if let Some(pinned) = pinned.tools.get(name) {
+                tool.clone_from(pinned);
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// All tools that an agent names: its own, those that approve, and those that it may give to agents
+/// which it makes.
+fn tools_of(agent: &AgentSpec) -> impl Iterator<Item = &String> {
+    let approvers = agent.approval.values().filter_map(|rule| rule.by.as_ref());
+    let given = agent.create_agent.as_ref();
+    let given = given.and_then(|create| create.tools.as_ref());
+    agent
+        .tools
+        .iter()
+        .chain(approvers)
+        .chain(given.into_iter().flatten())
 }
 
 pub(super) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {

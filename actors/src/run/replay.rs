@@ -151,13 +151,14 @@ pub fn replay(
     team: Option<&TeamSpec>,
 ) -> Result<Replay, RecordingError> {
     let today = team.map(|team| Arc::new(registry.pin(team)));
+    let registry = Arc::new(registry.clone());
     let history = recording.transcript()?;
     let mut replay = Replay::default();
     for run in recording.runs() {
         let rehearsal = Rehearsal {
             run,
             recording,
-            registry,
+            registry: registry.clone(),
             today: today.clone(),
             history: &history,
             places: HashMap::new(),
@@ -172,7 +173,7 @@ pub fn replay(
 struct Rehearsal<'a> {
     run: RunId,
     recording: &'a Recording,
-    registry: &'a Registry,
+    registry: Arc<Registry>,
     today: Option<Arc<Pinned>>,
     history: &'a Transcript,
     /// The entry that holds what is known last of an operation.
@@ -284,6 +285,7 @@ impl Rehearsal<'_> {
             start,
             pinned,
             agent,
+            registry: self.registry.clone(),
             number: recorded.leg,
             history,
             request,
@@ -308,13 +310,11 @@ impl Rehearsal<'_> {
     }
 
     fn pinned(&self, start: &RunStart) -> Result<Arc<Pinned>, RecordingError> {
-        match &self.today {
-            Some(today) => Ok(today.clone()),
-            None => {
-                let pinned = self.recording.pinned(self.run, start.definition)?;
-                Ok(Arc::new(pinned))
-            }
-        }
+        let pinned = self.recording.pinned(self.run, start.definition)?;
+        Ok(match &self.today {
+            Some(today) if pinned.made_by.is_none() => today.clone(),
+            _ => Arc::new(pinned),
+        })
     }
 
     /// What the driver does while it replays, and nothing of what it does afterwards.

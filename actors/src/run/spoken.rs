@@ -10,12 +10,12 @@ use std::{collections::VecDeque, sync::Arc};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{ChildResult, operations};
+use super::{ChildResult, Leg, operations};
 use crate::{
     contract::{StoreError, StoredLine},
-    definition::DELEGATE_PREFIX,
+    definition::{CREATE_AGENT, DELEGATE_PREFIX},
     vocabulary::{
-        CallDigest, Entry, Message, ModelResponse, OperationError, Part, Role, RunId, ToolCall,
+        CallDigest, Entry, Message, ModelResponse, OperationError, Part, Role, ToolCall,
         ToolResult, ToolStatus,
     },
 };
@@ -37,15 +37,11 @@ struct Said {
 /// When an entry does not read.
 pub(crate) fn spoken(
     lines: &[StoredLine],
-    (run, leg, agent): (RunId, u32, &str),
+    leg: &Leg,
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
     for stored in lines {
-        let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
-            place: format!("entry {} of run {run}", stored.sequence),
-            reason: error.to_string(),
-        })?;
         let Entry::Completed {
             op,
             kind,
@@ -53,18 +49,18 @@ pub(crate) fn spoken(
             digest,
             result,
             ..
-        } = entry
+        } = decode(stored, leg)?
         else {
             continue;
         };
-        if op.leg != leg {
+        if op.leg != leg.number {
             continue;
         }
         match &*kind {
             "model" => {
                 if let Ok(Ok(response)) = read::<ModelResponse>(&result) {
                     let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
-                    said.push(Said::of(response, agent, step));
+                    said.push(Said::of(response, leg, step));
                 }
             }
             "tool" => {
@@ -84,6 +80,49 @@ pub(crate) fn spoken(
     Ok(conversation(said, before))
 }
 
+/// The text that the run's last leg has to show: what its model said last, or what a task that it
+/// delegated came to last, whichever is later.
+///
+/// # Errors
+/// When an entry does not read.
+pub(crate) fn last_text(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
+    let mut last = None;
+    for stored in lines {
+        let Entry::Completed {
+            op, kind, result, ..
+        } = decode(stored, leg)?
+        else {
+            continue;
+        };
+        if op.leg != leg.number {
+            continue;
+        }
+        let text = match &*kind {
+            "model" => read::<ModelResponse>(&result).map(|end| end.map(|said| said.content())),
+            "delegate" | "join" => read::<ChildResult>(&result).map(|end| {
+                end.map(|child| match child.outcome {
+                    Ok(outcome) => outcome.text().to_owned(),
+                    Err(_) => String::new(),
+                })
+            }),
+            _ => continue,
+        };
+        if let Ok(Ok(text)) = text
+            && !text.trim().is_empty()
+        {
+            last = Some(text);
+        }
+    }
+    Ok(last)
+}
+
+fn decode(stored: &StoredLine, leg: &Leg) -> Result<Entry, StoreError> {
+    stored.line.decode().map_err(|error| StoreError::Damaged {
+        place: format!("entry {} of run {}", stored.sequence, leg.run),
+        reason: error.to_string(),
+    })
+}
+
 /// Ends a conversation with a note, as a message of the agent's.
 pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
     match messages.last() {
@@ -99,12 +138,12 @@ pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
 }
 
 impl Said {
-    fn of(response: ModelResponse, agent: &str, step: u32) -> Self {
-        let mut message = Message::clone(&response.message).by(agent);
+    fn of(response: ModelResponse, leg: &Leg, step: u32) -> Self {
+        let mut message = Message::clone(&response.message).by(&*leg.agent.name);
         let calls = message.name_calls(step).into_iter();
         let open: Vec<_> = calls
             .map(|call| {
-                let digest = digest_of(&call);
+                let digest = digest_of(leg, &call);
                 (call, digest)
             })
             .collect();
@@ -123,9 +162,9 @@ impl Said {
 }
 
 /// The digest that the call's operation has.
-fn digest_of(call: &ToolCall) -> CallDigest {
-    match call.name.strip_prefix(DELEGATE_PREFIX) {
-        Some(agent) => operations::delegation_digest(agent, call).into(),
+fn digest_of(leg: &Leg, call: &ToolCall) -> CallDigest {
+    match operations::delegation_digest(leg, call) {
+        Some(digest) => digest.into(),
         None => operations::tool_digest(&call.name, call.arguments.text()).into(),
     }
 }
@@ -143,7 +182,8 @@ fn take_end(
             // Who approved it may have changed its arguments.
             // The function's own calls may have the ids of a model's.
             Ok(CallEnd::Of(result)) => call.id == result.call_id && call.name == result.name,
-            _ => call.name == name && *asked == digest,
+            // The digest of an agent that was made tells its name too.
+            _ => *asked == digest && (call.name == name || call.name == CREATE_AGENT),
         };
         let mut calls = said.open.iter().zip(&mut said.results);
         let place = calls.find(|((call, asked), result)| result.is_none() && fits(call, asked));

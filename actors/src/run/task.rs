@@ -382,6 +382,7 @@ impl Carrier {
             start: self.start.clone(),
             pinned: self.pinned.clone(),
             agent: pinned,
+            registry: self.registry.clone(),
             number,
             history: &self.history,
             request,

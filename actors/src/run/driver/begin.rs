@@ -304,6 +304,9 @@ impl Driver {
         start.start = Arc::new(first);
         if let Some(mut batch) = self.journal.take() {
             batch.appends.extend(task::first_entries(run, &start.start));
+            let definition = start.definition.take();
+            let definition = definition.map(|bytes| (start.start.definition, bytes));
+            batch.blobs.extend(definition);
             self.journal.commit(batch);
         }
         self.start_when_durable(start);
@@ -376,6 +379,7 @@ impl Driver {
             agent,
             start,
             pinned,
+            definition: None,
             fresh: false,
             operation: op,
             cancel,

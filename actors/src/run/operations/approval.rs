@@ -305,19 +305,25 @@ fn read(
 }
 
 /// Whether arguments are JSON that fits the tool's schema, or why not.
-fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result<(), String> {
+pub(super) fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result<(), String> {
     let value = arguments
         .value()
         .map_err(|fault| format!("The arguments are not valid JSON ({fault})."))?;
-    let validator = jsonschema::validator_for(&definition.parameters)
-        .map_err(|error| format!("The schema of {} is wrong: {error}.", definition.name))?;
-    match validator.iter_errors(value).next() {
+    match misfit(&definition.parameters, value) {
         None => Ok(()),
-        Some(fault) => {
-            let fault = safety::sanitize_line(&safety::redact_text(&fault.to_string()), REASON);
-            Err(format!("The arguments do not fit the tool: {fault}."))
-        }
+        Some(fault) => Err(format!("The arguments do not fit the tool: {fault}.")),
     }
+}
+
+/// Where a value does not fit a schema, as a model and a person may read it.
+pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(fault) => return Some(format!("the schema is wrong: {fault}")),
+    };
+    let fault = validator.iter_errors(value).next()?;
+    let fault = fault.to_string();
+    Some(safety::sanitize_line(&safety::redact_text(&fault), REASON))
 }
 
 pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolResult {

@@ -1,13 +1,17 @@
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::Assignee;
 use crate::{
+    definition::{AgentSpec, DELEGATE_PREFIX},
     run::{
-        Act, Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Operation,
+        Act, Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
         OperationContext, Progress, RunContext, Task, Wait, WaitFor,
     },
     vocabulary::{
-        AgentError, Budget, Digest, ErrorKind, OperationError, OperationId, Outcome, ParentPolicy,
-        RunId, RunStart, SessionId, Spent, ToolCall,
+        AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
+        ParentPolicy, RunId, RunStart, SessionId, Spent, ToolCall,
     },
 };
 
@@ -17,7 +21,7 @@ const MAX_DEPTH: usize = 64;
 /// A task for another agent, done in a child run whose end is waited for.
 #[derive(Debug)]
 pub struct Delegate {
-    agent: String,
+    agent: Assignee,
     task: Task,
 }
 
@@ -70,21 +74,23 @@ impl Delegate {
         let message = serde_json::to_vec(message).unwrap_or_default();
         let usual = (&Budget::default(), &None, &ParentPolicy::default());
         if terms == usual {
-            return Digest::of_parts(&[self.agent.as_bytes(), &message]);
+            return Digest::of_parts(&[&self.agent.identity(), &message]);
         }
         let terms = serde_json::to_vec(&terms).unwrap_or_default();
-        Digest::of_parts(&[self.agent.as_bytes(), &message, &terms])
+        Digest::of_parts(&[&self.agent.identity(), &message, &terms])
     }
 
     /// The child, with the bounds that are wanted for it: what it gets of them, the books say.
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
-        let pinned = cx.leg.pinned.clone();
+        let name = self.agent.name().to_owned();
+        let (pinned, made) = self.agent.definition(cx)?;
         // As the child's own leg asks for it, so that it is made once.
-        let Some(agent) = pinned.agent(&self.agent, Some(&self.agent)) else {
-            let message = format!("there is no agent {:?} in team {}", self.agent, parent.team);
+        let Some(agent) = pinned.agent(&name, Some(&name)) else {
+            let message = format!("there is no agent {name:?} in team {}", parent.team);
             return Err(OperationError::new(ErrorKind::NotFound, message));
         };
+        check_input(&agent.spec, &self.task.message)?;
         if parent.path.len() >= MAX_DEPTH {
             let message = format!("delegations nest deeper than {MAX_DEPTH}");
             return Err(OperationError::new(ErrorKind::Denied, message));
@@ -94,8 +100,9 @@ impl Delegate {
         let mut start = RunStart::new(
             run,
             parent.team.clone(),
-            self.agent.clone(),
-            parent.definition,
+            name.clone(),
+            made.as_ref()
+                .map_or(parent.definition, |(digest, _)| *digest),
             task.message,
         );
         start.parent = Some((cx.run, cx.id));
@@ -110,7 +117,7 @@ impl Delegate {
             });
         } else {
             start.root = parent.root;
-            start.path = parent.path.iter().cloned().chain([self.agent]).collect();
+            start.path = parent.path.iter().cloned().chain([name]).collect();
         }
         if task.when_parent_ends != ParentPolicy::Adopt {
             start.deadline = parent.ends_by();
@@ -123,6 +130,7 @@ impl Delegate {
             agent: start.agent.clone(),
             start: Arc::new(start),
             pinned,
+            definition: made.map(|(_, bytes)| bytes),
             fresh: true,
             operation: cx.id,
             cancel: None,
@@ -131,10 +139,34 @@ impl Delegate {
     }
 }
 
-/// What tells the delegation that a model asks for by this call from another.
-pub(crate) fn delegation_digest(agent: &str, call: &ToolCall) -> Digest {
-    let (agent, task) = (agent.to_owned(), super::toolset::task_of(call).into());
-    Delegate { agent, task }.digest()
+/// What tells the delegation that the model of an agent asks for by this call from another; `None`
+/// where the call asks for none.
+pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
+    if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
+        let (task, agent) = (super::toolset::task_of(leg, agent, call), agent.into());
+        return Some(Delegate { agent, task }.digest());
+    }
+    let (agent, task) = super::create::wanted(leg, call)?.ok()?;
+    Some(Delegate { agent, task }.digest())
+}
+
+/// Whether a task fits what the agent takes.
+fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> {
+    let Some(schema) = &agent.input else {
+        return Ok(());
+    };
+    let text = task.content();
+    let fault = match serde_json::from_str::<Value>(&text) {
+        Err(fault) => Some(format!("it is no JSON ({fault})")),
+        Ok(value) => super::approval::misfit(schema, &value),
+    };
+    match fault {
+        None => Ok(()),
+        Some(fault) => {
+            let message = format!("the task does not fit what {} takes: {fault}", agent.name);
+            Err(OperationError::new(ErrorKind::Malformed, message))
+        }
+    }
 }
 
 impl Operation for Delegate {
@@ -145,7 +177,7 @@ impl Operation for Delegate {
     }
 
     fn name(&self) -> &str {
-        &self.agent
+        self.agent.name()
     }
 
     fn digest(&self) -> Digest {
@@ -180,7 +212,7 @@ impl Operation for Spawn {
     }
 
     fn name(&self) -> &str {
-        &self.0.agent
+        self.0.agent.name()
     }
 
     fn digest(&self) -> Digest {
@@ -188,7 +220,7 @@ impl Operation for Spawn {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Spawned> {
-        let (agent, operation, share) = (self.0.agent.clone(), cx.id, self.0.task.share);
+        let (agent, operation, share) = (self.0.agent.name().to_owned(), cx.id, self.0.task.share);
         let when_parent_ends = self.0.task.when_parent_ends;
         let start = match self.0.start(&cx) {
             Ok(start) => start,
@@ -246,8 +278,9 @@ impl Operation for Join {
 }
 
 impl RunContext {
-    /// Gives a task to another agent of the team and waits for what comes of it. It is done in a
-    /// child run with a journal, a transcript and a budget of its own.
+    /// Gives a task to another agent and waits for what comes of it: one of the team, by its name,
+    /// or one that is made for this task, by its definition. It is done in a child run with a
+    /// journal, a transcript and a budget of its own.
     ///
     /// What the child may consume is set aside in the commit that begins it, so children that run
     /// side by side cannot overspend together, and what it leaves returns with its end: see
@@ -255,11 +288,17 @@ impl RunContext {
     ///
     /// # Errors
     /// A failed child is [`ErrorKind::Delegation`], with the path of agents through which the
-    /// failure came; a child that stopped early is an outcome.
-    pub fn delegate(&self, agent: impl Into<String>, task: impl Into<Task>) -> Composed<Delegated> {
-        let (name, task) = (agent.into(), task.into());
+    /// failure came; a child that stopped early is an outcome. A task that does not fit the
+    /// agent's [`input`](AgentSpec::input), and a definition that names what is not there, begin
+    /// nothing: [`ErrorKind::Malformed`].
+    pub fn delegate(
+        &self,
+        agent: impl Into<Assignee>,
+        task: impl Into<Task>,
+    ) -> Composed<Delegated> {
+        let (agent, task) = (agent.into(), task.into());
         if task.when_parent_ends.outlives() {
-            let (spawn, join) = (self.spawn(name, task), self.allocate());
+            let (spawn, join) = (self.spawn(agent, task), self.allocate());
             let cx = RunContext::new(self.leg().clone());
             return Composed(Box::pin(async move {
                 let child = spawn.await?;
@@ -267,19 +306,19 @@ impl RunContext {
                 delegated(&name, cx.perform_as(join, Join(child)).await?)
             }));
         }
-        let agent = name.clone();
+        let name = agent.name().to_owned();
         let performing = self.perform(Delegate { agent, task });
         Composed(Box::pin(async move { delegated(&name, performing.await?) }))
     }
 
-    /// Gives a task to another agent of the team and goes on at once. When this run ends or is
+    /// Gives a task to another agent, as [`delegate`](Self::delegate) does, and goes on at once. When this run ends or is
     /// cancelled first, the child is stopped, or goes on: [`Task::when_parent_ends`] says which.
     /// [`join`](Self::join) waits for it.
     ///
     /// A child that can outlive this run is a tree of its own from its first entry: it is
     /// recovered by itself, in a session of its own that bears its id as key, its events are its
     /// own, and its share of the budget is given to it for good.
-    pub fn spawn(&self, agent: impl Into<String>, task: impl Into<Task>) -> Composed<Spawned> {
+    pub fn spawn(&self, agent: impl Into<Assignee>, task: impl Into<Task>) -> Composed<Spawned> {
         let (agent, task) = (agent.into(), task.into());
         let performing = self.perform(Spawn(Delegate { agent, task }));
         let leg = self.leg().clone();

@@ -24,12 +24,7 @@ impl RunContext {
         call: ToolCall,
     ) -> impl Future<Output = Result<ToolResult, AgentError>> + Send + 'static {
         let spec = self.spec().clarify.unwrap_or_default();
-        let asked = {
-            let mut books = self.leg().books.lock();
-            books.clarified += 1;
-            books.clarified - 1
-        };
-        let used_up = self.asked_in_earlier_legs() + asked >= spec.questions;
+        let used_up = self.used_before(CLARIFY) >= spec.questions;
         let question = question(&call);
         let ask = question.map(|question| {
             let mut ask = Ask::about(question, &call, "clarify");
@@ -69,13 +64,18 @@ impl RunContext {
         }
     }
 
-    /// How many questions agents of this run have asked before this leg.
-    fn asked_in_earlier_legs(&self) -> u32 {
+    /// Counts a use of one of the engine's own tools, and tells how often agents of this run have
+    /// used it before.
+    pub(super) fn used_before(&self, tool: &'static str) -> u32 {
         let said = self.leg().said();
         let parts = said.iter().flat_map(|message| &message.parts);
-        let asked =
-            parts.filter(|part| matches!(part, Part::ToolResult(result) if result.name == CLARIFY));
-        u32::try_from(asked.count()).unwrap_or(u32::MAX)
+        let earlier =
+            parts.filter(|part| matches!(part, Part::ToolResult(result) if result.name == tool));
+        let earlier = u32::try_from(earlier.count()).unwrap_or(u32::MAX);
+        let mut books = self.leg().books.lock();
+        let used = books.used.entry(tool).or_default();
+        *used = used.saturating_add(1);
+        earlier.saturating_add(*used - 1)
     }
 }
 

@@ -5,10 +5,12 @@
 mod approval;
 mod artifact;
 mod ask;
+mod assignee;
 mod authentication;
 mod budget;
 mod child;
 mod clarify;
+mod create;
 mod message;
 mod model;
 mod state;
@@ -19,6 +21,7 @@ mod toolset;
 
 pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
 pub use ask::{Ask, Decision};
+pub use assignee::Assignee;
 pub use authentication::CallAuthenticated;
 pub use budget::{Allowance, ReadAllowance, Version};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
@@ -35,6 +38,7 @@ pub(crate) use artifact::{
     LOAD as LOAD_ARTIFACT, content_of, recorded_save, writes as artifact_writes,
 };
 pub(crate) use child::delegation_digest;
+pub(crate) use create::MadeAgent;
 pub(crate) use state::{recorded_write, run_scope, scope_of_session, session_scope};
 pub(crate) use tool::{still_running, tool_digest};
 pub(crate) use toolset::{as_result, status_of};

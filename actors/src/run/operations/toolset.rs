@@ -1,10 +1,10 @@
 use futures_util::{FutureExt, StreamExt, stream};
 
-use super::CallTool;
+use super::{CallTool, Delegated};
 use crate::{
     contract::BoxFuture,
-    definition::{CLARIFY, DELEGATE_PREFIX, TRANSFER_PREFIX},
-    run::{Composed, RunContext},
+    definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, TRANSFER_PREFIX},
+    run::{Composed, Leg, RunContext, Task},
     vocabulary::{AgentError, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus, Transfer},
 };
 
@@ -12,7 +12,7 @@ use crate::{
 const DEFAULT_PARALLEL: u32 = 8;
 
 type NumberedEnd = BoxFuture<'static, (usize, Result<ToolResult, AgentError>)>;
-type CallEnd = BoxFuture<'static, Result<ToolResult, AgentError>>;
+pub(super) type CallEnd = BoxFuture<'static, Result<ToolResult, AgentError>>;
 
 impl RunContext {
     /// Runs the calls of one step: at once up to the agent's cap, with the results in the order
@@ -85,6 +85,9 @@ impl RunContext {
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
             return self.delegate_call(agent.to_owned(), call);
         }
+        if call.name == CREATE_AGENT && self.spec().create_agent.is_some() {
+            return self.create_call(call);
+        }
         let Some(definition) = self.tool_definition(&call.name) else {
             let text = format!("The tool {:?} is not part of the pinned team.", call.name);
             return ready(ToolResult::new(&call, ToolStatus::Error, text));
@@ -103,32 +106,52 @@ impl RunContext {
     }
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
-        let delegation = self.delegate(agent, task_of(&call));
-        Box::pin(async move {
-            match delegation.await {
-                Ok(done) => {
-                    let status = match done.outcome.stop_reason() {
-                        None => ToolStatus::Success,
-                        Some(_) => ToolStatus::Error,
-                    };
-                    let text = match done.outcome.stop_reason() {
-                        None => done.text,
-                        Some(reason) => format!("Stopped before the end: {reason}. {}", done.text),
-                    };
-                    Ok(ToolResult::new(&call, status, text))
-                }
-                Err(error) => as_result(&call, Err(error)),
-            }
-        })
+        let task = task_of(self.leg(), &agent, &call);
+        let delegation = self.delegate(agent, task);
+        Box::pin(async move { told(&call, delegation.await) })
     }
 }
 
-/// The task that a model gives to another agent by this call.
-pub(super) fn task_of(call: &ToolCall) -> String {
-    argument(call, "task").unwrap_or_else(|| call.arguments.text().to_owned())
+/// What a delegation came to, as the model reads it that asked for it.
+pub(super) fn told(
+    call: &ToolCall,
+    end: Result<Delegated, AgentError>,
+) -> Result<ToolResult, AgentError> {
+    let done = match end {
+        Ok(done) => done,
+        Err(error) => return as_result(call, Err(error)),
+    };
+    Ok(match done.outcome.stop_reason() {
+        None => ToolResult::new(call, ToolStatus::Success, done.text),
+        Some(reason) => {
+            let text = match done.text.as_str() {
+                "" => format!("Stopped before the end: {reason}."),
+                partial => format!("Stopped before the end: {reason}. So far: {partial}"),
+            };
+            ToolResult::new(call, ToolStatus::Error, text)
+        }
+    })
 }
 
-fn ready(result: ToolResult) -> CallEnd {
+/// The task that a model gives to another agent by this call.
+pub(super) fn task_of(leg: &Leg, agent: &str, call: &ToolCall) -> Task {
+    let whole = || match call.arguments.value() {
+        Ok(value) => value.to_string(),
+        Err(_) => call.arguments.text().to_owned(),
+    };
+    let is_typed = leg
+        .pinned
+        .team
+        .find(agent)
+        .is_some_and(|agent| agent.input.is_some());
+    match argument(call, "task").filter(|_| !is_typed) {
+        Some(task) => task.into(),
+        None if is_typed => whole().into(),
+        None => call.arguments.text().into(),
+    }
+}
+
+pub(super) fn ready(result: ToolResult) -> CallEnd {
     Box::pin(async move { Ok(result) })
 }
 

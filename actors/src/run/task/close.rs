@@ -15,8 +15,8 @@ use crate::{
         operations,
     },
     vocabulary::{
-        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, Outcome, RunId, Spent,
-        StopReason, ToolResult, ToolStatus,
+        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, RunId, Spent, StopReason,
+        ToolResult, ToolStatus,
     },
 };
 
@@ -94,11 +94,18 @@ impl Carrier {
         if let Err(error) = self.undo(leg).await {
             return Rest::Store(error);
         }
-        let messages = match self.broken_off(leg, &stop.to_string()).await {
-            Ok(messages) => messages,
-            Err(error) => return Rest::Store(error),
+        let messages = self.broken_off(leg, &stop.to_string()).await;
+        let closed = match messages {
+            Ok(messages) => {
+                let outcome = self.closed(leg, stop).await;
+                outcome.map(|outcome| (messages, outcome))
+            }
+            Err(error) => Err(error),
         };
-        self.end(leg, Ok(Outcome::stopped(stop)), messages).await
+        match closed {
+            Ok((messages, outcome)) => self.end(leg, Ok(outcome), messages).await,
+            Err(error) => Rest::Store(error),
+        }
     }
 
     pub(super) fn close_call(

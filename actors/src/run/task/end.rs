@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::{Carrier, Rest, note, rest_of, row_of};
 use crate::{
-    contract::{Append, Batch, Claim, Line, RunStatus, StoreError},
+    contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
         ChildNews, ChildResult, Command, ParentDoor,
         leg::Leg,
-        spoken::{close_with, spoken},
+        spoken::{close_with, last_text, spoken},
     },
     vocabulary::{
-        AgentError, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent, StopReason,
-        TurnEnd,
+        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
+        StopReason, TurnEnd,
     },
 };
 
@@ -61,14 +61,32 @@ impl Carrier {
     ) -> Result<Vec<Arc<Message>>, StoreError> {
         let mut messages = leg.said();
         if self.session.is_some() {
-            let journal = &mut self.driver.journal;
-            journal.flush();
-            journal.durable.reached(journal.entries()).await?;
-            let lines = self.driver.ports.journal(self.run).await?;
-            messages = spoken(&lines, (self.run, leg.number, &leg.agent.name), messages)?;
+            let lines = self.own_lines().await?;
+            messages = spoken(&lines, leg, messages)?;
         }
         close_with(&mut messages, note(reason));
         Ok(messages)
+    }
+
+    /// How a run ends that is closed for this reason. What it has to show by then is its partial
+    /// answer, unless somebody cancelled it, who wants nothing of it.
+    pub(super) async fn closed(
+        &mut self,
+        leg: &Leg,
+        reason: StopReason,
+    ) -> Result<Outcome, StoreError> {
+        let partial = match reason {
+            StopReason::Cancelled(_) => None,
+            _ => last_text(&self.own_lines().await?, leg)?.map(Answer::text),
+        };
+        Ok(Outcome::Stopped { reason, partial })
+    }
+
+    async fn own_lines(&mut self) -> Result<Vec<StoredLine>, StoreError> {
+        let journal = &mut self.driver.journal;
+        journal.flush();
+        journal.durable.reached(journal.entries()).await?;
+        self.driver.ports.journal(self.run).await
     }
 
     /// Writes the run's last entry, and the session's.

@@ -1,0 +1,268 @@
+//! Agents that a model makes for a task.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{AgentSpec, BehaviorSpec, PinnedAgent, Reach};
+use crate::vocabulary::{Budget, Effect, ToolDefinition};
+
+/// The name of the tool by which a model makes an agent.
+pub const CREATE_AGENT: &str = "create_agent";
+
+/// How long a name may be that a model gives; the agents of its steps have a number behind it.
+const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,48}$";
+/// Of how many steps an agent may be made at most.
+const MAX_STEPS_MADE: usize = 16;
+
+const MADE: &str = "You were made for one task. Do it, and answer with its result alone. Where \
+                    you cannot do a part of it, say which and why.";
+
+/// That an agent's model may make agents: out of what, and within which bounds.
+///
+/// ```yaml
+/// create_agent: { tools: [calculator, docs], agents: 4, depth: 2 }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CreateAgentSpec {
+    /// The registered names of the tools that they may be given; its own when left out.
+    pub tools: Option<Vec<String>>,
+    /// How many it may make in one run.
+    pub agents: u32,
+    /// How many levels of agents may come of it: at 1, what it makes makes none.
+    pub depth: u32,
+    /// How they work.
+    pub behavior: BehaviorSpec,
+    /// The most steps of each.
+    pub max_steps: u32,
+    /// How long each may work, in seconds. What it has said by then is its partial result.
+    pub timeout_s: u64,
+    /// The bounds of each, beyond these.
+    pub budget: Budget,
+}
+
+impl Default for CreateAgentSpec {
+    fn default() -> Self {
+        Self {
+            tools: None,
+            agents: 3,
+            depth: 1,
+            behavior: BehaviorSpec::default(),
+            max_steps: 30,
+            timeout_s: 300,
+            budget: Budget::default(),
+        }
+    }
+}
+
+/// An agent that was made, and what it is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Creation {
+    pub(crate) agent: AgentSpec,
+    pub(crate) task: String,
+    pub(crate) budget: Budget,
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    name: String,
+    goal: String,
+    #[serde(default)]
+    context: String,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    steps: Vec<WantedStep>,
+    #[serde(default)]
+    flow: Flow,
+    max_steps: Option<u32>,
+    max_model_calls: Option<u64>,
+    timeout_seconds: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct WantedStep {
+    goal: String,
+    tools: Option<Vec<String>>,
+}
+
+/// How the steps of an agent that is made follow one another.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Flow {
+    #[default]
+    Sequence,
+    Parallel,
+    Fallback,
+}
+
+impl Flow {
+    /// The registered name of the behavior.
+    fn behavior(self) -> &'static str {
+        match self {
+            Self::Sequence => "sequential",
+            Self::Parallel => "parallel",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+impl CreateAgentSpec {
+    /// The tools that agents may be given.
+    pub(crate) fn allowed<'a>(&'a self, creator: &'a AgentSpec) -> &'a [String] {
+        self.tools.as_deref().unwrap_or(&creator.tools)
+    }
+
+    /// What is wrong with it, if something is.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let bounds = [
+            (u64::from(self.agents), "`agents` must be at least 1"),
+            (u64::from(self.depth), "`depth` must be at least 1"),
+            (u64::from(self.max_steps), "`max_steps` must be at least 1"),
+            (self.timeout_s, "`timeout_s` must be at least 1"),
+        ];
+        let wrong = bounds.into_iter().find(|(bound, _)| *bound == 0);
+        wrong.map(|(_, fault)| fault)
+    }
+
+    /// The tool by which the model makes one.
+    pub(crate) fn definition(&self, creator: &AgentSpec) -> ToolDefinition {
+        let description = format!(
+            "Makes an agent for one task, and returns its result. Make one where a part of your \
+             work needs a context of its own, and several in one turn where parts can be done side \
+             by side. At most {} in this run.",
+            self.agents
+        );
+        let allowed = self.allowed(creator);
+        let mut tools = json!({
+            "type": "array",
+            "items": { "type": "string" },
+            "maxItems": allowed.len(),
+            "uniqueItems": true,
+        });
+        // A list of choices without any is no schema.
+        if !allowed.is_empty() {
+            tools["items"]["enum"] = json!(allowed);
+        }
+        let about = |mut schema: Value, text: &str| {
+            schema["description"] = text.into();
+            schema
+        };
+        let text = json!({ "type": "string", "minLength": 1 });
+        let at_most = |most: u64| json!({ "type": "integer", "minimum": 1, "maximum": most });
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "name": {
+                    "type": "string",
+                    "pattern": NAME_PATTERN,
+                    "description": "What to call it: letters, digits, `_` and `-`.",
+                },
+                "goal": about(text.clone(), "What it is to do, complete: it sees nothing else."),
+                "context": { "type": "string", "description": "What it has to know for that." },
+                "tools": about(tools.clone(), "The tools that it may call."),
+                "steps": {
+                    "type": "array",
+                    "maxItems": MAX_STEPS_MADE,
+                    "description": "Parts of the goal, each done by an agent of its own; leave it \
+                                    out where one agent is to do it all.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "goal": text,
+                            "tools": about(tools, "Its tools, where they are others."),
+                        },
+                        "required": ["goal"],
+                        "additionalProperties": false,
+                    },
+                },
+                "flow": {
+                    "type": "string",
+                    "enum": ["sequence", "parallel", "fallback"],
+                    "description": "How the steps follow: one after the other, side by side, or \
+                                    one after the other until one succeeds.",
+                },
+                "max_steps": at_most(self.max_steps.into()),
+                "max_model_calls": { "type": "integer", "minimum": 1 },
+                "timeout_seconds": at_most(self.timeout_s),
+            },
+            "required": ["name", "goal", "tools"],
+            "additionalProperties": false,
+        });
+        ToolDefinition::new(CREATE_AGENT, description)
+            .parameters(parameters)
+            .effect(Effect::Read)
+    }
+
+    /// The agent that a model wants by these arguments, which fit the tool's schema.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments.
+    pub(crate) fn make(
+        &self,
+        creator: &PinnedAgent,
+        arguments: &Value,
+    ) -> Result<Creation, String> {
+        let wanted = Wanted::deserialize(arguments).map_err(|fault| fault.to_string())?;
+        let max_steps = wanted.max_steps.unwrap_or(self.max_steps);
+        let plain = |name: String, tools: Vec<String>| AgentSpec {
+            tools,
+            // Made agents do not get around who is asked before a tool is called.
+            approval: creator.spec.approval.clone(),
+            model: Some(creator.model.clone()),
+            settings: creator.spec.settings.clone(),
+            stream: creator.spec.stream,
+            parallel_tools: creator.spec.parallel_tools,
+            instructions: MADE.to_owned(),
+            behavior: self.behavior.clone(),
+            max_steps: Some(max_steps.min(self.max_steps)),
+            create_agent: self.below(&creator.spec),
+            ..AgentSpec::new(name)
+        };
+        let mut agent = plain(wanted.name, wanted.tools);
+        agent.description.clone_from(&wanted.goal);
+        let step = |(place, step): (usize, WantedStep)| {
+            let name = format!("{}-{}", agent.name, place + 1);
+            let tools = step.tools.unwrap_or_else(|| agent.tools.clone());
+            AgentSpec {
+                instructions: format!("{MADE}\n\nYour part of the task: {}", step.goal),
+                description: step.goal,
+                reach: Reach::Delegate,
+                ..plain(name, tools)
+            }
+        };
+        let steps: Vec<AgentSpec> = wanted.steps.into_iter().enumerate().map(step).collect();
+        if !steps.is_empty() {
+            agent.agents = steps;
+            agent.behavior = BehaviorSpec::new(wanted.flow.behavior());
+            (agent.tools, agent.create_agent) = (Vec::new(), None);
+        }
+        let seconds = wanted.timeout_seconds.unwrap_or(self.timeout_s);
+        let budget = Budget {
+            model_calls: wanted.max_model_calls,
+            wall_time_ms: Some(seconds.min(self.timeout_s).saturating_mul(1000)),
+            ..Budget::default()
+        };
+        let task = match wanted.context.trim() {
+            "" => wanted.goal,
+            context => format!("{}\n\n{context}", wanted.goal),
+        };
+        Ok(Creation {
+            agent,
+            task,
+            budget: budget.narrowed(&self.budget),
+        })
+    }
+
+    /// What an agent that is made may make itself.
+    fn below(&self, creator: &AgentSpec) -> Option<Self> {
+        let depth = self.depth.checked_sub(1).filter(|depth| *depth > 0)?;
+        Some(Self {
+            depth,
+            tools: Some(self.allowed(creator).to_vec()),
+            ..self.clone()
+        })
+    }
+}

@@ -1,0 +1,110 @@
+use std::sync::Arc;
+
+use crate::{
+    definition::{AgentSpec, Pinned},
+    run::OperationContext,
+    vocabulary::{Begun, Digest, ErrorKind, OperationError},
+};
+
+/// A definition as it is stored, under its content hash.
+type Stored = (Digest, Arc<[u8]>);
+
+/// To whom a task is given.
+///
+/// ```
+/// use ghostlight_actors::{
+///     definition::AgentSpec,
+///     run::RunContext,
+///     vocabulary::{AgentError, Outcome},
+/// };
+///
+/// async fn ask_two(cx: RunContext) -> Result<Outcome, AgentError> {
+///     let facts = cx.delegate("researcher", "When was Ulm founded?").await?;
+///     let mut critic = AgentSpec::new("critic");
+///     critic.instructions = "Find what is wrong with it.".to_owned();
+///     let doubts = cx.delegate(critic, facts.text).await?;
+///     Ok(Outcome::answer(doubts.text))
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Assignee {
+    /// An agent of the team, by its name.
+    Named(String),
+    /// An agent that is made for this task: all that its definition names is registered. Its
+    /// definition is stored when its run begins, and that run keeps to it, as any run does. It has
+    /// the team's instructions and, where it names none, its maker's model. It is alone in its
+    /// team: it hands the conversation to nobody but agents of its own.
+    Made(Box<AgentSpec>),
+}
+
+impl Assignee {
+    /// The agent's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Made(agent) => &agent.name,
+        }
+    }
+
+    /// What tells it from others, in an operation's digest.
+    pub(super) fn identity(&self) -> Vec<u8> {
+        match self {
+            Self::Named(name) => name.as_bytes().to_vec(),
+            Self::Made(agent) => serde_json::to_vec(agent).unwrap_or_default(),
+        }
+    }
+
+    /// The definition that a child run of it is pinned to and, where it is another than the
+    /// parent's, as it is to be stored.
+    pub(super) fn definition(
+        &self,
+        cx: &OperationContext,
+    ) -> Result<(Arc<Pinned>, Option<Stored>), OperationError> {
+        let leg = &cx.leg;
+        let agent = match self {
+            Self::Named(_) => return Ok((leg.pinned.clone(), None)),
+            Self::Made(agent) => AgentSpec::clone(agent),
+        };
+        let name = agent.name.clone();
+        let refused = |reason: String| {
+            let message = format!("the agent {name:?} cannot be made: {reason}");
+            OperationError::new(ErrorKind::Malformed, message)
+        };
+        let pinned = leg.registry.pin_made(agent, (&leg.pinned, &leg.agent));
+        let pinned = match pinned {
+            Ok(pinned) => pinned,
+            // Its run is there, and reads by which definition it was begun.
+            Err(_) if matches!(cx.started, Some(Begun::Child(_))) => {
+                return Ok((leg.pinned.clone(), None));
+            }
+            Err(fault) => return Err(refused(fault.to_string())),
+        };
+        let stored = pinned.encode();
+        Ok((Arc::new(pinned), Some(stored)))
+    }
+}
+
+impl From<String> for Assignee {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl From<&String> for Assignee {
+    fn from(name: &String) -> Self {
+        Self::Named(name.clone())
+    }
+}
+
+impl From<&str> for Assignee {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+impl From<AgentSpec> for Assignee {
+    fn from(agent: AgentSpec) -> Self {
+        Self::Made(Box::new(agent))
+    }
+}

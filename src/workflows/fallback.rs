@@ -1,0 +1,70 @@
+//! Agents of which one is to succeed.
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Said,
+    conversation::with_minutes,
+    member::{MemberEnd, ask, check_members, limit, members, task},
+};
+
+/// Members one after the other until one answers; its answer is the workflow's. A member that
+/// fails, stops before its end or escalates is followed by the next, which is told what the ones
+/// before it came to. Where none answers, the workflow escalates if a member did, and fails
+/// otherwise.
+///
+/// ```yaml
+/// behavior: { name: fallback, member_timeout_ms: 30_000 }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Fallback {
+    /// The members; all agents below when left out.
+    pub members: Vec<String>,
+    /// The longest that one member may take, in milliseconds.
+    pub member_timeout_ms: Option<u64>,
+}
+
+impl Behavior for Fallback {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let task = task(&cx);
+        let mut said: Vec<Said> = Vec::new();
+        let mut escalated = None;
+        for member in members(cx.spec(), &self.members, &[]) {
+            let asked = with_minutes(&task, &said);
+            let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
+            match &end {
+                MemberEnd::Answered(_) | MemberEnd::Stopped(StopReason::LoopExited, _) => {
+                    return end.into_outcome("");
+                }
+                MemberEnd::Stopped(StopReason::Escalated(_), _) => escalated = Some(end.clone()),
+                _ => {}
+            }
+            said.push(Said::new(member, end.told()));
+        }
+        if let Some(escalated) = escalated {
+            return escalated.into_outcome("");
+        }
+        let reasons: Vec<String> = said
+            .iter()
+            .map(|said| format!("{}: {}", said.by, said.text))
+            .collect();
+        let message = format!(
+            "none of {} members answered: {}",
+            said.len(),
+            reasons.join("; ")
+        );
+        Err(OperationError::new(ErrorKind::Delegation, message).into())
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        check_members(agent, &self.members, &[], 1)
+    }
+}
