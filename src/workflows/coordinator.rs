@@ -104,11 +104,13 @@ impl Coordinator {
             .map(|handed| Part::new(handed.worker, handed.task))
             .collect();
         let wait = limit(self.task_timeout_ms);
-        let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, MemberEnd::leaves).await?;
+        // What a worker escalates is for the model that gave it the task.
+        let leaves = |end: &MemberEnd| matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _));
+        let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, leaves).await?;
         let mut told = Vec::new();
         for (part, end) in parts.iter().zip(ends) {
             let Some(end) = end else { continue };
-            if end.leaves() {
+            if leaves(&end) {
                 return Ok(Err(end));
             }
             told.push(format!(

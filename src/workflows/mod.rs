@@ -38,7 +38,8 @@
 //!
 //! A member that fails, or that stops before its task is done, ends the workflow, unless its
 //! settings say otherwise. A member that [escalates](ghostlight_actors::vocabulary::StopReason::Escalated)
-//! ends every workflow on the way up to an agent that can reason about it; one that
+//! ends every workflow on the way up to an agent that can reason about it: the coordinator's model is
+//! one, and a fallback goes on with the next. One that
 //! [exits the loop](ghostlight_actors::vocabulary::StopReason::LoopExited) ends the innermost loop
 //! around it, which then answers.
 

@@ -8,7 +8,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::member::{ask, at_least_one, check_members, limit, members, task};
+use super::member::{MemberEnd, ask, at_least_one, check_members, limit, members, task};
 use crate::behaviors::Prompt;
 
 const INSTRUCT: &str = "\
@@ -80,6 +80,9 @@ impl Behavior for RolePlay {
                 ("last", &said),
             ]);
             let end = ask(&cx, member, asked, limit(self.turn_timeout_ms)).await?;
+            if matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _)) {
+                return Ok(Outcome::answer(result));
+            }
             if !end.is_answer() {
                 return end.into_outcome(&result);
             }

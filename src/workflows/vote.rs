@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Said,
     conversation::with_minutes,
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -137,7 +137,10 @@ impl Behavior for Vote {
             .map(|member| Part::new(*member, asked.as_str()))
             .collect();
         let wait = limit(self.member_timeout_ms);
-        let ends = ask_all(&cx, &parts, self.max_at_once, wait, |_| false).await?;
+        let ends = ask_all(&cx, &parts, self.max_at_once, wait, MemberEnd::leaves).await?;
+        if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
+            return end.clone().into_outcome("");
+        }
         let mut votes = vec![0_u32; self.options.len()];
         let mut said = Vec::new();
         for (member, end) in members.iter().zip(ends.into_iter().flatten()) {

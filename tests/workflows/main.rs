@@ -15,11 +15,12 @@ use ghostlight::workflows;
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{RunFilter, Store},
-    definition::BehaviorSpec,
+    definition::{BehaviorSpec, PolicySpec, Reach},
     run::{Agent, Registry},
-    testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Event, Outcome, StopReason},
+    testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{Event, ModelResponse, Outcome, StopReason, ToolCall},
 };
+use serde_json::json;
 
 use patterns::{Disturbance, Pattern, all};
 
@@ -149,6 +150,94 @@ async fn a_failing_member_ends_each_as_its_settings_say() {
         }
         system.stop().await.unwrap();
     }
+}
+
+/// What comes of a workflow whose member leaves by this tool, and how often that member's model
+/// was asked.
+async fn left(pattern: &Pattern, member: &'static str, tool: ToolCall) -> (Outcome, usize) {
+    let leaver = ScriptedModel::from_reply_fn(move |_, _| {
+        Reply::from(ModelResponse::tool_calls([tool.clone()]))
+    });
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", ScriptedModel::turns(pattern.replies.clone()))
+        .model("leaver", leaver.clone())
+        .team(pattern.team(Disturbance::Leave(member)))
+        .start()
+        .await
+        .unwrap();
+    let session = system.session("desk", "session");
+    let outcome = session.send(pattern.task).await.unwrap().outcome().await;
+    system.stop().await.unwrap();
+    (outcome.unwrap(), leaver.calls())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_escalates_or_exits_ends_each_without_another_model_call() {
+    let escalate = ToolCall::new("1", "escalate", json!({"reason": "no access"}));
+    let exit = ToolCall::new("1", "exit_loop", json!({}));
+    let escalated = StopReason::Escalated("no access".to_owned());
+    for pattern in all().into_iter().filter(|pattern| !pattern.has_tools()) {
+        let member = pattern.when_broken.0;
+        let (outcome, calls) = left(&pattern, member, escalate.clone()).await;
+        let place = format!("{}: {outcome:?}", pattern.name);
+        match pattern.name {
+            // The next member, and the model that hands out the work, deal with it.
+            "fallback" => assert_eq!(
+                outcome,
+                Outcome::answer("b([stopped: escalated: no access])"),
+            ),
+            "coordinator" => assert_eq!(outcome, Outcome::answer("both")),
+            _ => assert_eq!(outcome.stop_reason(), Some(&escalated), "{place}"),
+        }
+        assert_eq!(calls, 1, "{place}");
+        let (outcome, calls) = left(&pattern, member, exit.clone()).await;
+        let place = format!("{}: {outcome:?}", pattern.name);
+        match pattern.name {
+            "loop" | "round_robin" | "role_play" => {
+                assert!(matches!(outcome, Outcome::Answer(_)), "{place}");
+            }
+            _ => assert_eq!(
+                outcome.stop_reason(),
+                Some(&StopReason::LoopExited),
+                "{place}"
+            ),
+        }
+        assert_eq!(calls, 1, "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_escalation_reaches_the_model_above_which_reasons_about_it() {
+    let control = || PolicySpec::new("control");
+    let worker = Agent::new("worker").model("worker").watched_by(control());
+    let line = Agent::new("line")
+        .works_by(BehaviorSpec::new("sequential"))
+        .reach(Reach::Delegate)
+        .agent(worker)
+        .agent(Agent::new("never"));
+    let ask = ToolCall::new("1", "delegate_to_line", json!({"task": "do it"}));
+    let desk = ScriptedModel::turns([
+        Reply::from(ModelResponse::tool_calls([ask])),
+        "I do it myself.".into(),
+    ]);
+    let escalate = ToolCall::new("1", "escalate", json!({"reason": "no access"}));
+    let worker = ScriptedModel::turns([Reply::from(ModelResponse::tool_calls([escalate]))]);
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", desk.clone())
+        .model("worker", worker)
+        .team(Agent::new("desk").agent(line).into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "I do it myself.");
+    let said = desk.requests()[1].conversation.messages();
+    let results = said.iter().flat_map(|message| message.tool_results());
+    let told: Vec<&str> = results.map(|result| result.text.as_str()).collect();
+    assert_eq!(told, ["Stopped before the end: escalated: no access."]);
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

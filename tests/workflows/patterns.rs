@@ -4,7 +4,7 @@
 use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     contract::{ToolError, ToolHandle},
-    definition::BehaviorSpec,
+    definition::{BehaviorSpec, PolicySpec},
     run::{Agent, RunContext, Team},
     testing::Reply,
     vocabulary::{AgentError, Effect, ModelResponse, Outcome, ToolCall, ToolDefinition},
@@ -19,6 +19,8 @@ pub(crate) enum Disturbance {
     Break(&'static str),
     /// It does not end.
     Hang(&'static str),
+    /// Its model calls the tool that ends its work.
+    Leave(&'static str),
 }
 
 type Answer = fn(&str) -> String;
@@ -39,7 +41,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    fn has_tools(&self) -> bool {
+    pub(crate) fn has_tools(&self) -> bool {
         ["tool_chain", "reactree"].contains(&self.name)
     }
 
@@ -58,6 +60,10 @@ impl Pattern {
 }
 
 fn member(name: &'static str, answer: Answer, disturbance: Disturbance) -> Agent {
+    if disturbance == Disturbance::Leave(name) {
+        let control = PolicySpec::new("control");
+        return Agent::new(name).model("leaver").watched_by(control);
+    }
     Agent::from_fn(name, move |cx: RunContext| async move {
         if disturbance == Disturbance::Break(name) {
             return Err(AgentError::failed("it broke"));
