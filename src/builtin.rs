@@ -8,14 +8,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    behaviors, interceptors,
+    behaviors, context, interceptors,
     models::OfflineModel,
     policies,
     tools::{Calculator, DocsSearch},
     workflows,
 };
 
-/// The registry of what is built in: every behavior, workflow and policy; the tool `calculator`; the kind of tool
+/// The registry of what is built in: every behavior, workflow and policy, with the one that keeps
+/// [contexts](crate::context) in bounds; the tool `calculator`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the provider `offline`; and, with the feature `openai`, the provider `openai` and the kind of
 /// tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`.
@@ -24,7 +25,7 @@ use crate::{
 #[must_use]
 pub fn builtin() -> Registry {
     let registry = behaviors::register(Registry::new());
-    let registry = policies::register(workflows::register(registry));
+    let registry = policies::register(workflows::register(context::register(registry)));
     let registry = interceptors::register(registry)
         .tool(ToolHandle::new(Calculator))
         .tool_kind("docs_search", docs_search)

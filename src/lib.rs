@@ -77,6 +77,7 @@
 //! | write an agent as a function | [`Agent::from_fn`](run::Agent::from_fn), [`Behavior`](run::Behavior), [`RunContext`](run::RunContext) |
 //! | choose how an agent works | [`behaviors`] |
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
+//! | keep requests in bounds | [`context`], [`Agent::context`](run::Agent::context) |
 //! | let several agents work as one | [`workflows`] |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
 //! | ask a person | `#[tool(approval = "…")]`, [`Agent::approval`](run::Agent::approval), [`Agent::clarify`](run::Agent::clarify), [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
@@ -125,8 +126,9 @@
 //! | `yaml` | `ghostlight::config`: team files |
 //! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
+//! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
 //!
-//! All are on by default, so that `cargo run` works; a library takes what it needs. Without any, the
+//! All but `tiktoken`, whose vocabularies add 9 MB to a program, are on by default, so that `cargo run` works; a library takes what it needs. Without any, the
 //! engine, the behaviors and the offline model are there, and no TLS, SQLite or HTTP is built.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
@@ -139,6 +141,7 @@ mod builtin;
 pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
+pub mod context;
 pub mod interceptors;
 pub mod models;
 #[cfg(feature = "sqlite")]

@@ -3,6 +3,7 @@
 
 mod adaptive;
 mod by_hand;
+mod context;
 mod crashes;
 mod function_calling;
 mod gates;

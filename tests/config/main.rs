@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![cfg(feature = "yaml")]
 
+mod context;
 mod prices;
 mod schedules;
 

@@ -5,6 +5,7 @@
 
 mod agent;
 mod approval;
+mod context;
 mod creation;
 mod interceptor;
 mod pinned;
@@ -13,6 +14,9 @@ mod team;
 
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
+pub use context::{
+    Compact, CompactRule, ContextSpec, ContextStrategy, SlidingWindow, Summarize, TokenCounting,
+};
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use pinned::{CLARIFY, DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};

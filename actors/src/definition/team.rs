@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, CreateAgentSpec, InterceptorSpec, Reach, Schedule, WhileAsking,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, Reach, Schedule,
+    WhileAsking,
 };
 use crate::vocabulary::Budget;
 
@@ -142,6 +143,14 @@ impl TeamSpec {
                     let (agent, tool) = (agent.name.clone(), tool.clone());
                     return Err(DefinitionError::ToolTwice { agent, tool });
                 }
+            }
+            if let Some(Err(reason)) = agent.context.as_ref().map(ContextSpec::check) {
+                return Err(DefinitionError::Settings {
+                    wanted_by: format!("agent {:?}", agent.name),
+                    what: "context",
+                    name: "context".to_owned(),
+                    reason,
+                });
             }
         }
         let mut schedules = BTreeSet::new();

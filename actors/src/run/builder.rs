@@ -6,8 +6,9 @@ use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry,
 use crate::{
     contract::ToolHandle,
     definition::{
-        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, CreateAgentSpec, DefinitionError,
-        Durability, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec, TransferRules,
+        AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
+        DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec,
+        TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
 };
@@ -161,6 +162,13 @@ impl Agent {
     #[must_use]
     pub fn watched_by(mut self, policy: PolicySpec) -> Self {
         self.spec.policies.push(policy);
+        self
+    }
+
+    /// Keeps its requests in bounds, by the registered policy `context`.
+    #[must_use]
+    pub fn context(mut self, context: ContextSpec) -> Self {
+        self.spec.context = Some(context);
         self
     }
 

@@ -150,7 +150,9 @@ impl Registry {
             // Everything that the team uses; other teams of the System are none of its business.
             let agents: Vec<_> = team.agent.walk().into_iter().map(|(_, a)| a).collect();
             let named = agents.iter().filter_map(|agent| agent.model.clone());
-            let models = named.chain(team.models.keys().cloned());
+            let of_contexts = agents.iter().flat_map(|agent| &agent.context);
+            let of_contexts = of_contexts.flat_map(|context| context.models().map(str::to_owned));
+            let models = named.chain(of_contexts).chain(team.models.keys().cloned());
             intercept.models = Some(models.chain(["default".to_owned()]).collect());
             let tools = agents.iter().flat_map(|agent| agent.tools.clone());
             intercept.tools = Some(tools.collect());

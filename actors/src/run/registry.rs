@@ -8,8 +8,14 @@ use serde_json::Value;
 use super::{Behavior, BehaviorHandle, Intercept, PolicyHandle, interception::MakeInterceptor};
 use crate::{
     contract::{ModelHandle, ToolHandle},
-    definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec, ToolSpec},
+    definition::{
+        AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
+        ToolSpec,
+    },
 };
+
+/// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
+const CONTEXT: &str = "context";
 
 /// Makes a behavior from its settings; the error says what is wrong with them.
 type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
@@ -234,7 +240,12 @@ impl Registry {
             })?;
             Ok((name, made))
         };
-        agent.policies.iter().map(make).collect()
+        // What bounds a request looks at it last.
+        let context = agent.context.as_ref().map(|context| {
+            let settings = serde_json::to_value(context).unwrap_or_default();
+            PolicySpec::new(CONTEXT).settings(settings)
+        });
+        agent.policies.iter().chain(&context).map(make).collect()
     }
 
     /// Makes the models and tools that a team defines, and checks that every name of it stands for
@@ -321,10 +332,11 @@ impl Registry {
             name: name.to_owned(),
             known,
         };
-        if let Some(model) = &agent.model
-            && !self.models.contains_key(model)
-        {
-            return Err(unknown("model", model, list(self.models.keys())));
+        let of_context = agent.context.iter().flat_map(ContextSpec::models);
+        for model in agent.model.as_deref().into_iter().chain(of_context) {
+            if !self.models.contains_key(model) {
+                return Err(unknown("model", model, list(self.models.keys())));
+            }
         }
         for tool in tools_of(agent) {
             if !self.tools.contains_key(tool) {

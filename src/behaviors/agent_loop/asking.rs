@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::vocabulary::{
-    AgentError, ErrorKind, ModelRequest, ModelResponse, ModelSettings, Part, StopReason, ToolSet,
+use ghostlight_actors::{
+    run::Policies,
+    vocabulary::{
+        AgentError, ErrorKind, ModelRequest, ModelResponse, ModelSettings, Part, StopReason,
+        ToolSet,
+    },
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
@@ -36,7 +40,7 @@ impl Loop<'_> {
         self.offered_now = request.tools.clone();
         let response = match answered {
             Some(response) => response,
-            None => match self.cx.model(self.as_sent(request)).await {
+            None => match self.send(policies, request).await {
                 Ok(response) => response,
                 Err(AgentError::Operation(error))
                     if !matches!(error.kind, ErrorKind::Budget(_)) =>
@@ -58,6 +62,16 @@ impl Loop<'_> {
             }
             None => response,
         }))
+    }
+
+    async fn send(
+        &self,
+        policies: &Policies,
+        request: ModelRequest,
+    ) -> Result<ModelResponse, AgentError> {
+        let mut request = self.as_sent(request);
+        policies.before_sending(self.moment(), &mut request).await?;
+        self.cx.model(request).await
     }
 
     fn request(&mut self) -> Result<ModelRequest, AgentError> {

@@ -37,6 +37,7 @@ erased! {
     before_run() -> Option<Outcome>;
     after_run(outcome: &'a Outcome) -> Option<Outcome>;
     before_model(request: &'a mut ModelRequest) -> Option<ModelResponse>;
+    before_sending(request: &'a mut ModelRequest) -> ();
     after_model(response: &'a ModelResponse) -> Option<ModelResponse>;
     on_model_error(error: &'a OperationError) -> Option<ModelResponse>;
     before_tool(call: &'a ToolCall) -> BeforeTool;

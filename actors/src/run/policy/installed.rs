@@ -120,6 +120,26 @@ impl Policies {
         first!(self, moment, before_model(request))
     }
 
+    /// Lets policies change a request as it is sent.
+    ///
+    /// # Errors
+    /// What a hook fails with.
+    pub async fn before_sending(
+        &self,
+        moment: Moment<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<(), AgentError> {
+        for installed in self.installed.lock().await.iter_mut() {
+            let cx = PolicyContext {
+                run: &installed.cx,
+                moment,
+                notes: &self.notes,
+            };
+            installed.policy.before_sending(&cx, request).await?;
+        }
+        Ok(())
+    }
+
     /// What takes the place of a response, if something does.
     ///
     /// # Errors

@@ -102,6 +102,19 @@ pub trait Policy: Send + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// Before the request goes to the model, as it goes there: after all that policies and the
+    /// behavior changed in it. What is changed here is for this call only too. It is not asked
+    /// where a response takes the call's place; an error of an operation is as if the call had
+    /// failed with it.
+    fn before_sending(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        let _ = (cx, request);
+        std::future::ready(Ok(()))
+    }
+
     /// After the model answered, or something answered in its place.
     fn after_model(
         &mut self,

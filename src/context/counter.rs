@@ -1,0 +1,217 @@
+//! How many tokens something has.
+
+use std::{fmt, sync::Arc};
+
+use ghostlight_actors::{
+    definition::TokenCounting,
+    vocabulary::{Data, DataSource, Message, ModelRequest, Part, ToolSet},
+};
+
+use super::Estimate;
+
+/// What a message costs beside what it says: its role and the marks around it.
+const MESSAGE_OVERHEAD: u64 = 4;
+/// What a call, a result or a tool's definition costs beside what it says.
+const PART_OVERHEAD: u64 = 8;
+/// What the answer is begun with.
+const REQUEST_OVERHEAD: u64 = 3;
+/// What a picture costs: providers count it by its size, up to about this.
+const PICTURE: u64 = 1_100;
+/// How many characters of base64 are taken for a token where data is no picture.
+const BASE64_PER_TOKEN: u64 = 4;
+
+/// Counts tokens. Only [`count`](Self::count) has to be written: what a message or a whole
+/// request has follows from it, with calls, results and the definitions of tools among it.
+///
+/// ```
+/// use ghostlight::context::{Estimate, TokenCounter};
+/// use ghostlight_actors::vocabulary::Message;
+///
+/// let words = Estimate.count("Where is my parcel?");
+/// let characters = Estimate.count("我的包裹在哪里？");
+/// assert!(words <= 6 && characters >= 8, "{words}, {characters}");
+/// assert!(Estimate.message(&Message::user("hello")) > Estimate.count("hello"));
+/// ```
+///
+/// A run counts again when it is replayed, so the same text must have the same number.
+pub trait TokenCounter: Send + Sync + 'static {
+    /// What it counts by, for people: a vocabulary's name, or `estimate`.
+    fn name(&self) -> &str;
+
+    /// How many tokens a text has.
+    fn count(&self, text: &str) -> u64;
+
+    /// How many a message has, with what its form costs.
+    fn message(&self, message: &Message) -> u64 {
+        let author = message.author.as_deref();
+        let author = author.map_or(0, |author| 1 + self.count(author));
+        let parts = message.parts.iter().map(|part| match part {
+            Part::Text(text) => self.count(text),
+            Part::ToolCall(call) => {
+                PART_OVERHEAD + self.count(&call.name) + self.count(call.arguments.text())
+            }
+            Part::ToolResult(result) => {
+                let attached = result.attachments.iter().map(|data| self.data(data));
+                PART_OVERHEAD
+                    + self.count(&result.name)
+                    + self.count(&result.text)
+                    + attached.sum::<u64>()
+            }
+            Part::Reasoning(reasoning) => {
+                let signature = reasoning.signature.as_deref().unwrap_or_default();
+                self.count(&reasoning.text) + self.count(signature)
+            }
+            Part::Data(data) => self.data(data),
+            // A part of a later version: as it is written down.
+            other => self.count(&serde_json::to_string(other).unwrap_or_default()),
+        });
+        MESSAGE_OVERHEAD + author + parts.sum::<u64>()
+    }
+
+    /// How many the definitions of tools have.
+    fn tools(&self, tools: &ToolSet) -> u64 {
+        let definitions = tools.iter().map(|tool| {
+            PART_OVERHEAD
+                + self.count(&tool.name)
+                + self.count(&tool.description)
+                + self.count(&tool.parameters.to_string())
+        });
+        definitions.sum()
+    }
+
+    /// How many a request has beside its conversation: instructions, tools and the schema of the
+    /// answer.
+    fn fixed(&self, request: &ModelRequest) -> u64 {
+        let instructions = match request.instructions.is_empty() {
+            true => 0,
+            false => MESSAGE_OVERHEAD + self.count(&request.instructions),
+        };
+        let schema = request.output.as_ref();
+        let schema = schema.map_or(0, |output| self.count(&output.schema.to_string()));
+        REQUEST_OVERHEAD + instructions + self.tools(&request.tools) + schema
+    }
+
+    /// How many a request has.
+    fn request(&self, request: &ModelRequest) -> u64 {
+        let messages = request.conversation.messages();
+        let conversation = messages.iter().map(|message| self.message(message));
+        self.fixed(request) + conversation.sum::<u64>()
+    }
+
+    /// How many a file or other data has.
+    fn data(&self, data: &Data) -> u64 {
+        let is_picture = data.media_type.starts_with("image/");
+        match &data.source {
+            _ if is_picture => PICTURE,
+            DataSource::Base64(text) => PART_OVERHEAD + text.len() as u64 / BASE64_PER_TOKEN,
+            DataSource::Url(address) => PART_OVERHEAD + self.count(address),
+            _ => PART_OVERHEAD,
+        }
+    }
+}
+
+/// A counter of any type. Cloning shares it.
+#[derive(Clone)]
+pub struct TokenCounterHandle(Arc<dyn TokenCounter>);
+
+impl TokenCounterHandle {
+    /// Keeps a counter.
+    pub fn new(counter: impl TokenCounter) -> Self {
+        Self(Arc::new(counter))
+    }
+
+    /// The counter that a setting means for this model: its registered name, or what its server
+    /// calls it.
+    pub fn of(counting: TokenCounting, model: &str) -> Self {
+        #[cfg(feature = "tiktoken")]
+        if let Some(vocabulary) = super::Vocabulary::of(counting, model) {
+            return Self::new(vocabulary);
+        }
+        let _ = (counting, model);
+        Self::new(Estimate)
+    }
+}
+
+impl std::ops::Deref for TokenCounterHandle {
+    type Target = dyn TokenCounter;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for TokenCounterHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TokenCounterHandle")
+            .field(&self.name())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::vocabulary::{
+        Arguments, Reasoning, ToolCall, ToolDefinition, ToolResult, ToolStatus, Transcript,
+    };
+
+    use super::*;
+
+    /// One token a character, so that sums can be seen.
+    struct Characters;
+
+    impl TokenCounter for Characters {
+        fn name(&self) -> &str {
+            "characters"
+        }
+
+        fn count(&self, text: &str) -> u64 {
+            text.chars().count() as u64
+        }
+    }
+
+    #[test]
+    fn calls_results_reasoning_and_pictures_count() {
+        let call = ToolCall::new("1", "read", Arguments::from_text("{\"a\":1}"));
+        let mut asks = Message::assistant("so");
+        asks.parts.push(Part::ToolCall(call.clone()));
+        asks.parts.push(Part::Reasoning(Reasoning {
+            text: "hm".to_owned(),
+            signature: Some("xyz".to_owned()),
+        }));
+        let expected = MESSAGE_OVERHEAD + 2 + PART_OVERHEAD + 4 + 7 + 2 + 3;
+        assert_eq!(Characters.message(&asks), expected);
+        let mut result = ToolResult::new(&call, ToolStatus::Success, "12345");
+        let bare = MESSAGE_OVERHEAD + PART_OVERHEAD + 4 + 5;
+        assert_eq!(
+            Characters.message(&Message::results([result.clone()])),
+            bare
+        );
+        result.attachments.push(Data {
+            media_type: "image/png".to_owned(),
+            name: None,
+            source: DataSource::Base64("AAAA".to_owned()),
+        });
+        assert_eq!(
+            Characters.message(&Message::results([result])),
+            bare + PICTURE
+        );
+    }
+
+    #[test]
+    fn a_request_counts_instructions_tools_and_conversation() {
+        let conversation = Transcript::from_iter([Message::user("hello").by("ada")]);
+        let bare = ModelRequest::new(conversation);
+        let said = MESSAGE_OVERHEAD + 1 + 3 + 5;
+        assert_eq!(Characters.request(&bare), REQUEST_OVERHEAD + said);
+        let tool = ToolDefinition::new("read", "Reads.").parameters(serde_json::json!({}));
+        let full = bare
+            .instructions("Be brief.")
+            .tools(ToolSet::from_iter([tool]));
+        let tools = PART_OVERHEAD + 4 + 6 + 2;
+        assert_eq!(
+            Characters.request(&full),
+            REQUEST_OVERHEAD + said + MESSAGE_OVERHEAD + 9 + tools
+        );
+    }
+}

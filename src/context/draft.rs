@@ -1,0 +1,165 @@
+//! A request in the making: what strategies do to it.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    definition::{Compact, ContextSpec, ContextStrategy},
+    vocabulary::Message,
+};
+
+use super::{
+    TokenCounter,
+    compaction::Compaction,
+    layout::{Layout, View},
+};
+
+/// A conversation as a request would have it, and how many tokens that is.
+pub(super) struct Draft<'a> {
+    pub(super) view: View,
+    pub(super) layout: Layout,
+    pub(super) messages: Vec<Arc<Message>>,
+    /// Those of the whole request.
+    pub(super) tokens: u64,
+    /// Those of the request beside its conversation.
+    fixed: u64,
+    spec: &'a ContextSpec,
+    counter: &'a dyn TokenCounter,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        view: View,
+        layout: Layout,
+        fixed: u64,
+        spec: &'a ContextSpec,
+        counter: &'a dyn TokenCounter,
+    ) -> Self {
+        let mut draft = Self {
+            view,
+            layout: Layout::default(),
+            messages: Vec::new(),
+            tokens: 0,
+            fixed,
+            spec,
+            counter,
+        };
+        draft.lay_out(layout);
+        draft
+    }
+
+    /// Changes what is left out.
+    pub(super) fn lay_out(&mut self, layout: Layout) {
+        self.messages = self.laid_out(&layout);
+        self.tokens = self.counted(&self.messages);
+        self.layout = layout;
+    }
+
+    fn laid_out(&self, layout: &Layout) -> Vec<Arc<Message>> {
+        let failures = usize::try_from(self.spec.failures).unwrap_or(usize::MAX);
+        let compaction = self
+            .spec
+            .strategies
+            .iter()
+            .find_map(|strategy| match strategy {
+                ContextStrategy::Compact(table) => Some(self.compaction(table)),
+                _ => None,
+            });
+        self.view.laid_out(layout, compaction.as_ref(), failures)
+    }
+
+    fn compaction<'c>(&'c self, table: &'c Compact) -> Compaction<'c> {
+        Compaction {
+            table,
+            counter: self.counter,
+        }
+    }
+
+    fn counted(&self, messages: &[Arc<Message>]) -> u64 {
+        let messages = messages.iter().map(|message| self.counter.message(message));
+        self.fixed + messages.sum::<u64>()
+    }
+
+    /// Puts placeholders where older payloads are bulky.
+    pub(super) fn compact(&mut self, table: &Compact) {
+        let until = self.compaction(table).until(&self.view);
+        let mut layout = self.layout.clone();
+        layout.compacted = layout.compacted.max(until);
+        self.lay_out(layout);
+    }
+
+    /// Keeps so many of the last turns.
+    pub(super) fn keep_turns(&mut self, turns: u32) {
+        let starts = self.view.turns();
+        let turns = usize::try_from(turns).unwrap_or(usize::MAX);
+        let oldest = starts
+            .len()
+            .checked_sub(turns)
+            .and_then(|place| starts.get(place));
+        let mut layout = self.layout.clone();
+        layout.cut = layout.cut.max(oldest.copied().unwrap_or(0));
+        self.lay_out(layout);
+    }
+
+    /// Leaves out as much from the beginning as it takes to have at most so many tokens, or else
+    /// all that may be left out.
+    pub(super) fn cut_to(&mut self, tokens: u64) {
+        if self.tokens <= tokens {
+            return;
+        }
+        let cuts = self.view.cuts(self.layout.cut);
+        let chosen = cuts
+            .get(self.first_fit(&cuts, tokens))
+            .or(cuts.last())
+            .copied();
+        if let Some(cut) = chosen {
+            self.lay_out(self.cut_at(cut));
+        }
+    }
+
+    fn cut_at(&self, cut: usize) -> Layout {
+        let mut layout = self.layout.clone();
+        layout.cut = cut;
+        layout
+    }
+
+    /// The place of the first of these cuts with which the request has at most so many tokens;
+    /// their number if none is enough.
+    fn first_fit(&self, cuts: &[usize], tokens: u64) -> usize {
+        let fits = |cut: &usize| self.counted(&self.laid_out(&self.cut_at(*cut))) <= tokens;
+        // What stays behind a cut grows with it; what stands before it hardly changes.
+        let first = cuts.partition_point(|cut| !fits(cut));
+        let found = cuts[first..].iter().position(fits);
+        found.map_or(cuts.len(), |place| first + place)
+    }
+
+    /// Before which place is to be summed up, so that the request has at most so many tokens, as
+    /// far as the last turns or steps may stay. `None` when there is nothing to sum up.
+    pub(super) fn to_summarize(&self, keep_recent: u32, tokens: u64) -> Option<usize> {
+        if self.tokens <= tokens {
+            return None;
+        }
+        let cuts = self.view.cuts(self.layout.cut);
+        let keep = usize::try_from(keep_recent).unwrap_or(usize::MAX);
+        let last = cuts.len().checked_sub(keep)?;
+        let until = *cuts.get(self.first_fit(&cuts, tokens).min(last))?;
+        (until > self.layout.summarized).then_some(until)
+    }
+
+    /// Puts this summary in the place of what it is about.
+    pub(super) fn summarized(&mut self, until: usize, summary: String) {
+        let mut layout = self.layout.clone();
+        layout.cut = layout.cut.max(until);
+        (layout.summarized, layout.summary) = (until, Some(summary));
+        self.lay_out(layout);
+    }
+
+    /// What is left, in words, for an error.
+    pub(super) fn described(&self) -> String {
+        let conversation = self.tokens.saturating_sub(self.fixed);
+        format!(
+            "{} of instructions and tools, and {conversation} of the {} messages that must stay",
+            self.fixed,
+            self.messages.len()
+        )
+    }
+}

@@ -1,0 +1,341 @@
+//! What keeps an agent's requests in bounds.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    definition::{ContextSpec, ContextStrategy, TokenCounting},
+    run::{Policy, PolicyContext, operations::Scope},
+    vocabulary::{
+        AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
+        OutputSchema, Transcript,
+    },
+};
+use serde_json::json;
+
+use super::{
+    TokenCounterHandle,
+    draft::Draft,
+    layout::{Layout, View},
+    summary::summarize,
+};
+
+/// How many layouts it remembers: those of conversations that an agent has beside each other.
+const REMEMBERED: usize = 8;
+
+/// Keeps the requests of an agent in bounds. It is the policy behind [`ContextSpec`], which an
+/// agent gets with [`Agent::context`](ghostlight_actors::run::Agent::context) or as `context:` in
+/// a team file; install it yourself to bring a counter of your own.
+///
+/// ```
+/// use ghostlight::context::{ContextOptimizer, Estimate};
+/// use ghostlight_actors::{definition::{ContextSpec, ContextStrategy}, run::Agent};
+///
+/// let spec = ContextSpec::new(8_000).strategy(ContextStrategy::TokenWindow);
+/// let agent = Agent::new("desk")
+///     .policy("context", move || ContextOptimizer::new(spec.clone()).counter(Estimate));
+/// ```
+///
+/// It looks at each request last, as it would be sent, and changes the request only: the
+/// conversation stays whole. What it leaves out stays left out until that is not enough any more,
+/// so requests begin as the ones before and providers' caches serve them; at that point the
+/// strategies bring it down to the target at once. What it decided is kept in the session's state,
+/// so that the next turn goes on with it and nothing is summed up twice.
+///
+/// These hold whatever the settings:
+///
+/// - a call is never parted from its result, and the messages are ones that providers accept;
+/// - what the current turn asks for stays, and so does the last step;
+/// - a request that is sent has at most `max_tokens`; where nothing more can be left out, the model
+///   call fails with [`ErrorKind::ContextOverflow`] and is not made.
+#[derive(Debug)]
+pub struct ContextOptimizer {
+    spec: Arc<ContextSpec>,
+    counter: Option<TokenCounterHandle>,
+    /// Whether the settings chose the counter.
+    is_chosen: bool,
+    is_resumed: bool,
+    layouts: Vec<Layout>,
+    sent: Option<Sent>,
+    fixed: Option<Fixed>,
+}
+
+/// The conversation of the last request, which the next one extends.
+#[derive(Debug)]
+struct Sent {
+    /// The whole conversation.
+    of: Transcript,
+    /// What was sent of it.
+    conversation: Transcript,
+    /// Whether that is all.
+    is_whole: bool,
+    /// How many tokens it has.
+    tokens: u64,
+}
+
+/// The tokens of what hardly changes from request to request.
+#[derive(Debug)]
+struct Fixed {
+    instructions: Arc<str>,
+    tools: Digest,
+    output: Option<Arc<OutputSchema>>,
+    tokens: u64,
+}
+
+impl ContextOptimizer {
+    /// An optimizer with these settings.
+    pub fn new(spec: impl Into<Arc<ContextSpec>>) -> Self {
+        Self {
+            spec: spec.into(),
+            counter: None,
+            is_chosen: true,
+            is_resumed: false,
+            layouts: Vec::new(),
+            sent: None,
+            fixed: None,
+        }
+    }
+
+    /// Sets what counts tokens, instead of what the settings say.
+    #[must_use]
+    pub fn counter(mut self, counter: impl super::TokenCounter) -> Self {
+        (self.counter, self.is_chosen) = (Some(TokenCounterHandle::new(counter)), false);
+        self
+    }
+
+    fn counter_for(&mut self, request: &ModelRequest) -> TokenCounterHandle {
+        let chosen = || TokenCounterHandle::of(self.spec.counting, &request.model);
+        self.counter.get_or_insert_with(chosen).clone()
+    }
+
+    /// Goes on with what an earlier turn decided.
+    async fn resume(&mut self, cx: &PolicyContext<'_>) -> Result<(), AgentError> {
+        if std::mem::replace(&mut self.is_resumed, true) || cx.session().is_none() {
+            return Ok(());
+        }
+        if cx.conversation().len() > 1 {
+            let kept = cx.state(Scope::Session).get_versioned(key(cx)).await?;
+            // What another version wrote is decided again.
+            let layout = kept.and_then(|(layout, _)| serde_json::from_value(layout).ok());
+            self.layouts.extend(layout);
+        }
+        Ok(())
+    }
+
+    fn fixed(&mut self, request: &ModelRequest, counter: &TokenCounterHandle) -> u64 {
+        let known = self.fixed.as_ref().filter(|known| {
+            known.tools == request.tools.digest()
+                && known.instructions == request.instructions
+                && known.output == request.output
+        });
+        if let Some(known) = known {
+            return known.tokens;
+        }
+        let tokens = counter.fixed(request);
+        self.fixed = Some(Fixed {
+            instructions: request.instructions.clone(),
+            tools: request.tools.digest(),
+            output: request.output.clone(),
+            tokens,
+        });
+        tokens
+    }
+
+    /// Extends what was sent last by what was said since; `None` when it cannot be.
+    fn extended(&mut self, conversation: &Transcript, counter: &TokenCounterHandle) -> Option<u64> {
+        let sent = self.sent.as_mut()?;
+        let known = sent.of.len();
+        if conversation.len() < known || conversation.truncated(known) != sent.of {
+            return None;
+        }
+        let said = conversation.since(known);
+        let tokens = said.iter().map(|message| counter.message(message));
+        sent.tokens += tokens.sum::<u64>();
+        match sent.is_whole {
+            true => sent.conversation = conversation.clone(),
+            false => sent.conversation.extend(said),
+        }
+        sent.of = conversation.clone();
+        Some(sent.tokens)
+    }
+
+    async fn reduce(
+        &self,
+        cx: &PolicyContext<'_>,
+        draft: &mut Draft<'_>,
+        bounds: Bounds,
+        counter: &TokenCounterHandle,
+    ) -> Result<(), AgentError> {
+        let before = (draft.tokens, draft.layout.clone());
+        let mut worked = Vec::new();
+        for strategy in &self.spec.strategies {
+            let layout = draft.layout.clone();
+            match strategy {
+                ContextStrategy::SlidingWindow(window) => draft.keep_turns(window.turns),
+                ContextStrategy::TokenWindow => draft.cut_to(bounds.target),
+                ContextStrategy::Compact(table) => draft.compact(table),
+                ContextStrategy::Summarize(settings) => {
+                    summarize(cx, draft, settings, bounds.target, &**counter).await?;
+                }
+                _ => {}
+            }
+            if draft.layout != layout {
+                worked.push(strategy.name());
+            }
+            if bounds.trigger > 0 && draft.tokens <= bounds.target {
+                break;
+            }
+        }
+        if draft.layout != before.1 {
+            let told = json!({
+                "tokens_before": before.0,
+                "tokens": draft.tokens,
+                "max_tokens": bounds.max,
+                "strategies": worked,
+                "left_out": draft.layout.cut,
+                "summarized": draft.layout.summarized,
+            });
+            cx.emit("context_reduced", &told);
+        }
+        Ok(())
+    }
+
+    /// Remembers a layout, over this run too.
+    async fn remember(&mut self, cx: &PolicyContext<'_>, layout: Layout) -> Result<(), AgentError> {
+        if cx.session().is_some() {
+            cx.state(Scope::Session).set(key(cx), &layout).await?;
+        }
+        if self.layouts.len() == REMEMBERED {
+            self.layouts.remove(0);
+        }
+        self.layouts.push(layout);
+        Ok(())
+    }
+
+    /// Lays the conversation out anew, and makes it smaller where it must be.
+    async fn lay_out(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        conversation: &Transcript,
+        fixed: u64,
+        counter: &TokenCounterHandle,
+    ) -> Result<(), AgentError> {
+        let taken_over = cx.request().and_then(|_| cx.conversation().last());
+        let asked: Vec<&Message> = [cx.input()]
+            .into_iter()
+            .chain(taken_over.as_deref())
+            .collect();
+        let view = View::new(conversation.clone(), &asked);
+        let known = self.layouts.iter().rev().find(|layout| layout.fits(&view));
+        let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
+        let bounds = Bounds::of(&spec);
+        let mut draft = Draft::new(view, known.clone(), fixed, &spec, &**counter);
+        if draft.tokens > bounds.trigger {
+            self.reduce(cx, &mut draft, bounds, counter).await?;
+        }
+        let layout = draft.layout.clone();
+        if draft.tokens > bounds.max {
+            return Err(overflow(cx, &draft, bounds, counter).into());
+        }
+        let tokens = draft.tokens - fixed;
+        let is_whole = layout.is_whole();
+        self.sent = Some(Sent {
+            of: conversation.clone(),
+            conversation: match is_whole {
+                true => conversation.clone(),
+                false => draft.messages.into_iter().collect(),
+            },
+            is_whole,
+            tokens,
+        });
+        if layout != known {
+            self.remember(cx, layout.about(conversation)).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Policy for ContextOptimizer {
+    async fn before_sending(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<(), AgentError> {
+        self.resume(cx).await?;
+        let counter = self.counter_for(request);
+        let fixed = self.fixed(request, &counter);
+        let trigger = Bounds::of(&self.spec).trigger;
+        let extended = self.extended(&request.conversation, &counter);
+        if extended.is_none_or(|tokens| fixed + tokens > trigger) {
+            let conversation = request.conversation.clone();
+            self.lay_out(cx, &conversation, fixed, &counter).await?;
+        }
+        if let Some(sent) = &self.sent {
+            request.conversation = sent.conversation.clone();
+        }
+        Ok(())
+    }
+
+    async fn after_model(
+        &mut self,
+        _: &PolicyContext<'_>,
+        response: &ModelResponse,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        // Only the server knows which model stands behind a registered name.
+        if self.is_chosen
+            && self.spec.counting == TokenCounting::Model
+            && !response.model.is_empty()
+        {
+            let counter = TokenCounterHandle::of(TokenCounting::Model, &response.model);
+            let known = self.counter.as_ref().map(|known| known.name());
+            if known != Some(counter.name()) {
+                (self.counter, self.fixed, self.sent) = (Some(counter), None, None);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The bounds of a request, in tokens.
+#[derive(Clone, Copy)]
+struct Bounds {
+    max: u64,
+    trigger: u64,
+    target: u64,
+}
+
+impl Bounds {
+    fn of(spec: &ContextSpec) -> Self {
+        let max = u64::from(spec.max_tokens);
+        let share = |percent: u8| max * u64::from(percent) / 100;
+        Self {
+            max,
+            trigger: share(spec.trigger_percent),
+            target: share(spec.target_percent),
+        }
+    }
+}
+
+/// Where the session keeps what was decided for this agent.
+fn key(cx: &PolicyContext<'_>) -> String {
+    format!("context:{}", cx.agent().name)
+}
+
+fn overflow(
+    cx: &PolicyContext<'_>,
+    draft: &Draft<'_>,
+    bounds: Bounds,
+    counter: &TokenCounterHandle,
+) -> OperationError {
+    let (tokens, max) = (draft.tokens, bounds.max);
+    OperationError::new(
+        ErrorKind::ContextOverflow,
+        format!(
+            "the request of agent {:?} has {tokens} tokens (by {}) where `max_tokens` allows {max}, \
+             and nothing more of it may be left out: {}; raise `max_tokens`, shorten the \
+             instructions, offer fewer tools, or add a strategy to `context`",
+            cx.agent().name,
+            counter.name(),
+            draft.described(),
+        ),
+    )
+}

@@ -1,0 +1,256 @@
+//! What holds of every conversation and every budget.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ghostlight_actors::{
+    definition::{Compact, CompactRule, ContextSpec, ContextStrategy, SlidingWindow},
+    testing::check_transcript,
+    vocabulary::{Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript},
+};
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use serde_json::json;
+
+use super::{
+    Estimate, TokenCounter,
+    draft::Draft,
+    layout::{Layout, View},
+};
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z][a-z ]{0,59}",
+        "[世界上下文很长的话会話]{1,60}",
+        "(\\PC|🎉|\n){1,40}x",
+        (1_usize..300).prop_map(|words| "word ".repeat(words)),
+    ]
+}
+
+fn call(id: String) -> impl Strategy<Value = (ToolCall, ToolResult)> {
+    let tool = prop_oneof![Just("read_file"), Just("write_file"), Just("search")];
+    (tool, text(), text(), any::<bool>()).prop_map(move |(tool, argument, answer, failed)| {
+        let call = ToolCall::new(id.clone(), tool, json!({ "content": argument }));
+        let status = match failed {
+            true => ToolStatus::Error,
+            false => ToolStatus::Success,
+        };
+        let result = ToolResult::new(&call, status, answer);
+        (call, result)
+    })
+}
+
+/// A step: an answer, or calls with their results, in one message or in several.
+fn step() -> impl Strategy<Value = Vec<Message>> {
+    let calls = (1_usize..4).prop_flat_map(|count| {
+        (0..count)
+            .map(|place| call(format!("c{place}")))
+            .collect::<Vec<_>>()
+    });
+    let called = (calls, any::<bool>()).prop_map(|(calls, apart)| {
+        let (calls, results): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
+        let mut asks = Message::assistant("I look.");
+        asks.parts.extend(calls.into_iter().map(Part::ToolCall));
+        match apart {
+            true => [asks]
+                .into_iter()
+                .chain(results.into_iter().map(|result| Message::results([result])))
+                .collect(),
+            false => vec![asks, Message::results(results)],
+        }
+    });
+    let said = text().prop_map(|text| vec![Message::assistant(text)]);
+    let nudged = text().prop_map(|text| vec![Message::assistant("hm"), Message::user(text)]);
+    prop_oneof![3 => called, 2 => said, 1 => nudged]
+}
+
+/// Several turns, and steps of a turn that is under way.
+fn history() -> impl Strategy<Value = (Transcript, Message)> {
+    let turn = (text(), prop::collection::vec(step(), 1..5));
+    let earlier = prop::collection::vec(turn, 0..6);
+    (earlier, text(), prop::collection::vec(step(), 0..6)).prop_map(|(earlier, now, steps)| {
+        let mut conversation = Transcript::new();
+        for (asked, steps) in earlier {
+            conversation.push(Message::user(asked));
+            steps.into_iter().for_each(|step| conversation.extend(step));
+            conversation.push(Message::assistant("That is it."));
+        }
+        let input = Message::user(format!("now: {now}"));
+        conversation.push(input.clone());
+        steps.into_iter().for_each(|step| conversation.extend(step));
+        (conversation, input)
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Turns(u32),
+    Tokens(u64),
+    Compact(u32),
+    Summary(u32, u64, String),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        (1_u32..5).prop_map(Act::Turns),
+        (0_u64..2000).prop_map(Act::Tokens),
+        (0_u32..3).prop_map(Act::Compact),
+        (1_u32..4, 0_u64..2000, text())
+            .prop_map(|(keep, tokens, text)| Act::Summary(keep, tokens, text)),
+    ];
+    prop::collection::vec(act, 1..5)
+}
+
+fn spec() -> ContextSpec {
+    let rule = CompactRule {
+        arguments: vec!["content".to_owned()],
+        result: Some("{tool}: {content}".to_owned()),
+    };
+    ContextSpec::new(1_000).strategy(ContextStrategy::Compact(Compact {
+        keep_recent: 1,
+        min_tokens: 10,
+        tools: BTreeMap::from([("*".to_owned(), rule)]),
+    }))
+}
+
+fn carry_out(draft: &mut Draft<'_>, act: &Act) {
+    match act {
+        Act::Turns(turns) => draft.keep_turns(*turns),
+        Act::Tokens(tokens) => draft.cut_to(*tokens),
+        Act::Compact(keep_recent) => draft.compact(&Compact {
+            keep_recent: *keep_recent,
+            ..Compact::default()
+        }),
+        Act::Summary(keep, tokens, text) => {
+            if let Some(until) = draft.to_summarize(*keep, *tokens) {
+                draft.summarized(until, text.clone());
+            }
+        }
+    }
+}
+
+fn texts(message: &Message) -> Vec<&str> {
+    message.parts.iter().filter_map(Part::as_text).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// After any strategies in any order: providers accept the conversation, the current turn's
+    /// message is in it word for word, the last step is whole, and the count is that of what is
+    /// there.
+    #[test]
+    fn whatever_is_left_out_the_rest_is_a_conversation((conversation, input) in history(), acts in acts()) {
+        let spec = spec();
+        let whole = conversation.messages();
+        prop_assert_eq!(check_transcript(&whole), Ok(()));
+        let last = whole.iter().rposition(|said| said.role == Role::Assistant);
+        let view = View::new(conversation.clone(), &[&input]);
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        for act in &acts {
+            carry_out(&mut draft, act);
+            let messages = &draft.messages;
+            prop_assert_eq!(check_transcript(messages), Ok(()), "after {:?}", act);
+            prop_assert_eq!(messages[0].role, Role::User);
+            let asked = texts(&input)[0];
+            prop_assert!(messages.iter().any(|said| texts(said).contains(&asked)));
+            let counted: u64 = messages.iter().map(|said| Estimate.message(said)).sum();
+            prop_assert_eq!(counted, draft.tokens);
+            let now = last.filter(|last| *last > draft.view.turn);
+            if let Some(now) = now {
+                let kept = &messages[messages.len() - (whole.len() - now)..];
+                let ids = |said: &[Arc<Message>]| -> Vec<(Role, usize)> {
+                    said.iter().map(|said| (said.role, said.tool_results().count())).collect()
+                };
+                prop_assert_eq!(ids(kept), ids(&whole[now..]));
+            }
+        }
+    }
+
+    /// A bound is kept, or nothing more may be left out.
+    #[test]
+    fn a_window_fits_or_nothing_more_may_go((conversation, input) in history(), tokens in 0_u64..3_000) {
+        let spec = spec();
+        let view = View::new(conversation, &[&input]);
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        draft.cut_to(tokens);
+        if draft.tokens > tokens {
+            prop_assert_eq!(draft.view.cuts(draft.layout.cut), Vec::<usize>::new());
+        }
+    }
+
+    /// No more is left out than it takes: one cut earlier would be too much.
+    #[test]
+    fn a_window_keeps_what_fits((conversation, input) in history(), tokens in 200_u64..3_000) {
+        let spec = ContextSpec::new(1_000).failures(0);
+        let view = View::new(conversation, &[&input]);
+        let cuts = view.cuts(0);
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        draft.cut_to(tokens);
+        let cut = draft.layout.cut;
+        let earlier = cuts.iter().rev().find(|earlier| **earlier < cut).copied();
+        if let Some(earlier) = earlier {
+            let layout = Layout { cut: earlier, ..Layout::default() };
+            draft.lay_out(layout);
+            prop_assert!(draft.tokens > tokens, "{} fits into {tokens}", draft.tokens);
+        }
+    }
+
+    /// What was decided of a conversation holds for what extends it, and for no other.
+    #[test]
+    fn a_layout_is_of_one_conversation(
+        (conversation, input) in history(),
+        acts in acts(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let spec = spec();
+        let view = View::new(conversation.clone(), &[&input]);
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        acts.iter().for_each(|act| carry_out(&mut draft, act));
+        let layout = draft.layout.clone().about(&conversation);
+        prop_assert!(layout.fits(&draft.view));
+        let mut longer = conversation.clone();
+        longer.push(Message::assistant("more"));
+        longer.push(Message::user("and more"));
+        prop_assert!(layout.fits(&View::new(longer, &[&input])));
+        if !layout.is_whole() {
+            let changed = place.index(layout.cut.max(layout.compacted).max(1));
+            let other = conversation.messages().into_iter().enumerate().map(|(place, said)| match place {
+                place if place == changed => Arc::new(Message { author: Some("other".to_owned()), ..Message::clone(&said) }),
+                _ => said,
+            });
+            let other = View::new(other.collect(), &[&input]);
+            prop_assert!(!layout.fits(&other));
+        }
+        let json = serde_json::to_value(&layout).unwrap_or_default();
+        prop_assert_eq!(serde_json::from_value::<Layout>(json).ok(), Some(layout));
+    }
+}
+
+/// Scenario 7 of the field's conformance scenarios.
+#[test]
+fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
+    let mut conversation = Transcript::new();
+    for turn in 0..6 {
+        let call = ToolCall::new("c", "search", json!({ "turn": turn }));
+        let mut asks = Message::assistant("I look.");
+        asks.parts.push(Part::ToolCall(call.clone()));
+        let found = ToolResult::new(&call, ToolStatus::Success, format!("found {turn}"));
+        conversation.push(Message::user(format!("question {turn}")));
+        conversation.push(asks);
+        conversation.push(Message::results([found]));
+        conversation.push(Message::assistant(format!("answer {turn}")));
+    }
+    let input = Message::user("question 6");
+    conversation.push(input.clone());
+    let spec = ContextSpec::new(1_000)
+        .strategy(ContextStrategy::SlidingWindow(SlidingWindow { turns: 3 }));
+    let view = View::new(conversation, &[&input]);
+    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+    draft.keep_turns(3);
+    let kept = &draft.messages;
+    assert_eq!(check_transcript(kept), Ok(()));
+    assert_eq!(texts(&kept[0])[1], "question 4");
+    assert_eq!(kept.len(), 9);
+    assert_eq!(texts(&kept[8]), ["question 6"]);
+}

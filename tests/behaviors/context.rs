@@ -1,0 +1,416 @@
+//! Requests stay in bounds, whatever a behavior does and however long a conversation grows.
+
+use ghostlight::context::{self, Estimate, TokenCounter};
+use ghostlight_actors::{
+    actor::{Run, SystemError},
+    definition::{Compact, ContextSpec, ContextStrategy, SlidingWindow, Summarize, TokenCounting},
+    run::{Agent, Registry},
+    testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{Effect, ErrorKind, ModelRequest, ModelResponse, Outcome, ToolDefinition},
+};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, desk, echo, echo_call, said, told};
+
+/// The agent, kept in bounds.
+fn bounded(agent: Agent, context: ContextSpec) -> Agent {
+    let context = context.counting(TokenCounting::Estimate);
+    agent
+        .context(context)
+        .registry(context::register(Registry::new()))
+}
+
+/// What a summary is asked for with.
+fn is_summary(request: &ModelRequest) -> bool {
+    request.instructions.starts_with("You keep the memory")
+}
+
+fn window(max_tokens: u32) -> ContextSpec {
+    ContextSpec::new(max_tokens).strategy(ContextStrategy::TokenWindow)
+}
+
+fn summaries(max_tokens: u32) -> ContextSpec {
+    let summarize = Summarize {
+        keep_recent: 2,
+        max_summary_tokens: 200,
+        max_input_tokens: 1_000,
+        ..Summarize::default()
+    };
+    ContextSpec::new(max_tokens)
+        .strategy(ContextStrategy::Summarize(summarize))
+        .strategy(ContextStrategy::TokenWindow)
+}
+
+/// A model that answers at length, and sums up by naming what it reads: the questions.
+fn talker() -> ScriptedModel {
+    ScriptedModel::from_fn(|request, _| {
+        let last = request.conversation.last().unwrap().content();
+        if is_summary(request) {
+            let words = last.split(|c: char| !c.is_alphanumeric());
+            let mut asked: Vec<&str> = words.filter(|word| word.starts_with("question")).collect();
+            asked.dedup();
+            return Ok(ModelResponse::text(asked.join(" ")));
+        }
+        let answer = format!("About this there is {}to say.", "quite a lot ".repeat(10));
+        Ok(ModelResponse::text(answer))
+    })
+}
+
+async fn events(run: &Run, name: &str) -> Vec<Value> {
+    let told = told(run).await.into_iter();
+    told.filter(|(told, _)| told == name)
+        .map(|(_, data)| data)
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_conversation_fits_its_budget_at_every_turn() {
+    let strategies = [
+        window(600),
+        ContextSpec::new(600).strategy(ContextStrategy::SlidingWindow(SlidingWindow { turns: 4 })),
+        summaries(700),
+    ];
+    for context in strategies {
+        let stage = Stage::with(
+            bounded(desk("function_calling", json!({})), context),
+            talker(),
+        )
+        .await;
+        for turn in 0..60 {
+            stage.ask(format!("question{turn} 请问这个怎么办？")).await;
+        }
+        for request in stage.model.requests() {
+            let messages = request.conversation.messages();
+            if is_summary(&request) {
+                assert!(Estimate.request(&request) <= 1_000);
+                continue;
+            }
+            assert!(Estimate.request(&request) <= 700, "{messages:#?}");
+        }
+        let asked = stage.model.requests();
+        let asked: Vec<_> = asked
+            .iter()
+            .filter(|request| !is_summary(request))
+            .collect();
+        assert_eq!(asked.len(), 60);
+        for (turn, request) in asked.iter().enumerate() {
+            let last = request.conversation.last().unwrap();
+            assert!(
+                last.content().contains(&format!("question{turn} ")),
+                "{last:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_steps_of_one_long_turn_fit_and_its_question_stays() {
+    for behavior in ["function_calling", "react"] {
+        let model = ScriptedModel::from_fn(move |request, number| {
+            let messages = request.conversation.messages();
+            assert!(
+                said(&messages)
+                    .iter()
+                    .any(|said| said.contains("what is to be found"))
+            );
+            let text = format!("{number} {}", "found words ".repeat(20));
+            Ok(match (number, behavior) {
+                (30, "react") => ModelResponse::text("Final: done"),
+                (30, _) => ModelResponse::text("done"),
+                (_, "react") => {
+                    ModelResponse::text(format!("Action: echo\nArgs: {}", json!({ "text": text })))
+                }
+                _ => ModelResponse::tool_calls([echo_call(&format!("c{number}"), &text)]),
+            })
+        });
+        let agent = desk(behavior, json!({ "max_steps": 50 })).tool(echo());
+        let store = InMemoryStore::new();
+        let stage = Stage::on(&store, bounded(agent, window(900)), model).await;
+        let outcome = stage.ask("what is to be found").await;
+        assert_eq!(outcome.text(), "done", "{behavior}");
+        let most = stage
+            .model
+            .requests()
+            .iter()
+            .map(|request| Estimate.request(request))
+            .max();
+        assert!(most <= Some(900), "{behavior}: {most:?}");
+
+        // The conversation is whole: only requests were shaped.
+        store.crash();
+        let unbounded = desk(behavior, json!({})).tool(echo());
+        let model = ScriptedModel::replies(["Final: it was"]);
+        let again = Stage::on(&store.another_process(), unbounded, model).await;
+        again.ask("and before?").await;
+        let whole = again.request(0).conversation.len();
+        assert!(whole > 60, "{behavior}: {whole}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_fit_is_a_context_overflow_and_is_not_sent() {
+    let stage = Stage::of(bounded(desk("simple", json!({})), window(50)), ["unused"]).await;
+    let error = stage.try_ask("word ".repeat(100)).await.unwrap_err();
+    let SystemError::Failed { error, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(error.kind(), Some(&ErrorKind::ContextOverflow));
+    let told = error.to_string();
+    for expected in ["\"desk\"", "allows 50", "by estimate", "raise `max_tokens`"] {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert_eq!(stage.calls(), 0);
+    // The session goes on.
+    assert_eq!(stage.ask("short").await.text(), "unused");
+}
+
+/// Scenario 8 of the field's conformance scenarios.
+#[tokio::test(start_paused = true)]
+async fn a_later_summary_takes_the_earlier_one_in_and_nothing_is_summed_up_twice() {
+    let mut store = InMemoryStore::new();
+    let agent = || bounded(desk("function_calling", json!({})), summaries(800));
+    let mut requests = Vec::new();
+    for life in 0..3 {
+        let stage = Stage::on(&store, agent(), talker()).await;
+        for turn in 0..14 {
+            stage.ask(format!("question{life}x{turn}")).await;
+        }
+        requests.extend(stage.model.requests());
+        store.crash();
+        store = store.another_process();
+    }
+    let summaries: Vec<String> = requests
+        .iter()
+        .filter(|request| is_summary(request))
+        .map(|request| request.conversation.last().unwrap().content())
+        .collect();
+    assert!(summaries.len() >= 3, "{}", summaries.len());
+    for pair in summaries.windows(2) {
+        let (_, said_before) = pair[0].split_once("<said_since>").unwrap();
+        let (earlier, said_now) = pair[1].split_once("<said_since>").unwrap();
+        let questions: Vec<&str> = said_before
+            .split_whitespace()
+            .filter(|word| word.starts_with("question"))
+            .collect();
+        for question in questions {
+            assert!(earlier.contains(question), "{question} is lost: {earlier}");
+            assert!(
+                !said_now.contains(&format!("{question}\n")),
+                "{question} is told again"
+            );
+        }
+    }
+    // The summary stands before what is kept, and says what it is.
+    let last = requests.last().unwrap().conversation.messages();
+    let head = last[0].content();
+    assert!(head.starts_with("[Summary of earlier parts"), "{head}");
+    assert!(head.contains("question0x0"), "{head}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_cannot_sum_up_is_told_and_the_window_does_without() {
+    let model = ScriptedModel::from_fn(|request, _| match is_summary(request) {
+        true => Err(ghostlight_actors::contract::ModelError::new(
+            ErrorKind::InvalidInput,
+            "it is out of order",
+        )),
+        false => Ok(ModelResponse::text("quite a lot ".repeat(20))),
+    });
+    let agent = bounded(desk("function_calling", json!({})), summaries(500));
+    let stage = Stage::with(agent, model).await;
+    let mut failed = Vec::new();
+    for turn in 0..10 {
+        let run = stage.say(format!("question{turn}")).await;
+        run.outcome().await.unwrap();
+        failed.extend(events(&run, "context_not_summarized").await);
+    }
+    assert!(!failed.is_empty());
+    assert!(
+        failed[0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("out of order"),
+        "{}",
+        failed[0]
+    );
+    let last = stage.model.requests().pop().unwrap();
+    assert!(Estimate.request(&last) <= 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_begin_as_the_last_one_did_until_the_window_moves() {
+    let stage = Stage::with(
+        bounded(desk("function_calling", json!({})), window(1_000)),
+        talker(),
+    )
+    .await;
+    let mut moved = 0;
+    for turn in 0..60 {
+        let run = stage.say(format!("question{turn}")).await;
+        run.outcome().await.unwrap();
+        moved += events(&run, "context_reduced").await.len();
+    }
+    let requests = stage.model.requests();
+    let begins_alike = |pair: &&[ModelRequest]| {
+        let (earlier, later) = (&pair[0].conversation, &pair[1].conversation);
+        later.truncated(earlier.len()) == *earlier
+    };
+    let alike = requests.windows(2).filter(begins_alike).count();
+    assert_eq!(alike + moved, 59);
+    assert!(
+        (3..=12).contains(&moved),
+        "the window moved {moved} times in 60 turns"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_stay_visible_within_their_bound() {
+    let model = ScriptedModel::from_fn(|_, number| {
+        let text = match number {
+            2 | 5 | 8 | 11 => format!("fail reason{number}"),
+            _ => "words ".repeat(60),
+        };
+        Ok(match number {
+            20 => ModelResponse::text("done"),
+            _ => ModelResponse::tool_calls([echo_call(&format!("c{number}"), &text)]),
+        })
+    });
+    let agent = desk("function_calling", json!({})).tool(echo());
+    let stage = Stage::with(bounded(agent, window(700).failures(2)), model).await;
+    stage.ask("go").await;
+    let head = stage.request(20).conversation.messages()[0].content();
+    assert!(
+        head.contains("reason8") && head.contains("reason11"),
+        "{head}"
+    );
+    assert!(!head.contains("reason5"), "{head}");
+    assert!(head.ends_with("go"), "{head}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bulky_results_become_placeholders_and_the_last_ones_stay() {
+    let model = ScriptedModel::from_fn(|_, number| {
+        Ok(match number {
+            8 => ModelResponse::text("done"),
+            _ => ModelResponse::tool_calls([echo_call(
+                "c",
+                &format!("{number} {}", "w ".repeat(200)),
+            )]),
+        })
+    });
+    let compact = Compact {
+        keep_recent: 1,
+        ..Compact::default()
+    };
+    let context = ContextSpec::new(3_000)
+        .strategy(ContextStrategy::Compact(compact))
+        .between(30, 50);
+    let stage = Stage::with(
+        bounded(desk("function_calling", json!({})).tool(echo()), context),
+        model,
+    )
+    .await;
+    stage.ask("go").await;
+    let last = stage.request(8).conversation.messages();
+    assert_eq!(last.len(), 17);
+    let results: Vec<String> = last
+        .iter()
+        .flat_map(|message| {
+            message
+                .tool_results()
+                .map(|result| result.text.clone())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(
+        results[0],
+        "[the result of echo is left out; call it again if needed]"
+    );
+    assert!(results[7].starts_with("7 w w"), "{}", results[7]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_behavior_that_has_a_conversation_is_bounded() {
+    for behavior in [
+        "simple",
+        "function_calling",
+        "react",
+        "reflection",
+        "plan_and_solve",
+        "rewoo",
+        "adaptive",
+    ] {
+        let model = ScriptedModel::from_fn(move |request, _| {
+            let plans = request.instructions.contains("Do not do the task yet");
+            let verdict = json!({"approved": true, "score": 9, "critique": ""});
+            Ok(ModelResponse::text(match behavior {
+                "reflection" if request.output.is_some() => verdict.to_string(),
+                "plan_and_solve" if plans => json!({"steps": ["say it"]}).to_string(),
+                "rewoo" if plans => json!({"steps": [
+                    {"id": "E1", "purpose": "", "tool": "echo", "input": {"text": "it"}},
+                ]})
+                .to_string(),
+                "react" => format!("Final: {}", "much ".repeat(60)),
+                _ => "much ".repeat(60),
+            }))
+        });
+        let agent = bounded(desk(behavior, json!({})).tool(echo()), window(1_200));
+        let stage = Stage::with(agent, model).await;
+        for turn in 0..25 {
+            let outcome = stage.ask(format!("question{turn}")).await;
+            assert!(
+                matches!(outcome, Outcome::Answer(_)),
+                "{behavior}: {outcome:?}"
+            );
+        }
+        let most = stage
+            .model
+            .requests()
+            .iter()
+            .map(|request| Estimate.request(request))
+            .max();
+        assert!(
+            (Some(700)..=Some(1_200)).contains(&most),
+            "{behavior}: {most:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_commit_the_context_is_where_it_was() {
+    let scenario = Scenario::new("desk", |builder, log| {
+        let look = ToolDefinition::new("look", "is logged").effect(Effect::Read);
+        let agent = Agent::new("desk").tool(log.tool(look, std::time::Duration::from_millis(10)));
+        let model = ScriptedModel::from_reply_fn(|request, _| {
+            let messages = request.conversation.messages();
+            if is_summary(request) {
+                return Reply::from(format!("summed up {}", Estimate.request(request)));
+            }
+            let last = messages.last().unwrap();
+            let steps = last.tool_results().last().map_or(0, |result| {
+                1 + result
+                    .call_id
+                    .trim_start_matches('c')
+                    .parse::<u32>()
+                    .unwrap()
+            });
+            match steps == 4 || last.content().contains("again") {
+                true => Reply::from("done ".repeat(20)),
+                false => {
+                    let at = json!({ "at": "it ".repeat(30) });
+                    Reply::from(crate::stage::call(&format!("c{steps}"), "look", at))
+                }
+            }
+        });
+        builder
+            .registry(ghostlight::builtin())
+            .model("default", model)
+            .team(bounded(agent, summaries(300)).into_team().unwrap())
+    })
+    .turn("look around")
+    .turn("again")
+    .turn("and again");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.commits > 10, "{report}");
+}
