@@ -11,7 +11,7 @@ use std::time::Instant;
 use ghostlight::builtin;
 use ghostlight_actors::{
     actor::System,
-    run::{Agent, Moment, Policy, RunContext},
+    run::{Agent, Decided, Moment, Policy, RunContext},
     session::Turn,
     testing::InMemoryStore,
     vocabulary::{AgentError, ModelResponse, Outcome, ToolResult, ToolStatus},
@@ -70,7 +70,7 @@ async fn hooks(cx: RunContext, times: u32) -> Result<Outcome, AgentError> {
         transcript: &transcript,
         steps: 1,
     };
-    let call = stepping::call(1);
+    let mut call = stepping::call(1);
     let result = ToolResult::new(&call, ToolStatus::Success, "95.2");
     let response = ModelResponse::tool_calls([call.clone()]);
     let mut request = cx.model_request(transcript.clone());
@@ -79,7 +79,10 @@ async fn hooks(cx: RunContext, times: u32) -> Result<Outcome, AgentError> {
     for _ in 0..times {
         policies.before_model(moment, &mut request).await?;
         policies.after_model(moment, &response).await?;
-        policies.before_tool(moment, &call).await?;
+        call = match policies.before_tool(moment, call).await? {
+            Decided::Run(call) => call,
+            _ => return Err(AgentError::failed("a policy holds it back")),
+        };
         policies.after_tool(moment, &call, &result).await?;
         policies.after_tools(moment, &calls, &results).await?;
         drop((policies.take_deferred(), policies.take_stop()));

@@ -137,7 +137,7 @@ impl Batch<'_> {
             return Ok(None);
         }
         let decided = match self.cx.policies() {
-            Some(policies) => policies.before_tool(self.moment, call).await?,
+            Some(policies) => policies.before_tool(self.moment, call.clone()).await?,
             None => Decided::Run(call.clone()),
         };
         Ok(self.follow(work, place, decided))

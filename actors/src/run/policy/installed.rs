@@ -4,7 +4,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, MutexGuard};
 
 use super::{
     BeforeTool, Moment, Notes, PolicyContext, PolicyHandle, Verdict, erased::ErasedPolicy,
@@ -41,7 +41,7 @@ impl Installed {
 /// Asks each policy in turn until one answers.
 macro_rules! first {
     ($self:ident, $moment:ident, $hook:ident($($argument:expr),*)) => {{
-        for installed in $self.installed.lock().await.iter_mut() {
+        for installed in $self.turn().await.iter_mut() {
             let cx = PolicyContext { run: &installed.cx, moment: $moment, notes: &$self.notes };
             if let Some(answer) = installed.policy.$hook(&cx, $($argument),*).await? {
                 return Ok(Some(answer));
@@ -93,6 +93,15 @@ impl Policies {
             Some(other) => other,
             None => outcome,
         })
+    }
+
+    /// Waits until no other part of the function asks.
+    async fn turn(&self) -> MutexGuard<'_, Vec<Installed>> {
+        // Mostly nobody does, and then there is nothing to queue for.
+        match self.installed.try_lock() {
+            Ok(installed) => installed,
+            Err(_) => self.installed.lock().await,
+        }
     }
 
     async fn before_run(&self, moment: Moment<'_>) -> Result<Option<Outcome>, AgentError> {
@@ -171,9 +180,9 @@ impl Policies {
     pub async fn before_tool(
         &self,
         moment: Moment<'_>,
-        call: &ToolCall,
+        call: ToolCall,
     ) -> Result<Decided, AgentError> {
-        self.decide(moment, call.clone(), 0, None).await
+        self.decide(moment, call, 0, None).await
     }
 
     /// What is to become of a call of which somebody was asked, now that the question has its
@@ -202,7 +211,7 @@ impl Policies {
         from: usize,
         mut answer: Option<Value>,
     ) -> Result<Decided, AgentError> {
-        let mut installed = self.installed.lock().await;
+        let mut installed = self.turn().await;
         for (place, installed) in installed.iter_mut().enumerate().skip(from) {
             let cx = PolicyContext {
                 run: &installed.cx,
@@ -252,7 +261,7 @@ impl Policies {
         call: &ToolCall,
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
-        for installed in self.installed.lock().await.iter_mut() {
+        for installed in self.turn().await.iter_mut() {
             let cx = PolicyContext {
                 run: &installed.cx,
                 moment,
@@ -278,7 +287,7 @@ impl Policies {
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
-        for installed in self.installed.lock().await.iter_mut() {
+        for installed in self.turn().await.iter_mut() {
             let cx = PolicyContext {
                 run: &installed.cx,
                 moment,
@@ -300,7 +309,7 @@ impl Policies {
         text: &str,
     ) -> Result<Option<String>, AgentError> {
         let mut next: Option<Vec<String>> = None;
-        for installed in self.installed.lock().await.iter_mut() {
+        for installed in self.turn().await.iter_mut() {
             if !installed.policy.wants_reflection() {
                 continue;
             }
@@ -325,7 +334,7 @@ impl Policies {
         draft: &str,
     ) -> Result<Judgement, AgentError> {
         let mut judgement = Judgement::default();
-        for installed in self.installed.lock().await.iter_mut() {
+        for installed in self.turn().await.iter_mut() {
             let cx = PolicyContext {
                 run: &installed.cx,
                 moment,
