@@ -34,6 +34,13 @@ async fn a_draft_is_judged_revised_and_approved() {
     assert_eq!((outcome.text(), flag(&outcome)), ("draft two", None));
     let judged = stage.request(2);
     assert!(judged.output.is_some() && judged.tools.is_empty());
+    // The critic sees what was really done, not only what the draft says of it.
+    let seen: Vec<_> = judged.conversation.messages();
+    assert!(seen.iter().any(|message| message.tool_calls().count() == 1));
+    assert!(
+        seen.iter()
+            .any(|message| message.tool_results().count() == 1)
+    );
     assert!(stage.last(2).contains("judge the answer above") && stage.last(2).contains("write"));
     assert!(stage.last(3).contains("name the source."));
     assert_eq!(told(&run).await.len(), 2);

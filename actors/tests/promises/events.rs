@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
     testing::ScriptedModel,
-    vocabulary::{Effect, Event, EventRecord, Outcome, Question},
+    vocabulary::{
+        AgentError, Arguments, Effect, Event, EventRecord, Outcome, Preview, Question, RunResult,
+        StopReason, ToolDefinition,
+    },
 };
 
 use crate::stage::{Stage, ask, call, pause, text};
@@ -78,6 +82,111 @@ async fn three_readers_one_of_them_slow_see_what_is_read_afterwards() {
         assert_eq!(recorded(&seen), afterwards);
     }
     assert!(previews > 0, "nobody saw a preview");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_panics_ends_no_run() {
+    let stage = Stage::new();
+    let system = stage
+        .start_with(talker(&stage), ScriptedModel::turns(["one"]))
+        .await;
+    let run = ask(&system, "talker", "go").await;
+    let mut events = run.events();
+    let reader = tokio::spawn(async move {
+        events.next().await;
+        panic!("as asked");
+    });
+    assert_eq!(text(&run).await, "helped");
+    assert!(reader.await.unwrap_err().is_panic());
+}
+
+/// What the last event says of a run of this agent, as a reader sees it live.
+async fn last_word(stage: &Stage, agent: Agent, cancel: bool) -> RunResult {
+    let system = stage.start(agent).await;
+    let run = ask(&system, "ends", "go").await;
+    let mut events = run.events();
+    if cancel {
+        pause(10).await;
+        assert!(run.cancel("enough").await.unwrap());
+    }
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event.unwrap().event);
+    }
+    match last {
+        Some(Event::RunEnded { end, .. }) => end,
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_event_says_how_a_run_ended_whichever_way_it_did() {
+    let stage = Stage::new();
+    let answers = Agent::from_fn("ends", |_| async { Ok(Outcome::answer("yes")) });
+    let answered = last_word(&stage, answers, false).await;
+    assert_eq!(answered, RunResult::Answered("yes".to_owned()));
+    let error = AgentError::failed("broken");
+    let fails = error.clone();
+    let fails = Agent::from_fn("ends", move |_| std::future::ready(Err(fails.clone())));
+    let failed = last_word(&stage, fails, false).await;
+    assert_eq!(failed, RunResult::Failed(error));
+    // An error that comes when it is being cancelled does not take the place of that.
+    let waits = Agent::from_fn("ends", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Err(AgentError::failed("too late"))
+    });
+    let stopped = last_word(&stage, waits, true).await;
+    let reason = StopReason::Cancelled("enough".to_owned());
+    assert_eq!(stopped, RunResult::Stopped(reason));
+}
+
+/// Tells how far it is, and gives its output piece by piece.
+struct Report;
+
+impl Tool for Report {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("report", "reports").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        for (share, piece) in [(0.5, "one "), (1.0, "two")] {
+            pause(10).await;
+            cx.progress(Some(share), "reading");
+            cx.output(piece);
+        }
+        Ok(ToolOutput::text("one two"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_shows_is_seen_while_it_runs_and_only_its_result_is_recorded() {
+    let agent = Agent::from_fn("reporter", |cx: RunContext| async move {
+        let result = cx.tool(call("1", "report")).await?;
+        Ok(Outcome::answer(result.text))
+    });
+    let stage = Stage::new();
+    let system = stage.start(agent.tool(Report)).await;
+    let run = ask(&system, "reporter", "go").await;
+    let mut events = run.events();
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        seen.push(event.unwrap());
+    }
+    let shown: Vec<String> = seen
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Preview(Preview::ToolProgress { fraction, .. }) => Some(format!("{fraction:?}")),
+            Event::Preview(Preview::ToolOutput { text, .. }) => Some(text.clone()),
+            Event::ToolCalled { result, .. } => Some(format!("result: {}", result.text)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        ["Some(0.5)", "one ", "Some(1.0)", "two", "result: one two"]
+    );
+    let recorded = recorded(&seen);
+    assert_eq!(recorded, run.events().so_far().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
