@@ -7,6 +7,7 @@ mod agent;
 mod approval;
 mod context;
 mod creation;
+mod drawing;
 mod interceptor;
 mod pinned;
 mod schedule;
@@ -19,6 +20,8 @@ pub use context::{
 };
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
-pub use pinned::{CLARIFY, DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
+pub use pinned::{
+    CLARIFY, DELEGATE_PREFIX, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
+};
 pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
