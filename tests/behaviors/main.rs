@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod adaptive;
+mod beyond;
 mod by_hand;
 mod context;
 mod crashes;

@@ -16,7 +16,8 @@ mod team;
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
 pub use context::{
-    Compact, CompactRule, ContextSpec, ContextStrategy, SlidingWindow, Summarize, TokenCounting,
+    Compact, CompactRule, ContextSpec, ContextStrategy, OtherAgents, SlidingWindow, Spill,
+    Summarize, TokenCounting,
 };
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
