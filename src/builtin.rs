@@ -11,12 +11,13 @@ use crate::{
     behaviors, context, interceptors,
     models::OfflineModel,
     policies,
-    tools::{Calculator, DocsSearch},
+    tools::{Calculator, DocsSearch, list_artifacts, load_artifact, save_artifact},
     workflows,
 };
 
 /// The registry of what is built in: every behavior, workflow and policy, with the one that keeps
-/// [contexts](crate::context) in bounds; the tool `calculator`; the kind of tool
+/// [contexts](crate::context) in bounds; the tools `calculator`, `save_artifact`, `load_artifact` and
+/// `list_artifacts`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the provider `offline`; and, with the feature `openai`, the provider `openai` and the kind of
 /// tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`.
@@ -28,6 +29,9 @@ pub fn builtin() -> Registry {
     let registry = policies::register(workflows::register(context::register(registry)));
     let registry = interceptors::register(registry)
         .tool(ToolHandle::new(Calculator))
+        .tool(save_artifact())
+        .tool(load_artifact())
+        .tool(list_artifacts())
         .tool_kind("docs_search", docs_search)
         .provider("offline", offline);
     #[cfg(feature = "openai")]

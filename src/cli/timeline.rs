@@ -171,6 +171,7 @@ impl Timeline {
     fn tell_of_the_run(&self, event: &Event) -> Vec<(Tone, String)> {
         let one = |tone: Tone, text: String| vec![(tone, text)];
         match event {
+            Event::Changed { .. } => self.everything(|| self.short(&event.to_string())),
             Event::OperationCompleted {
                 operation,
                 kind,

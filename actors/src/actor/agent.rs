@@ -5,6 +5,7 @@ mod children;
 mod failures;
 mod resting;
 mod session;
+mod steering;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -44,6 +45,10 @@ pub(crate) struct Agent;
 pub(crate) enum AgentMessage {
     /// Somebody says something to the session.
     Turn(Box<Turn>, TurnReply),
+    /// A turn that waits for the run under way, whatever the team's setting is.
+    Queue(Box<Turn>, TurnReply),
+    /// A turn was said to this run, which is under way.
+    Steered(RunId, Box<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer.
     Asking(RunId),
     /// The session's journal was read.
@@ -132,6 +137,10 @@ struct SessionState {
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
     desk: Desk<TurnReply>,
+    /// How many entries the last checkpoint has, or had to be read.
+    kept: u64,
+    /// Turns that were said to a run, in case that it ends without having read them.
+    steered: Vec<(RunId, Turn)>,
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
@@ -168,11 +177,15 @@ impl Actor for Agent {
     ) -> Result<AgentState, ActorProcessingErr> {
         let AgentArguments { shared, session } = arguments;
         let bound = shared.limits.queued_turns;
+        let team = session.as_ref().and_then(|id| shared.team(&id.team));
+        let while_busy = team.map_or_else(Default::default, |team| team.pinned.team.while_busy);
         let session = session.map(|id| SessionState {
             id,
             loaded: None,
             loading: false,
-            desk: Desk::new(bound),
+            desk: Desk::new(bound).while_busy(while_busy),
+            steered: Vec::new(),
+            kept: 0,
             early: Vec::new(),
             wakes: Vec::new(),
             sleeping: None,
@@ -205,6 +218,8 @@ impl Actor for Agent {
         match message {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
             AgentMessage::Asking(run) => state.asking(&myself, run),
+            AgentMessage::Queue(turn, reply) => state.queue(&myself, *turn, reply),
+            AgentMessage::Steered(run, turn) => state.steered(&myself, run, *turn),
             AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
             AgentMessage::TurnRecorded(turn, result) => {
                 Box::pin(state.turn_recorded(&myself, *turn, result)).await;

@@ -99,7 +99,8 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
                     alarms.insert((at, run));
                 }
                 Some(Errand::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
-                Some(Errand::Passivate(session)) => shared.end_agent(&session).await,
+                // One that has something to do asks again when it has had nothing for long enough.
+                Some(Errand::Passivate(session)) => drop(shared.end_agent(&session).await),
                 None => return,
             },
             () = clock.sleep_until(next) => {}

@@ -1,4 +1,4 @@
-use super::supervisor::StartError;
+use super::{sessions::SessionDocumentError, supervisor::StartError};
 use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
@@ -105,6 +105,33 @@ pub enum SystemError {
     /// What is recorded of a run does not read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// There is no such session.
+    #[error("there is no session {session}; `ghostlight sessions` lists those that there are")]
+    UnknownSession {
+        /// The session.
+        session: String,
+    },
+    /// A session has fewer turns.
+    #[error("session {session} has {have} turns: {turns} of them cannot be kept")]
+    NoSuchTurn {
+        /// The session.
+        session: String,
+        /// How many were to be kept.
+        turns: u64,
+        /// How many there are.
+        have: u64,
+    },
+    /// A turn of the session has not ended.
+    #[error("run {run} of session {session} has not ended: wait for its end, or cancel it")]
+    UnderWay {
+        /// The session.
+        session: String,
+        /// The run.
+        run: RunId,
+    },
+    /// An exported session cannot be used.
+    #[error(transparent)]
+    Document(#[from] SessionDocumentError),
     /// A fork is to begin in a session that there is already.
     #[error("session {session} exists already: a fork begins a session of its own; name another")]
     SessionExists {

@@ -1,6 +1,6 @@
 //! Forking: a new run goes on from a point of a recorded one.
 
-mod kept;
+pub(super) mod kept;
 
 use std::collections::BTreeMap;
 

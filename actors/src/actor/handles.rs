@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{EventStream, Sessions, System, SystemError, agent::AgentMessage, recording::row_of};
@@ -13,7 +14,7 @@ use crate::{
         Command, Recorded,
         operations::{AgentMessage as Told, Allowance},
     },
-    session::{SessionFold, Turn},
+    session::{SessionFold, SessionLog, Turn},
     vocabulary::{
         AgentError, Artifact, ArtifactInfo, JournalId, Message, Outcome, Part, RunEnd, RunId,
         Scope, SessionId, Transcript,
@@ -111,7 +112,41 @@ impl Session {
 impl Session {
     /// What the store keeps of sessions, for the methods below.
     fn kept(&self) -> Sessions {
-        Sessions::of(self.system.shared().doors.store.clone())
+        self.system.sessions()
+    }
+
+    /// The turns of the session that count, in order.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn log(&self) -> Result<SessionLog, SystemError> {
+        self.kept().log(&self.id).await
+    }
+
+    /// Begins another session that goes on from a point of this one: see [`Sessions::branch`].
+    ///
+    /// # Errors
+    /// Those of [`Sessions::branch`].
+    pub async fn branch(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
+        let id = self.kept().branch(&self.id, turns, key).await?;
+        let system = self.system.clone();
+        Ok(Self { system, id })
+    }
+
+    /// Goes back to a point of the session: see [`Sessions::rewind`].
+    ///
+    /// # Errors
+    /// Those of [`Sessions::rewind`].
+    pub async fn rewind(&self, turns: u64) -> Result<(), SystemError> {
+        self.kept().rewind(&self.id, turns).await
+    }
+
+    /// The values of a scope of state, by key.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn state(&self, scope: Scope) -> Result<Vec<(String, Value)>, SystemError> {
+        self.kept().state(&self.id, &scope).await
     }
 
     /// What is known of the latest version of each artifact of a scope, by name.
@@ -428,6 +463,11 @@ impl fmt::Debug for Run {
 }
 
 impl System {
+    /// The sessions of the store, to list, branch, export and import them.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::of_system(self.clone())
+    }
+
     /// Gives the result of a call that handed out a ticket.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{SystemError, doors::Doors};
 use crate::{
-    contract::{Claim, RunRow, StoreError, StoredLine},
+    contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
     run::Recorded,
     session::{SessionFold, decode_checkpoint},
@@ -44,10 +44,19 @@ pub(crate) async fn read_from(
     journal: &JournalId,
     from: u64,
 ) -> Result<Vec<StoredLine>, StoreError> {
+    read_journal(&doors.store, journal, from).await
+}
+
+/// The entries of a journal from this one on.
+pub(crate) async fn read_journal(
+    store: &StoreHandle,
+    journal: &JournalId,
+    from: u64,
+) -> Result<Vec<StoredLine>, StoreError> {
     let mut lines: Vec<StoredLine> = Vec::new();
     loop {
         let next = lines.last().map_or(from, |line| line.sequence + 1);
-        let page = doors.store.read(journal.clone(), next, PAGE).await?;
+        let page = store.read(journal.clone(), next, PAGE).await?;
         let last = page.len() < PAGE;
         lines.extend(page);
         if last {

@@ -39,7 +39,9 @@ pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use recording::recording;
-pub use sessions::Sessions;
+pub use sessions::{
+    SessionDocument, SessionDocumentError, SessionPage, SessionQuery, SessionSummary, Sessions,
+};
 pub use system::{Limits, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team};
 pub use tool_executor::ExecutorOptions;
 

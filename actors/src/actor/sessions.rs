@@ -1,24 +1,169 @@
 //! What a store keeps of sessions, for whoever looks at it: a System or a command.
 
+mod document;
+mod moving;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::{
-    actor::SystemError,
-    contract::{StateValue, StoreError, StoreHandle, artifact_scopes},
+    actor::{System, SystemError, launch::read_journal},
+    contract::{
+        Clock, SessionFilter, SessionRow, StateValue, StoreError, StoreHandle, SystemClock,
+        artifact_scopes,
+    },
     run::operations,
-    vocabulary::{Artifact, ArtifactInfo, Scope, SessionId},
+    safety::cut,
+    session::SessionLog,
+    vocabulary::{Artifact, ArtifactInfo, JournalId, RunId, Scope, SessionId, Timestamp},
 };
 
+pub use document::{SessionDocument, SessionDocumentError};
+
+/// How many sessions are looked at at once.
+const PAGE: usize = 64;
+
 /// What a store keeps of sessions. It needs no team and no System, and looking changes nothing.
+///
+/// A session's turns are numbered from 1, and those before which it was rewound do not count. To
+/// keep the first `turns` of them is to name a point of it.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     store: StoreHandle,
+    clock: Arc<dyn Clock>,
+    /// The System in this process that holds sessions of the store.
+    system: Option<System>,
+}
+
+/// Which sessions are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionQuery {
+    /// Only those with this team.
+    pub team: Option<String>,
+    /// Only those of this owner.
+    pub owner: Option<String>,
+    /// Only those in which something happened at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those in which a turn is under way.
+    pub active: bool,
+    /// At most so many; 0 is without bound.
+    pub limit: usize,
+    /// Only those behind this one, which is the last of the page before.
+    pub after: Option<SessionRow>,
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SessionSummary {
+    /// The session.
+    pub session: SessionId,
+    /// Who owns it.
+    pub owner: Option<String>,
+    /// How many turns count.
+    pub turns: u64,
+    /// The first characters of what was said last.
+    pub title: String,
+    /// The run of the turn that is under way.
+    pub open: Option<RunId>,
+    /// When something happened in it last.
+    pub updated_at: Timestamp,
+}
+
+/// Some sessions, the one in which something happened last at the front.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionPage {
+    /// The sessions.
+    pub sessions: Vec<SessionSummary>,
+    /// Where the next page begins ([`SessionQuery::after`]), if there may be one.
+    pub next: Option<SessionRow>,
 }
 
 impl Sessions {
-    /// The sessions of this store.
+    /// The sessions of this store. In a process that has a System over the store, ask the System
+    /// for them ([`System::sessions`]).
     pub fn of(store: impl Into<StoreHandle>) -> Self {
         Self {
             store: store.into(),
+            clock: Arc::new(SystemClock::new()),
+            system: None,
         }
+    }
+
+    /// Those of a System's store.
+    pub(super) fn of_system(system: System) -> Self {
+        let doors = &system.shared().doors;
+        Self {
+            store: doors.store.clone(),
+            clock: doors.clock.clone(),
+            system: Some(system),
+        }
+    }
+
+    /// Sessions, the one in which something happened last at the front. A session in which
+    /// something happens between two pages may be missed by the later one.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn list(&self, query: SessionQuery) -> Result<SessionPage, SystemError> {
+        let mut page = SessionPage::default();
+        let wanted = match query.limit {
+            0 => usize::MAX,
+            limit => limit,
+        };
+        let mut filter = SessionFilter::default();
+        (filter.team, filter.since) = (query.team.clone(), query.since);
+        (filter.after, filter.limit) = (query.after.clone(), PAGE);
+        loop {
+            let rows = self.store.sessions(filter.clone()).await?;
+            let all = rows.len() < PAGE;
+            for row in rows {
+                filter.after = Some(row.clone());
+                let log = self.log(&row.session).await?;
+                let is_foreign = query.owner.is_some() && log.owner != query.owner;
+                if is_foreign || (query.active && log.open().is_none()) {
+                    continue;
+                }
+                page.sessions.push(summary(&row, &log));
+                if page.sessions.len() == wanted {
+                    page.next = Some(row);
+                    return Ok(page);
+                }
+            }
+            if all {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The turns of a session.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn log(&self, session: &SessionId) -> Result<SessionLog, SystemError> {
+        let journal = JournalId::Session(session.clone());
+        let lines = read_journal(&self.store, &journal, 0).await?;
+        Ok(SessionLog::of(&lines, session)?)
+    }
+
+    /// The values of a scope of state, by key.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn state(
+        &self,
+        session: &SessionId,
+        scope: &Scope,
+    ) -> Result<Vec<(String, Value)>, SystemError> {
+        let Some(scope) = operations::scope_of_session(session, scope) else {
+            return Ok(Vec::new());
+        };
+        let values = self.store.scope(scope).await?.into_iter();
+        Ok(values.map(|(key, found)| (key, found.value)).collect())
     }
 
     /// What is known of the latest version of each artifact of a scope, by name. The scope of one
@@ -63,12 +208,17 @@ impl Sessions {
             return Ok(None);
         };
         let info = info(&scope, &row)?;
+        let content = self.content(&scope, &info).await?;
+        Ok(Some(Artifact { info, content }))
+    }
+
+    async fn content(&self, scope: &str, info: &ArtifactInfo) -> Result<Arc<[u8]>, SystemError> {
         let content = self.store.blob(info.content).await?;
-        let content = content.ok_or_else(|| StoreError::Damaged {
+        let missing = || StoreError::Damaged {
             place: format!("artifact {info} of {scope}"),
             reason: format!("its content {} is not there", info.content),
-        })?;
-        Ok(Some(Artifact { info, content }))
+        };
+        Ok(content.ok_or_else(missing)?)
     }
 }
 
@@ -78,4 +228,16 @@ fn info(scope: &str, row: &StateValue) -> Result<ArtifactInfo, SystemError> {
         reason: error.to_string(),
     });
     Ok(info?)
+}
+
+fn summary(row: &SessionRow, log: &SessionLog) -> SessionSummary {
+    let last = log.turns.last();
+    SessionSummary {
+        session: row.session.clone(),
+        owner: log.owner.clone(),
+        turns: log.turns.len() as u64,
+        title: last.map_or_else(String::new, |turn| cut(&turn.said, 80).into_owned()),
+        open: log.open(),
+        updated_at: row.updated_at,
+    }
 }

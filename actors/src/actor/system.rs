@@ -272,17 +272,18 @@ impl Shared {
         let _ = self.errands.send(Errand::WakeAt(at, run));
     }
 
-    /// Ends an agent; its next message starts it again.
-    pub(crate) async fn end_agent(&self, session: &SessionId) {
+    /// Ends an agent; its next message starts it again. `false` when it has something to do, and
+    /// stays.
+    pub(crate) async fn end_agent(&self, session: &SessionId) -> bool {
         // From here on nobody finds it; what it was sent before it deals with, or stays for.
         let Some(slot) = self.agents.lock().remove(session) else {
-            return;
+            return true;
         };
         let (sender, retired) = oneshot::channel();
         let told = slot.send(AgentMessage::Retire(sender)).is_ok();
         if told && matches!(retired.await, Ok(false)) {
             self.agents.lock().insert(session.clone(), slot);
-            return;
+            return false;
         }
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
@@ -290,12 +291,13 @@ impl Shared {
             // Only what has ended is deleted: by now another one may have been started.
             for _ in 0..LOOKS_FOR_END {
                 if !matches!(supervisor.delete_child(&id).await, Err(ChildError::Running)) {
-                    return;
+                    return true;
                 }
                 let soon = self.doors.clock.now().after(Duration::from_millis(1));
                 self.doors.clock.sleep_until(soon).await;
             }
         }
+        true
     }
 
     /// Whether a run is on disk whose team looks only into memory.

@@ -239,6 +239,7 @@ impl ToolCaller {
         ToolContext::new(*run, *operation, agent.clone(), cancelled.clone())
             .with_deadline(*deadline)
             .with_credential(invocation.credential.clone())
+            .with_kept(invocation.kept.clone())
             .previews(self.previews.sink(*run))
     }
 
@@ -346,7 +347,11 @@ fn finish(
     result.truncated = truncated;
     result.attachments = output.attachments;
     result.ends_step = tool.definition().ends_step;
-    ToolEnd::Result(result)
+    if output.changes.is_empty() {
+        ToolEnd::Result(result)
+    } else {
+        ToolEnd::Changing(result, output.changes)
+    }
 }
 
 /// Cuts a text to so many characters, never inside one, and tells how many were cut off.

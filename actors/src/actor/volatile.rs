@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
-        RunRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
+        RunRow, SessionFilter, SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine,
+        TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -204,6 +205,14 @@ impl Store for VolatileTeams {
             found.truncate(filter.limit);
         }
         Ok(found)
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        let mut found = self.memory.sessions(filter.clone()).await?;
+        let durable = self.durable.sessions(filter.clone()).await?.into_iter();
+        // What such a team left on disk is not seen.
+        found.extend(durable.filter(|row| !self.teams.contains(&row.session.team)));
+        Ok(filter.pick(found))
     }
 
     async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {

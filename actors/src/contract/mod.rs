@@ -12,8 +12,10 @@ mod credential;
 mod entropy;
 mod in_memory_store;
 mod interceptor;
+mod kept;
 mod line;
 mod model;
+mod session_row;
 mod store;
 mod store_error;
 mod store_handle;
@@ -24,8 +26,10 @@ pub use credential::Credential;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
 pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
+pub use kept::{Change, Kept};
 pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
+pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
     Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, InboxBody,
     InboxItem, RunFilter, RunRow, RunStatus, StateValue, StateWrite, Store, StoredLine, TreeLine,

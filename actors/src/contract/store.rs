@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Line, StoreError};
+use super::{Line, SessionFilter, SessionRow, StoreError};
 use crate::vocabulary::{Digest, JournalId, Message, OperationId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
@@ -94,6 +94,13 @@ pub trait Store: Send + Sync + 'static {
         &self,
         filter: RunFilter,
     ) -> impl Future<Output = Result<Vec<RunRow>, StoreError>> + Send;
+
+    /// Sessions that have entries, the one whose last entry came last at the front; of several at
+    /// the same time by their names.
+    fn sessions(
+        &self,
+        filter: SessionFilter,
+    ) -> impl Future<Output = Result<Vec<SessionRow>, StoreError>> + Send;
 
     /// A value of shared state.
     fn state(

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue,
-    Store, StoreError, StoredLine, TreeLine,
+    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow,
+    SessionFilter, SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
@@ -60,6 +60,8 @@ erased_store! {
     fn run(run: RunId) -> Option<RunRow>;
     /// See [`Store::runs`].
     fn runs(filter: RunFilter) -> Vec<RunRow>;
+    /// See [`Store::sessions`].
+    fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
     /// See [`Store::state`].
     fn state(scope: String, key: String) -> Option<StateValue>;
     /// See [`Store::scope`].

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Credential, PreviewSink};
+use super::{BoxFuture, Change, Credential, Kept, PreviewSink};
 use crate::vocabulary::{
     Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
 };
@@ -154,6 +154,7 @@ pub struct ToolContext {
     cancelled: CancellationToken,
     previews: Option<PreviewSink>,
     credential: Option<Credential>,
+    pub(super) kept: Option<Arc<dyn Kept>>,
 }
 
 impl ToolContext {
@@ -172,6 +173,7 @@ impl ToolContext {
             cancelled,
             previews: None,
             credential: None,
+            kept: None,
         }
     }
 
@@ -197,6 +199,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_credential(mut self, credential: Option<Credential>) -> Self {
         self.credential = credential;
+        self
+    }
+
+    /// Lets the call read what its team keeps.
+    #[must_use]
+    pub fn with_kept(mut self, kept: Arc<dyn Kept>) -> Self {
+        self.kept = Some(kept);
         self
     }
 
@@ -322,6 +331,8 @@ pub struct ToolOutput {
     pub attachments: Vec<Data>,
     /// Whether the result comes later, through the call's ticket.
     pub later: bool,
+    /// What it changes of what the team keeps, in order.
+    pub changes: Vec<Change>,
 }
 
 impl ToolOutput {

@@ -101,6 +101,7 @@ impl Pinned {
         Some(PinnedAgent {
             name: spec.name.as_str().into(),
             instructions: instructions.join("\n\n").into(),
+            team_instructions: parts[0].into(),
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
@@ -133,6 +134,8 @@ pub struct PinnedAgent {
     pub offered: ToolSet,
     /// The team's instructions and its own.
     pub instructions: Arc<str>,
+    /// The team's instructions alone.
+    pub team_instructions: Arc<str>,
     /// Sampling and limits of its model calls.
     pub settings: Arc<ModelSettings>,
     /// The schema that its answer must fit.
@@ -158,8 +161,6 @@ impl PinnedAgent {
     }
 }
 
-/// The name of the tool by which a model publishes events.
-pub const PUBLISH: &str = "publish";
 /// The name of the tool by which a model asks people.
 pub const CLARIFY: &str = "clarify";
 /// What the name of a tool begins with that hands the conversation to an agent.
@@ -210,8 +211,6 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
                 None => tool,
             }
         });
-    let publish = agent.filter(|agent| !agent.publishes.is_empty());
-    let publish = publish.map(|agent| Arc::new(publishing(&agent.publishes)));
     let create = agent.and_then(|agent| {
         let create = agent.create_agent.as_ref()?;
         Some(Arc::new(create.definition(agent)))
@@ -229,32 +228,9 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
         .cloned()
         .chain(transfers)
         .chain(delegates)
-        .chain(publish)
         .chain(create)
         .chain(clarify)
         .collect()
-}
-
-/// The tool by which a model publishes on these topics.
-fn publishing(topics: &[String]) -> ToolDefinition {
-    let parameters = serde_json::json!({
-        "type": "object",
-        "properties": {
-            "topic": { "type": "string", "enum": topics },
-            "event": {
-                "type": "string",
-                "minLength": 1,
-                "description": "What happened, complete in itself.",
-            },
-            "priority": { "type": "integer", "description": "Higher is kept longer; 0 as a rule." },
-        },
-        "required": ["topic", "event"],
-        "additionalProperties": false,
-    });
-    let description = "Publishes an event. Others work on it by themselves; nothing comes back.";
-    ToolDefinition::new(PUBLISH, description)
-        .parameters(parameters)
-        .effect(Effect::Read)
 }
 
 /// The schema of the tool's arguments.

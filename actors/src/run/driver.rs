@@ -9,6 +9,7 @@ mod dropping;
 mod idling;
 mod inbox;
 pub(super) mod waker;
+mod writing;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use charging::charge_of;
 pub use inbox::answers;
 use waker::{FunctionWaker, poll_function};
+use writing::bring_content;
 
 use super::{
     ChildResult, Command, Commands, News, ParentDoor, Ports,
@@ -30,18 +32,16 @@ use super::{
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
-    operation::{Changes, Ended, ErasedAttempt, ErasedProgress, ErasedWait, FinishChild, Made},
+    operation::{Ended, ErasedProgress, ErasedWait, FinishChild, Made},
 };
 use crate::{
     contract::{BoxFuture, InboxItem, StoreError},
     vocabulary::{
-        AgentError, Digest, Entry, ErrorKind, OperationError, OperationId, OperationMap, Outcome,
-        Resource, RunId, Spent, StopReason, Timestamp,
+        AgentError, Entry, OperationError, OperationId, OperationMap, Outcome, Resource, RunId,
+        Spent, StopReason, Timestamp,
     },
 };
 
-/// How many times a conflicting write is tried again before it fails.
-const WRITE_ATTEMPTS: u32 = 32;
 /// How long a run that waits for the outside stays in memory at the least.
 const LINGER_MIN: Duration = Duration::from_millis(1);
 
@@ -470,7 +470,10 @@ impl Driver {
                 let call = leg.books.lock().recorded.get(&op).cloned();
                 self.begin_wait(op, wait, call.and_then(|call| call.begun));
             }
-            ErasedProgress::Wait(_) | ErasedProgress::Cancelled => {}
+            ErasedProgress::Attempt(place, attempt) if self.under.contains_key(&op) => {
+                self.attempt(op, place, attempt);
+            }
+            ErasedProgress::Wait(_) | ErasedProgress::Attempt(..) | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
                 self.has_started(start.run);
                 if start.start.when_parent_ends.outlives() {
@@ -481,81 +484,12 @@ impl Driver {
                 }
             }
             ErasedProgress::Write(made, changes, attempt, turn) => {
-                let end = self.write(leg, op, made, changes, attempt).await;
+                let end = self.write(leg, op, made, *changes, attempt).await;
                 drop(turn);
                 return end;
             }
         }
         None
-    }
-
-    /// Commits a change of shared state together with its operation's result.
-    async fn write(
-        &mut self,
-        leg: &Arc<Leg>,
-        op: OperationId,
-        mut made: Made,
-        mut changes: Changes,
-        attempt: ErasedAttempt,
-    ) -> Option<LegEnd> {
-        if !self.under.contains_key(&op) {
-            return None;
-        }
-        self.journal.flush();
-        for _ in 0..WRITE_ATTEMPTS {
-            if changes.writes.is_empty() {
-                self.complete(leg, op, made);
-                return None;
-            }
-            let keys = changes
-                .writes
-                .iter()
-                .map(|w| (w.scope.clone(), w.key.clone()))
-                .collect();
-            let spent = made.spent.unwrap_or_default();
-            let identity = &self.under.get(&op)?.identity;
-            let recorded = self.journal.append_completed(op, identity, &made, spent);
-            let mut batch = self.journal.take()?;
-            (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
-            match self.journal.commit_checked(batch).await {
-                Ok(()) => {
-                    self.ports.state_changed(keys);
-                    self.under.remove(&op);
-                    self.charge(spent);
-                    leg.deliver(op, delivery(recorded, made));
-                    return None;
-                }
-                Err(StoreError::Conflict { .. }) => {
-                    self.journal.take_back(1);
-                    self.ports.state_changed(keys);
-                    (made, changes) = attempt().await;
-                }
-                Err(error) => return Some(LegEnd::Store(error)),
-            }
-        }
-        let message = "others kept changing the value first; try again later".to_owned();
-        let error = OperationError::new(ErrorKind::Conflict, message).retryable();
-        self.complete(leg, op, Made::failed(error));
-        None
-    }
-}
-
-/// Puts the content that a recorded result refers to where the function finds it.
-async fn bring_content(
-    ports: Arc<dyn Ports>,
-    leg: &Leg,
-    op: OperationId,
-    digest: Digest,
-) -> Result<(), LegEnd> {
-    match ports.blob(digest).await.map_err(LegEnd::Store)? {
-        Some(content) => {
-            leg.contents.lock().insert(op, content);
-            Ok(())
-        }
-        None => Err(LegEnd::Store(StoreError::Damaged {
-            place: format!("operation {op} of run {}", leg.run),
-            reason: format!("the blob {digest}, which it loaded, is not there"),
-        })),
     }
 }
 

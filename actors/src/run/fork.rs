@@ -7,12 +7,12 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
     Recording, RecordingError,
-    operations::{Spawned, recorded_save, recorded_write},
+    operations::{Spawned, recorded_change},
     recording::decode,
 };
 use crate::vocabulary::{
-    AgentError, Begun, Digest, Entry, Forked, OperationError, OperationId, RunEnd, RunId, RunStart,
-    SessionId, Timestamp,
+    AgentError, Begun, Changed, Digest, Entry, Forked, OperationError, OperationId, RunEnd, RunId,
+    RunStart, Scope, SessionId, Timestamp,
 };
 
 /// Why a run cannot be forked there.
@@ -493,47 +493,77 @@ fn spawned(
     to_raw_value(&result).unwrap_or(recorded)
 }
 
-/// The versions of artifacts that a tree saved in a scope after the cut, by name and number.
-pub(crate) fn saved_later(
-    recording: &Recording,
-    cut: u64,
-    scope: &str,
-) -> Result<HashSet<(String, u64)>, RecordingError> {
-    let mut later = HashSet::new();
-    let after = recording.lines.iter();
-    for line in after.filter(|line| line.stored.position >= cut) {
-        let entry = decode(line.run, &line.stored)?;
-        if let Some((label, info)) = recorded_save(&entry)
-            && label == scope
-        {
-            later.insert((info.name, info.version));
-        }
-    }
-    Ok(later)
-}
-
 /// A recorded value: what it is, and how often it had been written.
 pub(crate) type Written = (Option<serde_json::Value>, u64);
 
-/// What a tree changed in a scope: for each key that it wrote, the last value before the cut.
-pub(crate) fn written(
-    recording: &Recording,
-    cut: u64,
-    scope: &str,
-) -> Result<HashMap<String, Option<Written>>, RecordingError> {
-    let mut values: HashMap<String, Option<Written>> = HashMap::new();
-    for line in &recording.lines {
-        let entry = decode(line.run, &line.stored)?;
-        let Some((label, key, value, version)) = recorded_write(&entry) else {
-            continue;
-        };
-        if label != scope {
-            continue;
-        }
-        let known = values.entry(key.to_owned()).or_default();
-        if line.stored.position < cut {
-            *known = Some((value, version));
-        }
+/// What is recorded of a value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyHistory {
+    /// The last value before the cut.
+    pub(crate) before: Option<Written>,
+    /// The version that the first write behind the cut made.
+    pub(crate) later: Option<u64>,
+}
+
+impl KeyHistory {
+    /// Adds what was recorded after this.
+    pub(crate) fn go_on(&mut self, next: Self) {
+        self.before = next.before.or(self.before.take());
+        self.later = self.later.or(next.later);
     }
-    Ok(values)
+}
+
+/// What a tree changed of a scope.
+#[derive(Debug, Default)]
+pub(crate) struct ChangedByTree {
+    /// The values that it wrote, by key.
+    pub(crate) values: HashMap<String, KeyHistory>,
+    /// The versions of artifacts that it saved behind the cut, by name and number.
+    pub(crate) later: HashSet<(String, u64)>,
+}
+
+impl ChangedByTree {
+    /// What this tree, as it is recorded, changed of a scope after this place in the order of
+    /// commits.
+    pub(crate) fn of(
+        recording: &Recording,
+        after: u64,
+        cut: u64,
+        scope: &Scope,
+    ) -> Result<Self, RecordingError> {
+        let mut found = Self::default();
+        let lines = recording.lines.iter();
+        for line in lines.filter(|line| line.stored.position > after) {
+            let entry = decode(line.run, &line.stored)?;
+            let before = line.stored.position < cut;
+            match recorded_change(&entry) {
+                Some(Changed::State {
+                    scope: of,
+                    key,
+                    value,
+                    version,
+                }) if of == *scope => {
+                    let next = match before {
+                        true => KeyHistory {
+                            before: Some((value, version)),
+                            later: None,
+                        },
+                        false => KeyHistory {
+                            before: None,
+                            later: Some(version),
+                        },
+                    };
+                    found.values.entry(key).or_default().go_on(next);
+                }
+                Some(Changed::Artifact {
+                    scope: of,
+                    artifact,
+                }) if of == *scope && !before => {
+                    found.later.insert((artifact.name, artifact.version));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
 }

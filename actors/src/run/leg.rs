@@ -15,13 +15,13 @@ use super::{
     News, Recorded, Registry,
     load::RecordedDelivery,
     operation::{ErasedOperation, Operation, erase},
-    operations::{self, MadeAgent},
+    operations::{self, MadeAgent, Temp},
 };
 use crate::{
     definition::{Pinned, PinnedAgent, TAKEN_OVER},
     vocabulary::{
-        AgentError, Begun, CallDigest, Digest, ErrorKind, Message, OperationError, OperationId,
-        OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
+        AgentError, Begun, CallDigest, Digest, Entry, ErrorKind, Message, OperationError,
+        OperationId, OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
     },
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Leg {
     /// What a model call took along: it is struck off the inbox with that call's result, or
     /// said again when the call comes to nothing.
     pub(crate) taken: Mutex<Vec<(OperationId, String, Message)>>,
+    /// The run's passing state.
+    pub(crate) temp: Temp,
     /// What operations loaded and the function has not taken yet: an entry holds its hash only.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// Where children tell how they stand.
@@ -201,6 +203,7 @@ impl Leg {
             books: Mutex::new(books),
             steering: Mutex::default(),
             taken: Mutex::default(),
+            temp: recorded.temp.clone(),
             contents: Mutex::default(),
             news,
         }
@@ -298,6 +301,13 @@ impl Leg {
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
         let books = self.books.lock();
         operations::content_of(&books.recorded.get(&next.op)?.kind, &next.result)
+    }
+
+    /// Takes over what an entry says of the run's passing state.
+    pub(crate) fn remember(&self, entry: Entry) {
+        if let Entry::Changed { changed, .. } = entry {
+            self.temp.record(*changed);
+        }
     }
 
     /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.

@@ -7,12 +7,16 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::{ledger::Ledger, leg::RecordedCall, operations::Allowance};
+use super::{
+    ledger::Ledger,
+    leg::RecordedCall,
+    operations::{Allowance, Temp, recorded_change_of},
+};
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
         AgentError, Begun, Budget, Entry, Message, OperationId, OperationMap, ParentPolicy, RunEnd,
-        RunId, RunStart, StopReason, ToolCall,
+        RunId, RunStart, Scope, StopReason, ToolCall,
     },
 };
 
@@ -44,6 +48,8 @@ pub struct Recorded {
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
+    /// What it wrote into its passing state.
+    pub(crate) temp: Temp,
     /// How often the function was lost since anything else was recorded.
     pub(crate) crashes: u32,
     /// The operation that received a message, if nothing but crashes was recorded after it.
@@ -95,6 +101,9 @@ impl Recorded {
 
     /// Folds the next entry.
     pub(crate) fn add(&mut self, sequence: u64, entry: Entry) {
+        if let Some(changed) = recorded_change_of(&entry, &Scope::Temp) {
+            self.temp.record(changed);
+        }
         match &entry {
             Entry::Restarted { .. } => self.crashes += 1,
             Entry::Activated { .. } => {}
@@ -235,10 +244,13 @@ impl Recorded {
             }
             Entry::RunEnded(end) => self.end = Some(*end),
             Entry::Drifted { .. }
+            | Entry::Changed { .. }
             | Entry::TurnStarted(_)
             | Entry::TurnEnded(_)
             | Entry::TurnContinued { .. }
-            | Entry::TurnSetAside { .. } => {}
+            | Entry::TurnSetAside { .. }
+            | Entry::SessionRewound { .. }
+            | Entry::SessionBranched { .. } => {}
         }
     }
 

@@ -38,8 +38,8 @@ pub use operation::{
     Wait, WaitFor, Write,
 };
 pub use policy::{
-    Asking, BeforeTool, Decided, Judgement, Moment, OwnTool, Policies, Policy, PolicyContext,
-    PolicyHandle, Verdict,
+    Asking, BeforeTool, Decided, Judgement, Moment, Policies, Policy, PolicyContext, PolicyHandle,
+    Verdict,
 };
 pub use ports::{
     Acknowledge, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
@@ -50,5 +50,5 @@ pub use registry::Registry;
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
 pub use task::{Rest, RunTask, SessionTail, row_of};
 
-pub(crate) use fork::{Branch, ForkedRun, fork, saved_later, written};
+pub(crate) use fork::{Branch, ChangedByTree, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
-use super::ChildResult;
+use super::{ChildResult, operations};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
@@ -107,8 +107,15 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
                     error,
                 });
             }
-            completed(operation, kind, name, result)
+            match operations::recorded_change(entry) {
+                Some(changed) => Event::Changed { operation, changed },
+                None => completed(operation, kind, name, result),
+            }
         }
+        Entry::Changed { op, changed } => Event::Changed {
+            operation: *op,
+            changed: (**changed).clone(),
+        },
         Entry::Dropped { op, .. } => Event::OperationDropped { operation: *op },
         Entry::Emitted { name, data, .. } => Event::Custom {
             name: name.clone(),
@@ -140,7 +147,9 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         | Entry::TurnStarted(_)
         | Entry::TurnEnded(_)
         | Entry::TurnContinued { .. }
-        | Entry::TurnSetAside { .. } => return None,
+        | Entry::TurnSetAside { .. }
+        | Entry::SessionRewound { .. }
+        | Entry::SessionBranched { .. } => return None,
     })
 }
 

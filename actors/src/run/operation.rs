@@ -1,6 +1,6 @@
 //! What an operation is.
 
-use std::{any::Any, borrow::Cow, fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use super::{
 use crate::{
     contract::{BoxFuture, StateWrite},
     vocabulary::{
-        Begun, Digest, Effect, OperationError, OperationId, Question, Resource, RunId, RunStart,
-        Spent, Timestamp,
+        Begun, Digest, Effect, Entry, OperationError, OperationId, Question, Resource, RunId,
+        RunStart, Spent, Timestamp,
     },
 };
 
@@ -113,6 +113,8 @@ pub struct Changes {
     pub writes: Vec<StateWrite>,
     /// Contents to which they refer, kept by their hash.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
+    /// What is told of them before the result.
+    pub(crate) entries: Vec<Entry>,
 }
 
 impl Changes {
@@ -125,7 +127,7 @@ impl Changes {
     pub fn of(writes: Vec<StateWrite>) -> Self {
         Self {
             writes,
-            blobs: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -167,6 +169,8 @@ pub enum Progress<T> {
     Done(Result<T, OperationError>),
     /// Its end will come from outside.
     Wait(Wait<T>),
+    /// It is done, and its end changes shared state.
+    Write(Write<T>),
 }
 
 /// An operation that ends by something from outside.
@@ -184,8 +188,8 @@ pub enum WaitFor {
     Answer(Box<Question>),
     /// The result of a call that gave a ticket.
     Result,
-    /// A message of this name.
-    Message(Cow<'static, str>),
+    /// A message of this type.
+    Message(&'static str),
     /// A point in time.
     Timer(Timestamp),
     /// The end of a child run that goes on beside the function.
@@ -355,8 +359,10 @@ pub(crate) type ErasedAttempt = Arc<dyn Fn() -> BoxFuture<'static, (Made, Change
 pub(crate) enum ErasedProgress {
     Done(Made),
     Wait(ErasedWait),
+    /// It is done, and its end is to be committed with a change of shared state.
+    Attempt((String, String), ErasedAttempt),
     /// An attempt to change shared state, and how to make another.
-    Write(Made, Changes, ErasedAttempt, StateTurn),
+    Write(Made, Box<Changes>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
     /// A tool call that was to be cancelled can do nothing more.
@@ -387,19 +393,15 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
                 match future.await {
                     Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
                     Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
+                    Progress::Write(Write { place, attempt }) => {
+                        ErasedProgress::Attempt(place, erase_attempt::<O>(attempt))
+                    }
                 }
             }),
         },
         Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
         Begin::Write(Write { place, attempt }) => {
-            let attempt = Arc::new(move || -> BoxFuture<'static, _> {
-                let attempt = attempt();
-                Box::pin(async move {
-                    let (result, changes) = attempt.await;
-                    (Made::by::<O>(result), changes)
-                })
-            });
-            ErasedBegin::Write(place, attempt)
+            ErasedBegin::Write(place, erase_attempt::<O>(attempt))
         }
         Begin::Child(Child {
             start,
@@ -412,6 +414,16 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             share,
             finish: Box::new(move |run, end| Made::by::<O>(finish(run, end))),
         },
+    })
+}
+
+fn erase_attempt<O: Operation>(attempt: Attempt<O::Output>) -> ErasedAttempt {
+    Arc::new(move || -> BoxFuture<'static, _> {
+        let attempt = attempt();
+        Box::pin(async move {
+            let (result, changes) = attempt.await;
+            (Made::by::<O>(result), changes)
+        })
     })
 }
 

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Clock, Committed, Credential, Entropy, InboxItem, StateValue,
-        StoreError, StoredLine,
+        Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Entropy, InboxItem, Kept,
+        StateValue, StoreError, StoredLine,
     },
     definition::Pinned,
     vocabulary::{
@@ -162,6 +162,8 @@ pub struct ToolInvocation {
     pub deadline: Option<Timestamp>,
     /// What a person gave for this call.
     pub credential: Option<Credential>,
+    /// What the call may read of what its team keeps.
+    pub kept: Arc<dyn Kept>,
     /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
     pub cancelled: CancellationToken,
 }
@@ -171,6 +173,8 @@ pub struct ToolInvocation {
 pub enum ToolEnd {
     /// A known end.
     Result(ToolResult),
+    /// A known end that changes something that the team keeps.
+    Changing(ToolResult, Vec<Change>),
     /// Nothing yet: the result comes through the call's ticket.
     Later,
     /// The end was not heard of, for this reason.

@@ -158,8 +158,13 @@ impl Recording {
                 run: self.root,
                 what: format!("a history that reads (its entry {number}: {error})"),
             })?;
-            if let Entry::TurnEnded(end) = entry {
-                transcript.extend(end.messages);
+            match entry {
+                Entry::TurnEnded(end) => transcript.extend(end.messages),
+                Entry::SessionRewound { messages, .. } => {
+                    let kept = usize::try_from(messages).unwrap_or(usize::MAX);
+                    transcript = transcript.truncated(kept);
+                }
+                _ => {}
             }
         }
         Ok(transcript)

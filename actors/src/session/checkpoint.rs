@@ -14,6 +14,8 @@ use crate::vocabulary::{Digest, Message, RunId, Spent};
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
 const FORMAT: u32 = 3;
+/// Up to so many entries a session has a checkpoint after every turn.
+const SHORT: u64 = 64;
 const HEADER: usize = MAGIC.len() + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;
@@ -52,6 +54,13 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
     bytes.extend_from_slice(&Digest::of(&body).0);
     bytes.extend_from_slice(&body);
     Some(bytes)
+}
+
+/// Whether a session of so many entries is to have a checkpoint, when the one that there is has so
+/// many: always while it is short, and then whenever it grew by an eighth. So writing them costs a
+/// bounded amount for each turn, however long the session is, and little is left to be read.
+pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
+    entries <= SHORT || entries.saturating_sub(kept) >= entries / 8
 }
 
 /// The fold of a checkpoint. `None` for one that is damaged, foreign or of another format: the
@@ -144,6 +153,27 @@ mod tests {
             decode_checkpoint(&encode_checkpoint(&fold).unwrap()).unwrap(),
             fold
         );
+    }
+
+    #[test]
+    fn writing_checkpoints_costs_a_bounded_amount_for_each_turn() {
+        for turns in [100, 1_000, 10_000, 100_000] {
+            let (mut kept, mut written) = (0, 0);
+            for entries in (2..=2 * turns).step_by(2) {
+                if checkpoint_is_due(kept, entries) {
+                    (kept, written) = (entries, written + entries);
+                }
+                assert!(
+                    entries - kept <= entries / 8 + 2,
+                    "{entries} entries, {kept} kept"
+                );
+            }
+            let each = written / turns;
+            assert!(
+                each <= 40,
+                "{each} entries are written for each of {turns} turns"
+            );
+        }
     }
 
     #[test]

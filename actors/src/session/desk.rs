@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::{SessionFold, Turn};
-use crate::vocabulary::RunId;
+use crate::{definition::WhileBusy, vocabulary::RunId};
 
 /// Decides what becomes of a turn: one run at a time, the rest wait their turn, up to a bound.
 #[derive(Debug)]
@@ -9,6 +9,7 @@ pub struct Desk<T> {
     waiting: VecDeque<(Turn, T)>,
     bound: usize,
     busy: bool,
+    while_busy: WhileBusy,
 }
 
 /// What becomes of a turn.
@@ -20,6 +21,10 @@ pub enum Admission<T> {
     Begin(Turn, T),
     /// It waits until those before it have ended.
     Queued,
+    /// Another is under way, and it is not to wait.
+    Busy(T),
+    /// It is to be said to the run that is under way.
+    Steer(Turn, T),
     /// Too many wait already.
     Overloaded(T),
     /// The session belongs to somebody else.
@@ -33,7 +38,15 @@ impl<T> Desk<T> {
             waiting: VecDeque::new(),
             bound,
             busy: false,
+            while_busy: WhileBusy::default(),
         }
+    }
+
+    /// Sets what becomes of a turn while another is under way.
+    #[must_use]
+    pub fn while_busy(mut self, rule: WhileBusy) -> Self {
+        self.while_busy = rule;
+        self
     }
 
     /// A run is under way, or is none any more.
@@ -48,6 +61,20 @@ impl<T> Desk<T> {
 
     /// Takes a turn.
     pub fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+        let known = turn
+            .id
+            .as_ref()
+            .is_some_and(|id| fold.turns.contains_key(id));
+        match self.while_busy {
+            _ if !self.busy || known || is_foreign(fold, &turn) => self.queue(fold, turn, reply),
+            WhileBusy::Queue => self.queue(fold, turn, reply),
+            WhileBusy::Refuse => Admission::Busy(reply),
+            WhileBusy::Steer => Admission::Steer(turn, reply),
+        }
+    }
+
+    /// Takes a turn that waits if it must.
+    pub fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
         if is_foreign(fold, &turn) {
             return Admission::Foreign(reply);
         }
@@ -72,7 +99,7 @@ impl<T> Desk<T> {
             return None;
         }
         let (turn, reply) = self.waiting.pop_front()?;
-        Some(self.offer(fold, turn, reply))
+        Some(self.queue(fold, turn, reply))
     }
 
     /// Takes out the turns that wait under an id which has its run by now: said twice is said
@@ -133,6 +160,37 @@ mod tests {
         desk.set_busy(false);
         assert!(desk.next(&fold).is_none());
         assert!(desk.is_idle());
+    }
+
+    #[test]
+    fn a_turn_that_comes_meanwhile_waits_or_is_refused_or_steers_by_setting() {
+        let (mut fold, stranger) = (SessionFold::default(), Turn::text("b").owner("eve"));
+        fold.owner = Some("ada".to_owned());
+        let run = RunId::from_random(1);
+        fold.turns.insert("known".to_owned(), run);
+        let own = |text: &str| Turn::text(text).owner("ada");
+        for rule in [WhileBusy::Queue, WhileBusy::Refuse, WhileBusy::Steer] {
+            let mut desk = Desk::new(9).while_busy(rule);
+            let first = desk.offer(&fold, own("a"), 1);
+            assert!(matches!(first, Admission::Begin(_, 1)), "{rule:?}");
+            let second = desk.offer(&fold, own("b"), 2);
+            match rule {
+                WhileBusy::Queue => assert_eq!(second, Admission::Queued),
+                WhileBusy::Refuse => assert_eq!(second, Admission::Busy(2)),
+                WhileBusy::Steer => assert_eq!(second, Admission::Steer(own("b"), 2)),
+            }
+            assert_eq!(
+                desk.offer(&fold, stranger.clone(), 3),
+                Admission::Foreign(3)
+            );
+            let again = desk.offer(&fold, own("c").id("known"), 4);
+            assert_eq!(again, Admission::Known(run, 4));
+            assert_eq!(
+                desk.queue(&fold, own("d"), 5),
+                Admission::Queued,
+                "{rule:?}"
+            );
+        }
     }
 
     #[test]

@@ -67,6 +67,15 @@ impl SessionFold {
                 self.close(run);
                 self.aside.insert(run);
             }
+            Entry::SessionRewound {
+                messages,
+                active_agent,
+                ..
+            } => {
+                let kept = usize::try_from(messages).unwrap_or(usize::MAX);
+                self.transcript = self.transcript.truncated(kept);
+                self.active_agent = active_agent;
+            }
             _ => {}
         }
     }

@@ -6,9 +6,11 @@
 mod checkpoint;
 mod desk;
 mod fold;
+mod log;
 mod turn;
 
-pub use checkpoint::{decode_checkpoint, encode_checkpoint};
+pub use checkpoint::{checkpoint_is_due, decode_checkpoint, encode_checkpoint};
 pub use desk::{Admission, Desk};
 pub use fold::SessionFold;
+pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;

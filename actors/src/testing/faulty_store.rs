@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
-        StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -228,6 +228,7 @@ impl<S: Store> Store for FaultyStore<S> {
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn state(scope: String, key: String) -> Option<StateValue>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;

@@ -1,13 +1,13 @@
 //! The lines of a journal.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentError, Answer, Budget, Digest, Message, OperationId, Outcome, Question, Resource, RunId,
-    SessionId, Spent, StopReason, budget::charge,
+    AgentError, Answer, Budget, Changed, Digest, Message, OperationId, Outcome, Question, Resource,
+    RunId, SessionId, Spent, StopReason, budget::charge,
 };
 
 /// Eight bytes of a digest of an operation's input, printed as hexadecimal.
@@ -96,6 +96,14 @@ pub enum Entry {
         /// What it consumed of the run's budget, its child run included.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
+    },
+    /// A call changed something that its team keeps: the entry that records its result is of the
+    /// same commit.
+    Changed {
+        /// The operation.
+        op: OperationId,
+        /// What changed.
+        changed: Box<Changed>,
     },
     /// The function dropped an operation that had begun; its result is not wanted any more.
     Dropped {
@@ -200,6 +208,25 @@ pub enum Entry {
         run: RunId,
         /// The run that carries it from here.
         next: RunId,
+    },
+    /// The session went back (in the session's journal): the turns behind these count no more.
+    SessionRewound {
+        /// How many turns count.
+        turns: u64,
+        /// How many messages the conversation has.
+        messages: u64,
+        /// The agent that answers the next turn; the team's root, where none did before.
+        active_agent: Option<String>,
+        /// The state as it is from here on: each value with how often it had been written.
+        state: BTreeMap<String, (Value, u64)>,
+    },
+    /// From here on the session goes on by itself; what stands before is another's (in the
+    /// session's journal).
+    SessionBranched {
+        /// The other session.
+        from: SessionId,
+        /// The state with which it began: each value with how often it had been written.
+        state: BTreeMap<String, (Value, u64)>,
     },
     /// A turn's run is parked for crashing, and the session goes on without it (in the session's
     /// journal).

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentError, Delta, FinishReason, OperationId, Outcome, Resource, RunId, Spent, StopReason,
-    Timestamp, ToolCall, ToolResult, Usage,
+    AgentError, Changed, Delta, FinishReason, OperationId, Outcome, Resource, RunId, Spent,
+    StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 
 /// Where an event stands: the run, and the sequence number of its entry in that run's journal.
@@ -161,6 +161,13 @@ pub enum Event {
         operation: OperationId,
         /// The answer.
         answer: Value,
+    },
+    /// A value of shared state was written or deleted, or an artifact has a new version.
+    Changed {
+        /// The operation.
+        operation: OperationId,
+        /// What changed.
+        changed: Changed,
     },
     /// Any other operation ended.
     OperationCompleted {
@@ -521,6 +528,7 @@ mod wire {
         } = "delegation_ended",
         QuestionAsked { operation: OperationId, question: Question } = "question_asked",
         QuestionAnswered { operation: OperationId, answer: Value } = "question_answered",
+        Changed { operation: OperationId, changed: Changed } = "changed",
         OperationCompleted {
             operation: OperationId, kind: String, name: String,
         } = "operation_completed",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Event, EventRecord, Preview, Resource, RunResult, ToolCall};
+use super::{Changed, Event, EventRecord, Preview, Resource, RunResult, ToolCall};
 
 /// How many characters of a text a line shows.
 const SHOWN: usize = 200;
@@ -68,6 +68,16 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::OperationFailed {
             kind, name, error, ..
         } => write!(f, "{} fails: {}", named(kind, name), told(error)),
+        Event::Changed { changed, .. } => match changed {
+            Changed::State {
+                scope,
+                key,
+                value: Some(value),
+                ..
+            } => write!(f, "sets {scope}/{key} to {}", quoted(&value.to_string())),
+            Changed::State { scope, key, .. } => write!(f, "deletes {scope}/{key}"),
+            Changed::Artifact { scope, artifact } => write!(f, "saves {scope}/{artifact}"),
+        },
         Event::OperationCompleted { kind, name, .. } => write!(f, "{} done", named(kind, name)),
         Event::OperationDropped { operation } => write!(f, "drops operation {operation}"),
         Event::Drifted { operation } => {

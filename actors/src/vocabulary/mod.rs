@@ -7,6 +7,7 @@
 
 mod artifact;
 mod budget;
+mod changed;
 mod entry;
 mod error;
 mod event;
@@ -25,6 +26,7 @@ mod usage;
 pub use artifact::{Artifact, ArtifactInfo};
 pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
+pub use changed::Changed;
 pub use entry::{
     Begun, CallDigest, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd,
 };

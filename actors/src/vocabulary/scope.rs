@@ -21,9 +21,12 @@ pub enum Scope {
     User(String),
     /// The team's, over all users.
     App,
+    /// This run's alone, and gone when it ends: no store keeps it, and after a crash it is read from
+    /// the run's own journal. Runs below have their own.
+    Temp,
 }
 
-/// As journals write it: `run`, `session`, `user:` with the owner, `app`. A slash or a percent sign
+/// As journals write it: `run`, `session`, `user:` with the owner, `app`, `temp`. A slash or a percent sign
 /// of an owner is written as in a URL, since journals put a slash and the key behind it.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,6 +34,7 @@ impl fmt::Display for Scope {
             Self::Run => f.write_str("run"),
             Self::Session => f.write_str("session"),
             Self::App => f.write_str("app"),
+            Self::Temp => f.write_str("temp"),
             Self::User(owner) => {
                 let owner = owner.replace('%', "%25").replace('/', "%2F");
                 write!(f, "user:{owner}")
@@ -47,10 +51,11 @@ impl FromStr for Scope {
             "run" => Ok(Self::Run),
             "session" => Ok(Self::Session),
             "app" => Ok(Self::App),
+            "temp" => Ok(Self::Temp),
             _ => match text.strip_prefix("user:") {
                 Some(owner) => Ok(Self::User(owner.replace("%2F", "/").replace("%25", "%"))),
                 None => Err(IdError::new(
-                    "a scope: run, session, user:OWNER or app",
+                    "a scope: run, session, user:OWNER, app or temp",
                     text,
                 )),
             },
@@ -70,6 +75,7 @@ mod tests {
             Scope::Run,
             Scope::Session,
             Scope::App,
+            Scope::Temp,
             user("ada"),
             user("a/b"),
             user("a%2Fb"),

@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     run::Agent,
     session::{SessionFold, Turn},
@@ -161,6 +161,7 @@ impl Store for SlowStore {
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn state(scope: String, key: String) -> Option<StateValue>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;

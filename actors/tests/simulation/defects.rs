@@ -11,8 +11,8 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, StateValue, Store,
-        StoreError, StoreHandle, StoredLine, TreeLine,
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
+        SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::{Faults, InMemoryStore, Simulation, SimulationReport},
     vocabulary::{Digest, JournalId, RunId, SessionId},
@@ -214,6 +214,11 @@ impl Store for Defective {
         let mut rows = self.disk.runs(filter).await?;
         rows.iter_mut().for_each(|row| self.wake(row));
         Ok(rows)
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.write_held().await?;
+        self.disk.sessions(filter).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {

@@ -22,8 +22,8 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
-        StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -275,6 +275,11 @@ impl Store for SqliteStore {
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
         self.read(move |connection| reader::runs(connection, &filter))
+            .await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.read(move |connection| reader::sessions(connection, &filter))
             .await
     }
 

@@ -7,7 +7,10 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::{InboxItem, Line, RunFilter, RunRow, StateValue, StoreError, StoredLine, TreeLine},
+    contract::{
+        InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateValue, StoreError,
+        StoredLine, TreeLine,
+    },
     vocabulary::{Digest, JournalId, RunId, Timestamp},
 };
 use parking_lot::Mutex;
@@ -334,6 +337,52 @@ fn hyphenated(prefix: &str) -> Option<String> {
         written.push(digit.to_ascii_lowercase());
     }
     Some(written)
+}
+
+/// See `Store::sessions`. Names are in the order of their bytes, as SQLite compares text.
+pub(super) fn sessions(
+    connection: &Connection,
+    filter: &SessionFilter,
+) -> Result<Vec<SessionRow>, Fault> {
+    let (from, to) = match &filter.team {
+        Some(team) => (format!("session:{team}/"), format!("session:{team}0")),
+        None => ("session:".to_owned(), "session;".to_owned()),
+    };
+    let since = filter.since.map_or(0, |since| since.0.cast_signed());
+    let after = filter.after.as_ref();
+    let (at, key) = match after {
+        Some(row) => {
+            let key = JournalId::Session(row.session.clone()).to_string();
+            (row.updated_at.0.cast_signed(), key)
+        }
+        None => (i64::MAX, String::new()),
+    };
+    let limit = match filter.limit {
+        0 => i64::MAX,
+        limit => sql_limit(limit),
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT j.key, last.sequence + 1, last.at FROM journals AS j \
+         JOIN entries AS last ON last.journal = j.id AND last.sequence = \
+             (SELECT max(sequence) FROM entries WHERE journal = j.id) \
+         WHERE j.key >= ?1 AND j.key < ?2 AND last.at >= ?3 \
+             AND (last.at < ?4 OR (last.at = ?4 AND j.key > ?5)) \
+         ORDER BY last.at DESC, j.key LIMIT ?6",
+    )?;
+    let mut found = select.query(params![from, to, since, at, key, limit])?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let key = rows::needed(row, 0)?;
+        let Ok(JournalId::Session(session)) = key.parse() else {
+            return Err(Fault::Damaged(format!("journal {key} is no session")));
+        };
+        rows.push(SessionRow {
+            session,
+            entries: row.get::<_, i64>(1)?.cast_unsigned(),
+            updated_at: Timestamp(row.get::<_, i64>(2)?.cast_unsigned()),
+        });
+    }
+    Ok(rows)
 }
 
 /// See `Store::state`.

@@ -15,13 +15,13 @@ use crate::{
 const NEXT_TURN: &str = "the next turn came instead of an answer";
 
 impl AgentState {
-    fn while_asking(&self) -> WhileAsking {
+    pub(super) fn while_asking(&self) -> WhileAsking {
         let session = self.session.as_ref();
         let team = session.and_then(|session| self.shared.team(&session.id.team));
         team.map_or_else(WhileAsking::default, |team| team.pinned.team.while_asking)
     }
 
-    fn open_run(&self) -> Option<RunId> {
+    pub(super) fn open_run(&self) -> Option<RunId> {
         self.session.as_ref()?.loaded.as_ref()?.0.open
     }
 

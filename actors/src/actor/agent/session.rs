@@ -11,7 +11,7 @@ use crate::{
     },
     contract::{Append, Batch, Claim, Line, StoreError},
     run::{Ports, Recorded, row_of},
-    session::{Admission, SessionFold, Turn, encode_checkpoint},
+    session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
         AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
@@ -90,6 +90,18 @@ impl AgentState {
             }
             Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
             Admission::Queued => self.look_whether_asking(myself),
+            Admission::Busy(reply) => {
+                let open = session.loaded.as_ref().and_then(|(fold, _)| fold.open);
+                let session = session.id.to_string();
+                let _ = reply.send(Err(match open {
+                    Some(run) => SystemError::UnderWay { session, run },
+                    None => SystemError::Overloaded {
+                        what: session,
+                        bound: 1,
+                    },
+                }));
+            }
+            Admission::Steer(turn, reply) => self.steer(myself, turn, reply),
             Admission::Overloaded(reply) => {
                 let what = format!("session {}", session.id);
                 let bound = self.shared.limits.queued_turns;
@@ -136,6 +148,7 @@ impl AgentState {
                 let open = fold.open;
                 session.desk.set_busy(open.is_some());
                 session.sleeping = open;
+                session.kept = fold.entries;
                 session.loaded = Some((fold, claim));
                 for (turn, reply) in early {
                     self.turn(myself, turn, reply);
@@ -391,7 +404,10 @@ impl AgentState {
         fold.add(Entry::TurnEnded(Box::new(end)));
         claim.entries += 1;
         let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
-        if let Some(bytes) = encode_checkpoint(fold) {
+        if checkpoint_is_due(session.kept, fold.entries)
+            && let Some(bytes) = encode_checkpoint(fold)
+        {
+            session.kept = fold.entries;
             self.loads.spawn(async move {
                 if let Err(error) = store.put_checkpoint(id, Some(bytes)).await {
                     tracing::debug!(%error, "the checkpoint was not kept");
@@ -399,6 +415,7 @@ impl AgentState {
             });
         }
         session.desk.set_busy(false);
+        self.say_what_was_not_read(myself, run);
         self.next_turn(myself);
     }
 

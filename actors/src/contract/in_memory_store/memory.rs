@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::deletion::Deletions;
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, StateValue,
-        StateWrite, StoreError, StoredLine, TreeLine,
+        Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateValue, StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId},
 };
@@ -291,6 +291,20 @@ impl Memory {
                 stored: stored.clone(),
             })
             .collect()
+    }
+
+    pub(super) fn sessions(&self, filter: &SessionFilter) -> Vec<SessionRow> {
+        let rows = self.journals.iter().filter_map(|(id, journal)| {
+            let (JournalId::Session(session), Some(last)) = (id, journal.lines.last()) else {
+                return None;
+            };
+            Some(SessionRow {
+                session: session.clone(),
+                entries: journal.lines.len() as u64,
+                updated_at: last.line.at,
+            })
+        });
+        filter.pick(rows)
     }
 
     pub(super) fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use self::memory::{Memory, visible};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
-        StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -122,6 +122,10 @@ impl Store for InMemoryStore {
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
         self.with(|memory| Ok(memory.find_runs(&filter)))
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.with(|memory| Ok(memory.sessions(&filter)))
     }
 
     async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {

@@ -223,7 +223,10 @@ impl Driver {
         self.acts.push(Box::pin(async move {
             let turn = turn.await;
             let (made, changes) = attempt().await;
-            (op, ErasedProgress::Write(made, changes, attempt, turn))
+            (
+                op,
+                ErasedProgress::Write(made, Box::new(changes), attempt, turn),
+            )
         }));
     }
 

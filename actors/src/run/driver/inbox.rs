@@ -61,7 +61,7 @@ impl Driver {
                 (Some(*operation), Arrival::Result(result.clone()))
             }
             InboxBody::Message { name, value } => {
-                let waiting = |wait: &ErasedWait| match &wait.wait_for {
+                let waiting = |wait: &ErasedWait| match wait.wait_for {
                     WaitFor::Message(wanted) => wanted == name,
                     _ => false,
                 };
@@ -147,7 +147,10 @@ impl Driver {
     /// A `once` call that was to be cancelled can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
         let made = match end {
-            Some(ToolEnd::Result(result)) => Made::of::<ToolResult>(Ok(result)),
+            // What a call changes that was to be cancelled is not wanted.
+            Some(ToolEnd::Result(result) | ToolEnd::Changing(result, _)) => {
+                Made::of::<ToolResult>(Ok(result))
+            }
             Some(ToolEnd::InDoubt(why)) => {
                 Made::failed(OperationError::new(ErrorKind::InDoubt, why))
             }

@@ -10,13 +10,13 @@ use crate::{
         Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
         Ports, Progress, RunContext, Write,
     },
-    vocabulary::{Artifact, ArtifactInfo, Digest, Entry, ErrorKind, OperationError, Scope},
+    vocabulary::{Artifact, ArtifactInfo, Changed, Digest, ErrorKind, OperationError, Scope},
 };
 
 /// The kind of the operation that loads an artifact, as journals have it.
 pub(crate) const LOAD: &str = "artifact_load";
 /// The kind of the operation that saves one.
-const SAVE: &str = "artifact_save";
+pub(crate) const SAVE: &str = "artifact_save";
 
 /// The artifacts of one scope: named, versioned files. Every use is an operation. What is saved
 /// is durable, and seen by others, together with its entry; an entry holds the content's hash and
@@ -57,7 +57,7 @@ impl Operation for SaveArtifact {
 
     fn begin(self, cx: OperationContext) -> Begin<ArtifactInfo> {
         let limit = cx.leg.pinned.team.max_artifact_bytes();
-        if let Err(error) = check(&self.artifact, &self.content, limit) {
+        if let Err(error) = check(&self.place.scope, &self.artifact, &self.content, limit) {
             return Begin::Ready(Err(error));
         }
         let place = (
@@ -87,7 +87,16 @@ impl Operation for SaveArtifact {
 }
 
 /// Whether this can be saved under this name.
-pub(super) fn check(name: &str, content: &[u8], limit: u64) -> Result<(), OperationError> {
+pub(super) fn check(
+    scope: &Scope,
+    name: &str,
+    content: &[u8],
+    limit: u64,
+) -> Result<(), OperationError> {
+    if *scope == Scope::Temp {
+        let message = "an artifact is kept, so it cannot be of the scope `temp`; use `run`";
+        return Err(OperationError::new(ErrorKind::InvalidInput, message));
+    }
     if let Some(fault) = ArtifactInfo::fault_of_name(name) {
         return Err(OperationError::new(ErrorKind::InvalidInput, fault));
     }
@@ -138,7 +147,7 @@ pub(crate) fn writes(scope: &str, info: &ArtifactInfo, expected: Expected) -> Ve
     ]
 }
 
-fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
+pub(super) fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
     ArtifactInfo::deserialize(&found.value).map_err(|error| {
         let message = format!("the store's row of an artifact does not read: {error}");
         OperationError::new(ErrorKind::Store, message)
@@ -351,7 +360,7 @@ impl Artifacts<'_> {
     /// What is known of the latest version of each artifact, by name.
     pub fn list(&self) -> Performing<ListArtifacts> {
         self.cx.perform(ListArtifacts {
-            name: self.place.label.clone(),
+            name: self.place.scope.to_string(),
             place: self.place.clone(),
         })
     }
@@ -367,17 +376,10 @@ impl RunContext {
     }
 }
 
-/// An artifact that an entry records as saved, with the label of its scope.
-pub(crate) fn recorded_save(entry: &Entry) -> Option<(String, ArtifactInfo)> {
-    let Entry::Completed {
-        kind, name, result, ..
-    } = entry
-    else {
-        return None;
-    };
-    if kind != SAVE {
-        return None;
-    }
+/// The change that the entry of a save records.
+pub(crate) fn recorded_save(name: &str, result: &RawValue) -> Option<Changed> {
     let saved: Result<ArtifactInfo, OperationError> = serde_json::from_str(result.get()).ok()?;
-    Some((recorded_at(name)?.0.to_owned(), saved.ok()?))
+    let (scope, _) = recorded_at(name)?;
+    let artifact = saved.ok()?;
+    Some(Changed::Artifact { scope, artifact })
 }

@@ -8,6 +8,7 @@ mod ask;
 mod assignee;
 mod authentication;
 mod budget;
+pub(crate) mod changes;
 mod child;
 mod clarify;
 mod create;
@@ -15,10 +16,10 @@ mod message;
 mod model;
 mod state;
 mod step;
+mod temp;
 mod time;
 mod tool;
 mod toolset;
-mod topic;
 
 pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
 pub use ask::{Ask, Decision};
@@ -28,21 +29,18 @@ pub use budget::{Allowance, ReadAllowance, Version};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use message::{AgentMessage, Receive, Target, Tell};
 pub use model::CallModel;
-pub use state::{Get, Shared, Update};
+pub use state::{Get, Shared, Update, Updated};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
-pub use topic::{
-    Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
-};
 
 pub use crate::vocabulary::Scope;
 
-pub(crate) use artifact::{
-    LOAD as LOAD_ARTIFACT, content_of, recorded_save, writes as artifact_writes,
-};
+pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
+pub(crate) use changes::{recorded_change, recorded_change_of};
 pub(crate) use child::delegation_digest;
 pub(crate) use create::MadeAgent;
-pub(crate) use state::{recorded_write, run_scope, scope_of_session, session_scope};
+pub(crate) use state::{run_scope, scope_of_session, session_scope};
+pub(crate) use temp::Temp;
 pub(crate) use tool::{still_running, tool_digest};
 pub(crate) use toolset::{as_result, status_of};

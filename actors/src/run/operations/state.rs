@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, value::to_raw_value};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     contract::{Expected, StateValue, StateWrite},
@@ -10,7 +13,7 @@ use crate::{
         Progress, RunContext, Write,
     },
     vocabulary::{
-        AgentError, Digest, Entry, ErrorKind, OperationError, RunId, RunStart, Scope, SessionId,
+        AgentError, Changed, Digest, ErrorKind, OperationError, RunId, RunStart, Scope, SessionId,
     },
 };
 
@@ -27,37 +30,39 @@ pub struct Shared<'a> {
 pub(crate) struct Place {
     /// How the store calls the scope.
     pub(crate) store: String,
-    /// How journals call it: not by the id of a run or a session, so that a fork asks for the
-    /// same.
-    pub(crate) label: String,
+    /// The scope as the run has it. Journals call it so, and not by the id of a run or a session,
+    /// so that a fork asks for the same.
+    pub(crate) scope: Scope,
 }
 
 impl Place {
     /// Where this run has this scope. A delegated run has no session: its tree's working memory
     /// stands for it.
     pub(crate) fn of(start: &RunStart, scope: &Scope) -> Self {
-        let (store, label) = match (scope, &start.session) {
+        let (store, scope) = match (scope, &start.session) {
             (Scope::Session, Some(session)) => (session_scope(session), Scope::Session),
             (Scope::Run | Scope::Session, _) => (run_scope(start.root), Scope::Run),
             (Scope::User(owner), _) => (user_scope(&start.team, owner), scope.clone()),
             (Scope::App, _) => (app_scope(&start.team), Scope::App),
+            // No store is asked for it.
+            (Scope::Temp, _) => (String::new(), Scope::Temp),
         };
-        Self {
-            store,
-            label: label.to_string(),
-        }
+        Self { store, scope }
     }
 
     /// How an operation on this key is called in the journal.
     pub(crate) fn recorded(&self, key: &str) -> String {
-        format!("{}/{key}", self.label)
+        format!("{}/{key}", self.scope)
     }
 }
+
+/// The kind of the operation that changes a value, as journals have it.
+pub(crate) const UPDATE: &str = "state_update";
 
 /// A look at a shared value.
 #[derive(Clone, Debug)]
 pub struct Get {
-    scope: String,
+    place: Place,
     key: String,
     name: String,
 }
@@ -78,7 +83,11 @@ impl Operation for Get {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        let read = cx.ports.state(self.scope, self.key);
+        if self.place.scope == Scope::Temp {
+            let found = cx.leg.temp.get(&self.key);
+            return Begin::Ready(Ok(found.map(|found| (found.value, found.version))));
+        }
+        let read = cx.ports.state(self.place.store, self.key);
         Begin::Act(Act {
             record_start: false,
             gate: Gate::After,
@@ -91,13 +100,13 @@ impl Operation for Get {
 }
 
 /// Decides a shared value from the one that is there; `None` deletes it.
-type Decide =
+pub(crate) type Decide =
     Arc<dyn Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync>;
 
 /// A read, a decision and a write, as one operation: when somebody else writes in between, the
 /// decision is made again.
 pub struct Update {
-    scope: String,
+    place: Place,
     key: String,
     name: String,
     digest: Digest,
@@ -107,18 +116,59 @@ pub struct Update {
 impl std::fmt::Debug for Update {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Update")
-            .field("scope", &self.scope)
+            .field("scope", &self.place.scope)
             .field("key", &self.key)
             .finish()
     }
 }
 
+/// What an update wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Updated {
+    /// The value; `None` when it was deleted, which is not the value `null`.
+    pub value: Option<Value>,
+    /// How often it was written by now; 0 when there was nothing to delete.
+    pub version: u64,
+}
+
+impl Updated {
+    /// There was nothing to delete.
+    pub(super) fn nothing() -> Self {
+        let (value, version) = (None, 0);
+        Self { value, version }
+    }
+}
+
+/// `[value, version]`. A deletion is `[null, version]`, and the value `null` has a third member,
+/// since the first journals could not tell the two apart.
+impl Serialize for Updated {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.value {
+            Some(Value::Null) => ((), self.version, true).serialize(serializer),
+            value => (value, self.version).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Updated {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut parts = Vec::<Value>::deserialize(deserializer)?;
+        let version = parts.get(1).and_then(Value::as_u64);
+        let version = version.ok_or_else(|| serde::de::Error::custom("a version is missing"))?;
+        let is_null = parts.len() > 2;
+        let value = parts.swap_remove(0);
+        Ok(Self {
+            value: Some(value).filter(|value| is_null || !value.is_null()),
+            version,
+        })
+    }
+}
+
 impl Operation for Update {
-    /// The value that was written, and its version.
-    type Output = (Option<Value>, u64);
+    type Output = Updated;
 
     fn kind(&self) -> &'static str {
-        "state_update"
+        UPDATE
     }
 
     fn name(&self) -> &str {
@@ -132,8 +182,12 @@ impl Operation for Update {
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         let ports = cx.ports.clone();
         let Self {
-            scope, key, decide, ..
+            place, key, decide, ..
         } = self;
+        if place.scope == Scope::Temp {
+            return Begin::Ready(cx.leg.temp.update(key, &decide));
+        }
+        let scope = place.store;
         let place = (scope.clone(), key.clone());
         let attempt: Attempt<Self::Output> = Arc::new(move || {
             let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
@@ -152,7 +206,7 @@ impl Operation for Update {
                     None => (Expected::Absent, 1),
                 };
                 if value.is_none() && found.is_none() {
-                    return (Ok((None, 0)), Changes::none());
+                    return (Ok(Updated::nothing()), Changes::none());
                 }
                 let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
                 let write = StateWrite {
@@ -161,7 +215,7 @@ impl Operation for Update {
                     value: raw,
                     expected,
                 };
-                (Ok((value, version)), Changes::of(vec![write]))
+                (Ok(Updated { value, version }), Changes::of(vec![write]))
             })
         });
         Begin::Write(Write { place, attempt })
@@ -191,7 +245,7 @@ impl Shared<'_> {
     pub fn get_versioned(&self, key: impl Into<String>) -> Performing<Get> {
         let key = key.into();
         self.cx.perform(Get {
-            scope: self.place.store.clone(),
+            place: self.place.clone(),
             name: self.place.recorded(&key),
             key,
         })
@@ -239,7 +293,7 @@ impl Shared<'_> {
                 _ => value.clone().map(Some),
             }
         });
-        Composed(Box::pin(async move { Ok(update.await?.1) }))
+        Composed(Box::pin(async move { Ok(update.await?.version) }))
     }
 
     /// Deletes a value.
@@ -266,8 +320,8 @@ impl Shared<'_> {
                 .map_err(|error| mistyped(&error))
         });
         Composed(Box::pin(async move {
-            let (value, _) = update.await?;
-            serde_json::from_value(value.unwrap_or_default())
+            let updated = update.await?;
+            serde_json::from_value(updated.value.unwrap_or_default())
                 .map_err(|error| AgentError::Operation(mistyped(&error)))
         }))
     }
@@ -276,9 +330,9 @@ impl Shared<'_> {
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
-        let (scope, name) = (self.place.store.clone(), self.place.recorded(&key));
+        let (place, name) = (self.place.clone(), self.place.recorded(&key));
         self.cx.perform(Update {
-            scope,
+            place,
             key,
             name,
             digest,
@@ -320,32 +374,27 @@ pub(crate) fn scope_of_session(session: &SessionId, scope: &Scope) -> Option<Str
         Scope::Session => Some(session_scope(session)),
         Scope::User(owner) => Some(user_scope(&session.team, owner)),
         Scope::App => Some(app_scope(&session.team)),
-        Scope::Run => None,
+        Scope::Run | Scope::Temp => None,
     }
 }
 
-/// The label of the scope and the key of a value, from how journals call it.
-pub(crate) fn recorded_at(name: &str) -> Option<(&str, &str)> {
-    name.split_once('/')
+/// The scope and the key of a value, from how journals call it.
+pub(crate) fn recorded_at(name: &str) -> Option<(Scope, String)> {
+    let (scope, key) = name.split_once('/')?;
+    Some((scope.parse().ok()?, key.to_owned()))
 }
 
-/// A change of shared state that a journal records: how its scope is called there, the key, the
-/// value and its version. `None` when the entry records no change.
-pub(crate) fn recorded_write(entry: &Entry) -> Option<(&str, &str, Option<Value>, u64)> {
-    let Entry::Completed {
-        kind, name, result, ..
-    } = entry
-    else {
-        return None;
-    };
-    if kind != "state_update" {
-        return None;
-    }
-    let written: Result<(Option<Value>, u64), OperationError> =
-        serde_json::from_str(result.get()).ok()?;
-    let (value, version) = written.ok()?;
-    let (label, key) = recorded_at(name)?;
-    Some((label, key, value, version))
+/// The change that the entry of an update records: where, the value, and its version.
+pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> {
+    let written: Result<Updated, OperationError> = serde_json::from_str(result.get()).ok()?;
+    let Updated { value, version } = written.ok().filter(|written| written.version > 0)?;
+    let (scope, key) = recorded_at(name)?;
+    Some(Changed::State {
+        scope,
+        key,
+        value,
+        version,
+    })
 }
 
 impl RunContext {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::changes::{Changing, KeptByTeam};
 use crate::{
     contract::{BoxFuture, Credential},
     run::{
@@ -90,7 +91,9 @@ impl CallTool {
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
             credential,
+            kept: KeptByTeam::of(&cx.ports, &cx.leg),
         };
+        let changing = Changing::of(cx.id, &cx.ports, &cx.leg);
         let in_doubt = once && cx.started.is_some();
         let ports = cx.ports.clone();
         let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {
@@ -102,7 +105,12 @@ impl CallTool {
             } else {
                 ports.tool(invocation).await
             };
-            ended(call, &definition, end)
+            match end {
+                ToolEnd::Changing(result, changes) => {
+                    Progress::Write(changing.write(result, changes))
+                }
+                end => ended(call, &definition, end),
+            }
         });
         Begin::Act(Act {
             record_start: once,
@@ -125,7 +133,7 @@ fn would_call(call: &ToolCall) -> ToolResult {
 
 fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<ToolResult> {
     match end {
-        ToolEnd::Result(result) => Progress::Done(Ok(result)),
+        ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Progress::Done(Ok(result)),
         ToolEnd::Later => Progress::Wait(wait_for_ticket(call)),
         ToolEnd::InDoubt(reason) => match definition.in_doubt {
             InDoubt::TellModel => {

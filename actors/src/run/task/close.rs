@@ -12,7 +12,10 @@ use crate::{
         ToolEnd, ToolInvocation,
         driver::charge_of,
         leg::{CallIdentity, Leg},
-        operations,
+        operations::{
+            self,
+            changes::{Changing, KeptByTeam},
+        },
     },
     vocabulary::{
         Begun, Effect, Entry, ErrorKind, OperationError, OperationId, RunId, Spent, StopReason,
@@ -156,7 +159,8 @@ impl Carrier {
         spent: Spent,
     ) {
         let result: Result<ToolResult, OperationError> = match end {
-            Some(ToolEnd::Result(result)) => Ok(result),
+            // What a call changes that was to be cancelled is not wanted.
+            Some(ToolEnd::Result(result) | ToolEnd::Changing(result, _)) => Ok(result),
             Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
             Some(ToolEnd::StillRunning) => Err(operations::still_running(&identity.name, reason)),
             _ => Err(interrupted(reason)),
@@ -224,6 +228,7 @@ impl Carrier {
                 definition,
                 deadline: None,
                 credential: None,
+                kept: KeptByTeam::of(&self.driver.ports, leg),
                 cancelled: CancellationToken::new(),
             };
             let ports = &self.driver.ports;
@@ -239,6 +244,16 @@ impl Carrier {
             };
             let end = match end {
                 ToolEnd::Result(result) => ToolEnd::Result(result),
+                ToolEnd::Changing(result, changes) => {
+                    let changing = Changing::of(op, &self.driver.ports, leg);
+                    let made = changing.make(&result, &changes).await;
+                    let (result, changes) = made.map_err(|error| StoreError::Io {
+                        place: format!("operation {op} of run {}", self.run),
+                        reason: error.message,
+                    })?;
+                    self.driver.journal.attach(changes);
+                    ToolEnd::Result(result)
+                }
                 ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
                 ToolEnd::Later | ToolEnd::DidNotHappen | ToolEnd::StillRunning => ToolEnd::Result(
                     ToolResult::new(&call, ToolStatus::Unknown, "no end was heard"),

@@ -9,8 +9,8 @@ use tokio::{sync::Notify, time::Instant};
 use super::world::World;
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, StateValue, Store,
-        StoreError, StoreHandle, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::Strike,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -297,6 +297,7 @@ impl Store for SimulatedStore {
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn state(scope: String, key: String) -> Option<StateValue>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;

@@ -1,9 +1,9 @@
 //! The index of runs.
 
-use super::{Checked, Place, commit, ensure, lines, making, row, run, same, session};
+use super::{Checked, Found, Place, commit, ensure, lines, making, row, run, same, session};
 use crate::{
-    contract::{Append, Batch, RunFilter, RunRow, RunStatus, Store},
-    vocabulary::{RunId, Timestamp},
+    contract::{Append, Batch, Line, RunFilter, RunRow, RunStatus, SessionFilter, Store},
+    vocabulary::{RunId, SessionId, Timestamp},
 };
 
 pub(super) async fn rows(place: &impl Place) -> Checked {
@@ -240,5 +240,76 @@ pub(super) async fn awake(place: &impl Place) -> Checked {
         wanted,
         "runs that go on by themselves after one fell asleep"
     );
+    Ok(())
+}
+
+pub(super) async fn sessions(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let id = |team: &str, key: &str| SessionId {
+        team: team.to_owned(),
+        key: key.to_owned(),
+    };
+    let make = async |session: SessionId, times: &[u64]| {
+        let line = |at: &u64| Line {
+            at: Timestamp(*at),
+            text: "1".into(),
+        };
+        let lines = times.iter().map(line).collect();
+        commit(&store, Batch::of(Append::new(session, 0, 1, lines))).await
+    };
+    make(id("t", "old"), &[10, 20]).await?;
+    make(id("t", "new/er"), &[5, 15, 30]).await?;
+    make(id("t", "b"), &[20]).await?;
+    make(id("t2", "other"), &[25]).await?;
+    // One that was only claimed has nothing to show, and a run is no session.
+    store.claim(id("t", "empty").into(), false).await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    let found = async |filter: SessionFilter| {
+        let rows = store.sessions(filter).await?.into_iter();
+        let told = rows.map(|row| (row.session.to_string(), row.entries, row.updated_at.0));
+        Ok::<Vec<_>, Found>(told.collect())
+    };
+    let owned = |rows: &[(&str, u64, u64)]| -> Vec<(String, u64, u64)> {
+        let rows = rows.iter();
+        rows.map(|(name, entries, at)| ((*name).to_owned(), *entries, *at))
+            .collect()
+    };
+    let all = [
+        ("t/new/er", 3, 30),
+        ("t2/other", 1, 25),
+        ("t/b", 1, 20),
+        ("t/old", 2, 20),
+    ];
+    same!(
+        found(SessionFilter::default()).await?,
+        owned(&all),
+        "all sessions"
+    );
+    let of_team = SessionFilter {
+        team: Some("t".to_owned()),
+        ..SessionFilter::default()
+    };
+    let own = [all[0], all[2], all[3]];
+    same!(
+        found(of_team.clone()).await?,
+        owned(&own),
+        "sessions of a team"
+    );
+    let mut since = of_team.clone();
+    since.since = Some(Timestamp(21));
+    same!(
+        found(since).await?,
+        owned(&all[..1]),
+        "sessions since a time"
+    );
+    let mut page = of_team;
+    page.limit = 1;
+    let mut paged = Vec::new();
+    while let Some(row) = store.sessions(page.clone()).await?.pop() {
+        paged.push((row.session.to_string(), row.entries, row.updated_at.0));
+        ensure!(paged.len() <= 3, "pages do not end: {paged:?}");
+        page.after = Some(row);
+    }
+    same!(paged, owned(&own), "sessions page by page");
     Ok(())
 }

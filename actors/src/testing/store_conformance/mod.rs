@@ -165,6 +165,7 @@ promises! {
     "a run's row is the latest that was committed" => index::rows;
     "runs are filtered, the latest begun first" => index::filters;
     "runs that go on by themselves are told from those that wait" => index::awake;
+    "sessions are listed with filters and by pages, the latest at the front" => index::sessions;
     "values carry versions that never come again" => state::versions;
     "a write that expects something else is refused with its whole batch" => state::conflicts;
     "writes of one batch see each other" => state::staged_writes;

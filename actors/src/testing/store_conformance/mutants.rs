@@ -7,7 +7,8 @@ use super::{Place, check};
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, RunFilter, RunRow,
-        StateValue, StateWrite, Store, StoreError, StoredLine, TreeLine, artifact_scopes,
+        SessionFilter, SessionRow, StateValue, StateWrite, Store, StoreError, StoredLine, TreeLine,
+        artifact_scopes,
     },
     testing::InMemoryStore,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -40,6 +41,7 @@ enum Flaw {
     ForgetsDeletions,
     KeepsBlobs,
     ForgetsArtifacts,
+    ForgetsPages,
 }
 
 #[derive(Debug)]
@@ -167,6 +169,13 @@ impl Store for Mutant {
             runs.reverse();
         }
         Ok(runs)
+    }
+
+    async fn sessions(&self, mut filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        if self.has(Flaw::ForgetsPages) {
+            filter.after = None;
+        }
+        self.0.sessions(filter).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
@@ -310,6 +319,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ForgetsDeletions, "deleted as a whole"),
         (Flaw::KeepsBlobs, "blobs go with"),
         (Flaw::ForgetsArtifacts, "contents of artifacts"),
+        (Flaw::ForgetsPages, "sessions are listed"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

@@ -1,0 +1,313 @@
+//! Branching, rewinding, exporting and importing sessions.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{SessionDocument, SessionDocumentError, Sessions};
+use crate::{
+    actor::{
+        SystemError,
+        fork::kept::{Kept, Values, artifacts, restored, writes},
+        launch::read_journal,
+    },
+    contract::{Append, Batch, Expected, Line, StoreError, StoredLine, artifact_scopes},
+    run::operations,
+    session::{LoggedTurn, SessionLog},
+    vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
+};
+
+/// A session's journal, and the turns in it.
+struct Journal {
+    lines: Vec<StoredLine>,
+    log: SessionLog,
+}
+
+impl Journal {
+    /// Refuses as long as a turn is under way.
+    fn check_rest(&self, session: &SessionId) -> Result<(), SystemError> {
+        match self.log.open() {
+            None => Ok(()),
+            Some(run) => Err(SystemError::UnderWay {
+                session: session.to_string(),
+                run,
+            }),
+        }
+    }
+
+    /// The place in the order of commits from which on nothing counts when so many turns are
+    /// kept, and how many entries there are before it.
+    fn cut(&self, session: &SessionId, turns: u64) -> Result<Cut<'_>, SystemError> {
+        let have = self.log.turns.len() as u64;
+        if turns > have {
+            let session = session.to_string();
+            return Err(SystemError::NoSuchTurn {
+                session,
+                turns,
+                have,
+            });
+        }
+        let next = usize::try_from(turns).ok();
+        let next = next.and_then(|next| self.log.turns.get(next));
+        let kept = self.log.turns.iter().take(turns as usize);
+        if let Some(open) = kept.into_iter().find(|turn| turn.is_open()) {
+            let (session, run) = (session.to_string(), open.carried_by);
+            return Err(SystemError::UnderWay { session, run });
+        }
+        Ok(Cut {
+            next,
+            position: next.map_or(u64::MAX, |turn| turn.position),
+            entries: next.map_or(self.lines.len() as u64, |turn| turn.entry),
+        })
+    }
+}
+
+struct Cut<'a> {
+    /// The first turn that does not count.
+    next: Option<&'a LoggedTurn>,
+    position: u64,
+    entries: u64,
+}
+
+impl Sessions {
+    async fn journal(&self, session: &SessionId) -> Result<Journal, SystemError> {
+        let journal = JournalId::Session(session.clone());
+        let lines = read_journal(&self.store, &journal, 0).await?;
+        if lines.is_empty() {
+            let session = session.to_string();
+            return Err(SystemError::UnknownSession { session });
+        }
+        let log = SessionLog::of(&lines, session)?;
+        Ok(Journal { lines, log })
+    }
+
+    /// Begins a session of the same team under another key that goes on from a point of this one:
+    /// with the first `turns` turns of its conversation, and with its state and its artifacts as
+    /// they were then. This one stays as it is. What both share, a user's and the team's state, is
+    /// the same for both. Branching twice in the same way is branching once.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownSession`], [`SystemError::NoSuchTurn`], [`SystemError::UnderWay`] when
+    /// a turn that is to be kept has not ended; [`SystemError::SessionExists`]; what the store
+    /// fails with.
+    pub async fn branch(
+        &self,
+        session: &SessionId,
+        turns: u64,
+        key: impl Into<String>,
+    ) -> Result<SessionId, SystemError> {
+        let journal = self.journal(session).await?;
+        let cut = journal.cut(session, turns)?;
+        let branch = SessionId {
+            team: session.team.clone(),
+            key: key.into(),
+        };
+        let kept = journal
+            .lines
+            .iter()
+            .take_while(|line| line.sequence < cut.entries);
+        let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
+        let state = Kept::of_session(&self.store, session, cut.position).await?;
+        lines.push(self.began(session, &state.values));
+        let (from, to) = (
+            operations::session_scope(session),
+            operations::session_scope(&branch),
+        );
+        let mut batch = Batch {
+            writes: writes(&to, state.values),
+            ..Batch::default()
+        };
+        let saved = artifacts(&self.store, &from, &to, &state.later).await?;
+        batch.writes.extend(saved);
+        self.make(&branch, lines, batch).await?;
+        Ok(branch)
+    }
+
+    /// Goes back to a point of the session: the turns behind the first `turns` count no more, and
+    /// the state is what it was then. Nothing is deleted: an entry says it, the runs stay as they
+    /// are, and so do artifacts with all their versions. A turn that was said once keeps its run,
+    /// so what is said now needs an id of its own.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownSession`], [`SystemError::NoSuchTurn`]; [`SystemError::UnderWay`] while
+    /// a turn is under way; what the store fails with, such as that another process holds the
+    /// session.
+    pub async fn rewind(&self, session: &SessionId, turns: u64) -> Result<(), SystemError> {
+        let known = self.journal(session).await?;
+        known.cut(session, turns)?;
+        known.check_rest(session)?;
+        let id = JournalId::Session(session.clone());
+        if let Some(system) = &self.system
+            && !system.shared().end_agent(session).await
+        {
+            // A turn began just now; its agent holds the session.
+            self.journal(session).await?.check_rest(session)?;
+            return Err(SystemError::Store(StoreError::Owned {
+                journal: id,
+                owner: "this process, which is about to begin a turn".to_owned(),
+            }));
+        }
+        let claim = self.store.claim(id.clone(), false).await?;
+        // Read behind the claim: from here on nobody else writes it.
+        let journal = self.journal(session).await?;
+        journal.check_rest(session)?;
+        let cut = journal.cut(session, turns)?;
+        let Some(next) = cut.next else {
+            return Ok(());
+        };
+        let kept = Kept::of_session(&self.store, session, cut.position).await?;
+        let writes = restored(&self.store, session, &kept).await?;
+        let entry = Entry::SessionRewound {
+            turns,
+            messages: next.messages_before,
+            active_agent: next.agent_before.clone(),
+            state: plain(&kept.values),
+        };
+        let line = Line::encode(self.clock.now(), &entry);
+        let append = Append::new(id, claim.entries, claim.epoch, vec![line]);
+        let batch = Batch {
+            writes,
+            ..Batch::of(append)
+        };
+        self.commit(batch).await
+    }
+
+    /// The session as one document, up to the last turn that has ended.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownSession`]; what the store fails with.
+    pub async fn export(&self, session: &SessionId) -> Result<SessionDocument, SystemError> {
+        let journal = self.journal(session).await?;
+        let open = journal.log.turns.iter().find(|turn| turn.is_open());
+        let entries = open.map_or(u64::MAX, |turn| turn.entry);
+        let kept = journal.lines.iter().filter(|line| line.sequence < entries);
+        let scope = operations::session_scope(session);
+        let values = self.store.scope(scope.clone()).await?.into_iter();
+        let mut document = SessionDocument {
+            session: session.clone(),
+            entries: kept.map(|stored| stored.line.clone()).collect(),
+            state: values
+                .map(|(key, found)| (key, (found.value, found.version)))
+                .collect(),
+            artifacts: Vec::new(),
+            contents: BTreeMap::new(),
+        };
+        for (_, row) in self.store.scope(artifact_scopes::versions(&scope)).await? {
+            let info = super::info(&scope, &row)?;
+            let content = self.content(&scope, &info).await?;
+            document.contents.insert(info.content, content.to_vec());
+            document.artifacts.push(info);
+        }
+        document
+            .artifacts
+            .sort_by(|one, other| (&one.name, one.version).cmp(&(&other.name, other.version)));
+        Ok(document)
+    }
+
+    /// Makes the session of a document, under its own name or another. The runs of its turns are
+    /// not there: a turn that is said again under its id is known, but has nothing to show.
+    ///
+    /// # Errors
+    /// [`SystemError::SessionExists`]; [`SystemError::Document`] for entries that are none of a
+    /// session's; what the store fails with.
+    pub async fn import(
+        &self,
+        document: &SessionDocument,
+        session: SessionId,
+    ) -> Result<SessionId, SystemError> {
+        for (place, line) in document.entries.iter().enumerate() {
+            let damaged = |reason: String| {
+                let reason = format!("entry {place}: {reason}");
+                SystemError::Document(SessionDocumentError::Damaged { reason })
+            };
+            match line.decode().map_err(|error| damaged(error.to_string()))? {
+                Entry::TurnStarted(_)
+                | Entry::TurnEnded(_)
+                | Entry::TurnContinued { .. }
+                | Entry::TurnSetAside { .. }
+                | Entry::SessionRewound { .. }
+                | Entry::SessionBranched { .. } => {}
+                _ => return Err(damaged("it is no entry of a session".to_owned())),
+            }
+        }
+        let scope = operations::session_scope(&session);
+        let mut batch = Batch::default();
+        let values = document.state.iter();
+        let values = values.map(|(key, (value, version))| {
+            // A version counts the writes, which are made again.
+            (
+                key.clone(),
+                (Some(value.clone()), (*version).min(MAX_VERSIONS)),
+            )
+        });
+        let values = values.collect();
+        let mut lines = document.entries.clone();
+        lines.push(self.began(&document.session, &values));
+        batch.writes = writes(&scope, values);
+        let mut artifacts: Vec<&ArtifactInfo> = document.artifacts.iter().collect();
+        artifacts.sort_by_key(|info| info.version);
+        for info in artifacts {
+            let made = operations::artifact_writes(&scope, info, Expected::Any);
+            batch.writes.extend(made);
+        }
+        let contents = document.contents.iter();
+        batch.blobs = contents
+            .map(|(digest, content)| (*digest, content.as_slice().into()))
+            .collect();
+        self.make(&session, lines, batch).await?;
+        Ok(session)
+    }
+
+    /// The entry with which a session goes on by itself, after what it has from another.
+    fn began(&self, from: &SessionId, values: &Values) -> Line {
+        let entry = Entry::SessionBranched {
+            from: from.clone(),
+            state: plain(values),
+        };
+        Line::encode(self.clock.now(), &entry)
+    }
+
+    /// Makes a session with these entries, unless there is one; one that began with the very same
+    /// entries is what was to be made.
+    async fn make(
+        &self,
+        session: &SessionId,
+        lines: Vec<Line>,
+        mut batch: Batch,
+    ) -> Result<(), SystemError> {
+        let journal = JournalId::Session(session.clone());
+        let there = read_journal(&self.store, &journal, 0).await?;
+        if !there.is_empty() {
+            let texts = lines.iter().map(|line| &line.text);
+            let mut same = there.iter().map(|stored| &stored.line.text).zip(texts);
+            let same = there.len() >= lines.len() && same.all(|(there, wanted)| there == wanted);
+            let session = session.to_string();
+            return match same {
+                true => Ok(()),
+                false => Err(SystemError::SessionExists { session }),
+            };
+        }
+        let claim = self.store.claim(journal.clone(), false).await?;
+        batch.appends = vec![Append::new(journal, 0, claim.epoch, lines)];
+        self.commit(batch).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), SystemError> {
+        for told in self.store.commit(vec![batch]).await? {
+            told?;
+        }
+        Ok(())
+    }
+}
+
+/// The values that are there.
+fn plain(values: &Values) -> BTreeMap<String, (Value, u64)> {
+    let there = values.iter().filter_map(|(key, (value, version))| {
+        let value = value.clone()?;
+        Some((key.clone(), (value, *version)))
+    });
+    there.collect()
+}
+
+/// The most often that an imported value is written anew.
+const MAX_VERSIONS: u64 = 1_000;

@@ -1,0 +1,160 @@
+//! What a tool may read and change of what its team keeps.
+
+use std::{fmt, sync::Arc};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{BoxFuture, StateValue, ToolContext, ToolError, ToolOutput};
+use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope};
+
+/// Something that a call changes in what its team keeps. It is committed with the call's result:
+/// both are there, or neither.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A value of shared state.
+    State {
+        /// Whose state.
+        scope: Scope,
+        /// Which value.
+        key: String,
+        /// The new value; `None` deletes it.
+        value: Option<Value>,
+    },
+    /// The next version of an artifact.
+    Artifact {
+        /// Whose artifact.
+        scope: Scope,
+        /// Its name.
+        name: String,
+        /// Its MIME type.
+        media_type: String,
+        /// Its content.
+        content: Arc<[u8]>,
+    },
+}
+
+/// What a call may read of what its team keeps. What it reads is not recorded; its result is.
+pub trait Kept: fmt::Debug + Send + Sync {
+    /// Who owns the session of the run that calls.
+    fn owner(&self) -> Option<&str>;
+
+    /// A value of shared state.
+    fn state(
+        &self,
+        scope: &Scope,
+        key: &str,
+    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
+
+    /// An artifact: its latest version, or one of them.
+    fn artifact(
+        &self,
+        scope: &Scope,
+        name: &str,
+        version: Option<u64>,
+    ) -> BoxFuture<'static, Result<Option<Artifact>, OperationError>>;
+
+    /// What is known of the latest version of each artifact, by name.
+    fn artifacts(
+        &self,
+        scope: &Scope,
+    ) -> BoxFuture<'static, Result<Vec<ArtifactInfo>, OperationError>>;
+}
+
+impl ToolContext {
+    fn kept(&self) -> Result<&Arc<dyn Kept>, ToolError> {
+        let outside = || ToolError::new("outside of a run nothing is kept");
+        self.kept.as_ref().ok_or_else(outside)
+    }
+
+    /// Who owns the session of the run that calls, where it is known.
+    pub fn owner(&self) -> Option<&str> {
+        self.kept.as_ref()?.owner()
+    }
+
+    /// A value of shared state. To change one, return it with [`ToolOutput::set`].
+    ///
+    /// # Errors
+    /// When it is not of this type, what the store fails with, and outside of a run.
+    pub async fn state<T: DeserializeOwned>(
+        &self,
+        scope: &Scope,
+        key: &str,
+    ) -> Result<Option<T>, ToolError> {
+        let found = self.kept()?.state(scope, key).await?;
+        let value = found.map(|found| serde_json::from_value(found.value));
+        Ok(value.transpose()?)
+    }
+
+    /// An artifact: its latest version, or one of them. To save one, return it with
+    /// [`ToolOutput::save`].
+    ///
+    /// # Errors
+    /// What the store fails with, and outside of a run.
+    pub async fn artifact(
+        &self,
+        scope: &Scope,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<Artifact>, ToolError> {
+        Ok(self.kept()?.artifact(scope, name, version).await?)
+    }
+
+    /// What is known of the latest version of each artifact, by name.
+    ///
+    /// # Errors
+    /// What the store fails with, and outside of a run.
+    pub async fn artifacts(&self, scope: &Scope) -> Result<Vec<ArtifactInfo>, ToolError> {
+        Ok(self.kept()?.artifacts(scope).await?)
+    }
+}
+
+impl ToolOutput {
+    /// Changes a value of shared state, together with this result. What a call changes is there
+    /// once its result is, exactly once, and not at all where the call is in doubt.
+    ///
+    /// # Errors
+    /// When the value is no JSON.
+    pub fn set<T: serde::Serialize>(
+        self,
+        scope: Scope,
+        key: impl Into<String>,
+        value: &T,
+    ) -> Result<Self, ToolError> {
+        let value = Some(serde_json::to_value(value)?);
+        let key = key.into();
+        Ok(self.changing(Change::State { scope, key, value }))
+    }
+
+    /// Deletes a value of shared state, together with this result.
+    #[must_use]
+    pub fn delete(self, scope: Scope, key: impl Into<String>) -> Self {
+        let (key, value) = (key.into(), None);
+        self.changing(Change::State { scope, key, value })
+    }
+
+    /// Saves this as the next version of an artifact, together with this result; the model reads
+    /// the version behind the result's text. A name or a size that is refused makes the call a
+    /// failed one, and nothing is changed.
+    #[must_use]
+    pub fn save(
+        self,
+        scope: Scope,
+        name: impl Into<String>,
+        media_type: impl Into<String>,
+        content: impl Into<Arc<[u8]>>,
+    ) -> Self {
+        self.changing(Change::Artifact {
+            scope,
+            name: name.into(),
+            media_type: media_type.into(),
+            content: content.into(),
+        })
+    }
+
+    fn changing(mut self, change: Change) -> Self {
+        self.changes.push(change);
+        self
+    }
+}

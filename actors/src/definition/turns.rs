@@ -1,0 +1,20 @@
+//! What becomes of a session's turns.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of a turn that comes while another of its session is under way. Where that one
+/// waits for a person's answer, [`WhileAsking`](super::WhileAsking) decides first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WhileBusy {
+    /// It waits until those before it have ended, up to a bound.
+    #[default]
+    Queue,
+    /// It is refused.
+    Refuse,
+    /// It is said to the run that is under way, as by `Run::steer`, and has no run of its own: its
+    /// sender gets that run. What the run ends without having read is a turn of its own then.
+    Steer,
+}

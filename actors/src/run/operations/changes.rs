@@ -1,0 +1,285 @@
+//! What tools read and change of what their team keeps.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::value::to_raw_value;
+
+use super::{
+    Temp, artifact,
+    state::{Place, UPDATE, recorded_at, recorded_update},
+};
+use crate::{
+    contract::{BoxFuture, Change, Expected, Kept, StateValue, StateWrite, artifact_scopes},
+    run::{Attempt, Changes, Leg, Ports, Write},
+    vocabulary::{
+        Artifact, ArtifactInfo, Changed, Entry, OperationError, OperationId, RunStart, Scope,
+        ToolResult, ToolStatus,
+    },
+};
+
+/// What a run's calls may read.
+#[derive(Debug)]
+pub(crate) struct KeptByTeam {
+    pub(crate) ports: Arc<dyn Ports>,
+    pub(crate) start: Arc<RunStart>,
+    pub(crate) temp: Temp,
+}
+
+impl KeptByTeam {
+    pub(crate) fn of(ports: &Arc<dyn Ports>, leg: &Leg) -> Arc<Self> {
+        Arc::new(Self {
+            ports: ports.clone(),
+            start: leg.start.clone(),
+            temp: leg.temp.clone(),
+        })
+    }
+}
+
+impl Kept for KeptByTeam {
+    fn owner(&self) -> Option<&str> {
+        self.start.owner.as_deref()
+    }
+
+    fn state(
+        &self,
+        scope: &Scope,
+        key: &str,
+    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>> {
+        let place = Place::of(&self.start, scope);
+        if place.scope == Scope::Temp {
+            let found = self.temp.get(key);
+            return Box::pin(async move { Ok(found) });
+        }
+        self.ports.state(place.store, key.to_owned())
+    }
+
+    fn artifact(
+        &self,
+        scope: &Scope,
+        name: &str,
+        version: Option<u64>,
+    ) -> BoxFuture<'static, Result<Option<Artifact>, OperationError>> {
+        let place = Place::of(&self.start, scope);
+        let ports = self.ports.clone();
+        let info = artifact::look_up(&ports, &place.store, name.to_owned(), version);
+        Box::pin(async move {
+            let Some(info) = info.await? else {
+                return Ok(None);
+            };
+            let content = artifact::content(&ports, &info).await?;
+            Ok(Some(Artifact { info, content }))
+        })
+    }
+
+    fn artifacts(
+        &self,
+        scope: &Scope,
+    ) -> BoxFuture<'static, Result<Vec<ArtifactInfo>, OperationError>> {
+        let place = Place::of(&self.start, scope);
+        artifact::list(&self.ports, &place.store)
+    }
+}
+
+/// What a call's changes make, once: it is tried again when somebody else writes in between.
+pub(crate) struct Changing {
+    pub(crate) operation: OperationId,
+    pub(crate) ports: Arc<dyn Ports>,
+    pub(crate) start: Arc<RunStart>,
+    pub(crate) temp: Temp,
+    /// The most bytes of an artifact.
+    pub(crate) limit: u64,
+}
+
+impl Changing {
+    pub(crate) fn of(operation: OperationId, ports: &Arc<dyn Ports>, leg: &Leg) -> Self {
+        Self {
+            operation,
+            ports: ports.clone(),
+            start: leg.start.clone(),
+            temp: leg.temp.clone(),
+            limit: leg.pinned.team.max_artifact_bytes(),
+        }
+    }
+
+    /// The end of a call with what it changes.
+    pub(crate) fn write(self, result: ToolResult, changes: Vec<Change>) -> Write<ToolResult> {
+        let place = changes.first().map(|change| {
+            let (Change::State {
+                scope, key: name, ..
+            }
+            | Change::Artifact { scope, name, .. }) = change;
+            (Place::of(&self.start, scope).store, name.clone())
+        });
+        let changing = Arc::new((self, result, changes));
+        let attempt: Attempt<ToolResult> = Arc::new(move || {
+            let changing = changing.clone();
+            Box::pin(async move {
+                let (this, result, changes) = &*changing;
+                match this.make(result, changes).await {
+                    Ok((result, changes)) => (Ok(result), changes),
+                    Err(error) => (Err(error), Changes::none()),
+                }
+            })
+        });
+        Write {
+            place: place.unwrap_or_default(),
+            attempt,
+        }
+    }
+
+    /// The result as the model reads it, and what is committed with it.
+    pub(crate) async fn make(
+        &self,
+        result: &ToolResult,
+        changes: &[Change],
+    ) -> Result<(ToolResult, Changes), OperationError> {
+        let mut result = result.clone();
+        for change in changes {
+            if let Change::Artifact {
+                scope,
+                name,
+                content,
+                ..
+            } = change
+                && let Err(error) = artifact::check(scope, name, content, self.limit)
+            {
+                result.status = ToolStatus::Error;
+                result.text = format!("Nothing was saved: {}.", error.message);
+                return Ok((result, Changes::none()));
+            }
+        }
+        let mut made = Making {
+            changing: self,
+            versions: BTreeMap::new(),
+            changes: Changes::none(),
+        };
+        for change in changes {
+            if let Some(saved) = made.add(change).await? {
+                let line = format!("[saved as {saved}]");
+                if !result.text.is_empty() {
+                    result.text.push('\n');
+                }
+                result.text.push_str(&line);
+            }
+        }
+        Ok((result, made.changes))
+    }
+}
+
+struct Making<'a> {
+    changing: &'a Changing,
+    /// What the writes so far make of each value: how often it was written, and the version of
+    /// an artifact.
+    versions: BTreeMap<(String, String), (u64, u64)>,
+    changes: Changes,
+}
+
+impl Making<'_> {
+    /// Adds a change, and tells what it saves.
+    async fn add(&mut self, change: &Change) -> Result<Option<ArtifactInfo>, OperationError> {
+        let Changing { ports, start, .. } = self.changing;
+        match change {
+            Change::State { scope, key, value } => {
+                let place = Place::of(start, scope);
+                let at = (place.store.clone(), key.clone());
+                let before = match self.versions.get(&at) {
+                    Some((written, _)) => Some(*written),
+                    None if place.scope == Scope::Temp => {
+                        Some(self.changing.temp.version(key)).filter(|version| *version > 0)
+                    }
+                    None => {
+                        let found = ports.state(at.0.clone(), at.1.clone()).await?;
+                        found.map(|found| found.version)
+                    }
+                };
+                if before.is_none() && value.is_none() {
+                    return Ok(None);
+                }
+                let version = before.unwrap_or(0) + 1;
+                self.versions.insert(at, (version, 0));
+                if place.scope != Scope::Temp {
+                    self.changes.writes.push(StateWrite {
+                        scope: place.store.clone(),
+                        key: key.clone(),
+                        value: value.as_ref().and_then(|value| to_raw_value(value).ok()),
+                        expected: Expected::Any,
+                    });
+                }
+                let (scope, key, value) = (place.scope, key.clone(), value.clone());
+                self.tell(Changed::State {
+                    scope,
+                    key,
+                    value,
+                    version,
+                });
+                Ok(None)
+            }
+            Change::Artifact {
+                scope,
+                name,
+                media_type,
+                content,
+            } => {
+                let place = Place::of(start, scope);
+                let at = (artifact_scopes::latest(&place.store), name.clone());
+                let (written, latest) = match self.versions.get(&at) {
+                    Some(known) => (Some(known.0), known.1),
+                    None => {
+                        let found = ports.state(at.0.clone(), at.1.clone()).await?;
+                        let info = found.as_ref().map(artifact::read).transpose()?;
+                        let version = info.map_or(0, |info| info.version);
+                        (found.map(|found| found.version), version)
+                    }
+                };
+                let expected = written.map_or(Expected::Absent, Expected::Version);
+                let now = ports.clock().now();
+                let info = ArtifactInfo::of(name, latest + 1, media_type, content, now);
+                self.versions
+                    .insert(at, (written.unwrap_or(0) + 1, info.version));
+                let writes = artifact::writes(&place.store, &info, expected);
+                self.changes.writes.extend(writes);
+                self.changes.blobs.push((info.content, content.clone()));
+                let (scope, artifact) = (place.scope, info.clone());
+                self.tell(Changed::Artifact { scope, artifact });
+                Ok(Some(info))
+            }
+        }
+    }
+
+    fn tell(&mut self, changed: Changed) {
+        let op = self.changing.operation;
+        let changed = Box::new(changed);
+        self.changes.entries.push(Entry::Changed { op, changed });
+    }
+}
+
+/// The change of what a team keeps that an entry records, if it records one.
+pub(crate) fn recorded_change(entry: &Entry) -> Option<Changed> {
+    match entry {
+        Entry::Changed { changed, .. } => Some((**changed).clone()),
+        Entry::Completed {
+            kind, name, result, ..
+        } => match kind.as_ref() {
+            UPDATE => recorded_update(name, result),
+            artifact::SAVE => artifact::recorded_save(name, result),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The change of this scope that an entry records, if it records one. Entries of other scopes are
+/// not decoded.
+pub(crate) fn recorded_change_of(entry: &Entry, scope: &Scope) -> Option<Changed> {
+    let name = match entry {
+        Entry::Changed { changed, .. } => {
+            let (Changed::State { scope: of, .. } | Changed::Artifact { scope: of, .. }) =
+                &**changed;
+            return (of == scope).then(|| (**changed).clone());
+        }
+        Entry::Completed { kind, name, .. } if matches!(&**kind, UPDATE | artifact::SAVE) => name,
+        _ => return None,
+    };
+    let (of, _) = recorded_at(name)?;
+    (of == *scope).then(|| recorded_change(entry))?
+}

@@ -1,0 +1,226 @@
+//! A session's journal as a list of turns.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::{
+    contract::{StoreError, StoredLine},
+    vocabulary::{Entry, Message, Role, RunId, SessionId, SessionTurn, Timestamp, TurnEnd},
+};
+
+/// The turns of a session that count, in order: those before which it was rewound are left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionLog {
+    /// The turns.
+    pub turns: Vec<LoggedTurn>,
+    /// Who owns the session.
+    pub owner: Option<String>,
+    /// The agent that answers the next turn; the team's root before the first.
+    pub active_agent: Option<String>,
+    /// How many messages the conversation has.
+    pub messages: u64,
+    /// How often the session was rewound.
+    pub rewound: u64,
+}
+
+/// One turn of a session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LoggedTurn {
+    /// Its number among the turns that count, from 1.
+    pub number: u64,
+    /// The caller's id of it.
+    pub turn: String,
+    /// The run with which it began.
+    pub run: RunId,
+    /// The run that carries it, or carried it last.
+    pub carried_by: RunId,
+    /// What was said.
+    pub said: String,
+    /// What was answered last; `None` as long as it has not ended.
+    pub answer: Option<String>,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Whether it was set aside: its run is parked for crashing, and the session went on.
+    pub set_aside: bool,
+    /// The entry of the session's journal with which it begins.
+    pub entry: u64,
+    /// The place of that entry in the order of the store's commits.
+    pub position: u64,
+    /// How many messages the conversation had before it.
+    pub messages_before: u64,
+    /// The agent that was to answer it.
+    pub agent_before: Option<String>,
+}
+
+impl LoggedTurn {
+    /// Whether it is under way.
+    pub fn is_open(&self) -> bool {
+        self.ended_at.is_none() && !self.set_aside
+    }
+}
+
+impl SessionLog {
+    /// The turns of a session's journal, read from its beginning.
+    ///
+    /// # Errors
+    /// When an entry does not read.
+    pub fn of(lines: &[StoredLine], session: &SessionId) -> Result<Self, StoreError> {
+        let mut log = Self::default();
+        for stored in lines {
+            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
+                place: format!("entry {} of session {session}", stored.sequence),
+                reason: error.to_string(),
+            })?;
+            log.add(stored, entry);
+        }
+        Ok(log)
+    }
+
+    /// The run of the turn that is under way.
+    pub fn open(&self) -> Option<RunId> {
+        let last = self.turns.last().filter(|turn| turn.is_open());
+        last.map(|turn| turn.carried_by)
+    }
+
+    fn add(&mut self, stored: &StoredLine, entry: Entry) {
+        let at = stored.line.at;
+        match entry {
+            Entry::TurnStarted(turn) => self.started(stored, *turn),
+            Entry::TurnEnded(end) => self.ended(*end, at),
+            Entry::TurnContinued { run, next } => {
+                if let Some(turn) = self.turn_of(run) {
+                    turn.carried_by = next;
+                }
+            }
+            Entry::TurnSetAside { run } => {
+                if let Some(turn) = self.turn_of(run) {
+                    turn.set_aside = true;
+                }
+            }
+            Entry::SessionRewound {
+                turns,
+                messages,
+                active_agent,
+                ..
+            } => {
+                let kept = usize::try_from(turns).unwrap_or(usize::MAX);
+                self.turns.truncate(kept);
+                self.messages = messages;
+                self.active_agent = active_agent;
+                self.rewound += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn turn_of(&mut self, run: RunId) -> Option<&mut LoggedTurn> {
+        let mut turns = self.turns.iter_mut().rev();
+        turns.find(|turn| turn.carried_by == run)
+    }
+
+    fn started(&mut self, stored: &StoredLine, turn: SessionTurn) {
+        if self.owner.is_none() {
+            self.owner = turn.owner;
+        }
+        self.turns.push(LoggedTurn {
+            number: self.turns.len() as u64 + 1,
+            turn: turn.turn,
+            run: turn.run,
+            carried_by: turn.run,
+            said: turn.message.content(),
+            answer: None,
+            began_at: stored.line.at,
+            ended_at: None,
+            set_aside: false,
+            entry: stored.sequence,
+            position: stored.position,
+            messages_before: self.messages,
+            agent_before: self.active_agent.clone(),
+        });
+    }
+
+    fn ended(&mut self, end: TurnEnd, at: Timestamp) {
+        self.messages += end.messages.len() as u64;
+        self.active_agent = Some(end.active_agent);
+        if let Some(turn) = self.turn_of(end.run) {
+            turn.answer = Some(answer(&end.messages));
+            (turn.ended_at, turn.set_aside) = (Some(at), false);
+        }
+    }
+}
+
+fn answer(messages: &[Arc<Message>]) -> String {
+    let mut said = messages.iter().rev();
+    let last = said.find(|message| message.role == Role::Assistant);
+    last.map_or_else(String::new, |message| message.content())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{contract::Line, session::SessionFold};
+
+    fn lines(entries: Vec<Entry>) -> Vec<StoredLine> {
+        let line = |(place, entry): (usize, Entry)| StoredLine {
+            sequence: place as u64,
+            position: 10 + place as u64,
+            line: Line::encode(Timestamp(place as u64), &entry),
+        };
+        entries.into_iter().enumerate().map(line).collect()
+    }
+
+    fn turn(id: u128, text: &str) -> [Entry; 2] {
+        let run = RunId::from_random(id);
+        let said = SessionTurn::new(text, run, Message::user(text));
+        let messages = vec![
+            Arc::new(Message::user(text)),
+            Arc::new(Message::assistant(format!("{text}!"))),
+        ];
+        let end = TurnEnd::new(run, format!("agent {text}"), messages);
+        [
+            Entry::TurnStarted(Box::new(said)),
+            Entry::TurnEnded(Box::new(end)),
+        ]
+    }
+
+    #[test]
+    fn a_rewound_session_goes_on_from_the_turn_before_in_the_log_and_in_the_fold() {
+        let mut entries: Vec<Entry> = [turn(1, "a"), turn(2, "b"), turn(3, "c")].concat();
+        entries.push(Entry::SessionRewound {
+            turns: 1,
+            messages: 2,
+            active_agent: Some("agent a".to_owned()),
+            state: Default::default(),
+        });
+        entries.extend(turn(4, "d"));
+        let lines = lines(entries);
+        let id = SessionId {
+            team: "t".into(),
+            key: "s".into(),
+        };
+        let log = SessionLog::of(&lines, &id).unwrap();
+        let said: Vec<&str> = log.turns.iter().map(|turn| turn.said.as_str()).collect();
+        assert_eq!(said, ["a", "d"]);
+        assert_eq!(log.turns[1].number, 2);
+        assert_eq!(log.turns[1].messages_before, 2);
+        assert_eq!(log.turns[1].answer.as_deref(), Some("d!"));
+        assert_eq!(log.open(), None);
+        let mut fold = SessionFold::default();
+        fold.extend(&lines, "s").unwrap();
+        let said: Vec<String> = fold
+            .transcript
+            .messages()
+            .iter()
+            .map(|m| m.content())
+            .collect();
+        assert_eq!(said, ["a", "a!", "d", "d!"]);
+        assert_eq!(fold.active_agent.as_deref(), Some("agent d"));
+        assert_eq!(fold.turns.len(), 4, "what was said keeps its run");
+    }
+}
