@@ -142,6 +142,7 @@ pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
+pub mod instructions;
 pub mod interceptors;
 pub mod models;
 #[cfg(feature = "sqlite")]

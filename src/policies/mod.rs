@@ -9,6 +9,8 @@
 //! | `repetition` | [`Repetition`]: going round in circles is noticed, told, and ended |
 //! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
 //! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
+//! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
+//! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
 //! be combined at will: every policy judges an answer, their reasons reach the model as one
@@ -33,12 +35,16 @@ mod synthesis;
 mod todos;
 mod verification;
 
+use std::sync::Arc;
+
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext, PolicyHandle, Registry},
-    vocabulary::ToolCall,
+    vocabulary::{Digest, ModelRequest, ToolCall, ToolDefinition, ToolSet},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+
+use crate::instructions::{Instructions, OutputKey};
 
 pub use control::Control;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
@@ -52,8 +58,10 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 7] = [
+const BUILT_IN: [(&str, Make); 9] = [
     ("control", make::<Control>),
+    ("instructions", make::<Instructions>),
+    ("output_key", make::<OutputKey>),
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),
@@ -89,6 +97,17 @@ where
     let policy = P::deserialize(given).map_err(|error| error.to_string())?;
     policy.check()?;
     Ok(PolicyHandle::new(move || policy.clone()))
+}
+
+impl Checked for Instructions {}
+
+impl Checked for OutputKey {
+    fn check(&self) -> Result<(), String> {
+        match self.key.trim() {
+            "" => Err("key must not be empty".to_owned()),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn at_least_one(setting: &str, value: u32) -> Result<(), String> {
@@ -147,6 +166,39 @@ fn says_something(text: &str, before: Option<&String>) -> bool {
     is_new && text.chars().filter(|c| c.is_alphanumeric()).count() >= 12
 }
 
+/// A tool that a policy offers and answers itself. The set with it is made once for each set
+/// without it.
+#[derive(Clone, Debug)]
+struct OwnTool {
+    definition: Arc<ToolDefinition>,
+    offered: Option<(Digest, ToolSet)>,
+}
+
+impl OwnTool {
+    fn new(definition: ToolDefinition) -> Self {
+        Self {
+            definition: Arc::new(definition),
+            offered: None,
+        }
+    }
+
+    /// Adds the tool to a request that does not have it.
+    fn offer(&mut self, request: &mut ModelRequest) {
+        let without = request.tools.digest();
+        if let Some((digest, offered)) = &self.offered
+            && *digest == without
+        {
+            request.tools = offered.clone();
+            return;
+        }
+        if request.tools.get(&self.definition.name).is_none() {
+            let own = [self.definition.clone()];
+            request.tools = request.tools.iter().cloned().chain(own).collect();
+        }
+        self.offered = Some((without, request.tools.clone()));
+    }
+}
+
 /// Tells observers what a state machine noted, each as an event of its own name.
 fn tell<E: Serialize>(cx: &PolicyContext<'_>, events: &[E]) {
     for event in events {
@@ -200,7 +252,11 @@ mod tests {
             assert!(told.contains(reason), "{told}");
         }
         for (name, make) in BUILT_IN {
-            assert!(make(&json!({})).is_ok(), "{name} needs no settings");
+            let settings = match name {
+                "output_key" => json!({"key": "k"}),
+                _ => json!({}),
+            };
+            assert!(make(&settings).is_ok(), "{name} needs no other settings");
         }
     }
 

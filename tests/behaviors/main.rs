@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod adaptive;
-mod beyond;
+mod artifacts;
 mod by_hand;
 mod context;
 mod crashes;
 mod function_calling;
 mod gates;
 mod hooks;
+mod instructions;
 mod interleavings;
 mod invariants;
 mod plan_and_solve;

@@ -1,0 +1,78 @@
+//! An answer that others find under a key.
+
+use ghostlight_actors::{
+    run::{Policy, PolicyContext},
+    vocabulary::{AgentError, Outcome, Scope},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Keeps the agent's answer in state under a key, for agents and turns that come after: a
+/// [`Template`](super::Template) of theirs reads it as `{key}`. An answer that was held to a schema
+/// is kept as JSON, any other as text. An outcome that is no answer changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OutputKey {
+    /// The key.
+    pub key: String,
+    /// Whose state.
+    #[serde(default)]
+    pub scope: OutputScope,
+}
+
+/// Whose state an answer is kept in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OutputScope {
+    /// The session's; the working memory of its tree, where the task was delegated.
+    #[default]
+    Session,
+    /// That of the session's owner; the session's, where it has none.
+    User,
+    /// The team's.
+    App,
+}
+
+impl OutputKey {
+    /// Keeps the answer in the session's state.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            scope: OutputScope::default(),
+        }
+    }
+
+    /// Sets whose state.
+    #[must_use]
+    pub fn scope(mut self, scope: OutputScope) -> Self {
+        self.scope = scope;
+        self
+    }
+}
+
+impl Policy for OutputKey {
+    async fn after_run(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        outcome: &Outcome,
+    ) -> Result<Option<Outcome>, AgentError> {
+        let Outcome::Answer(answer) = outcome else {
+            return Ok(None);
+        };
+        let text = || Value::String(answer.text.clone());
+        let value = match cx.agent().output {
+            Some(_) => serde_json::from_str(&answer.text).unwrap_or_else(|_| text()),
+            None => text(),
+        };
+        let scope = match (self.scope, &cx.start().owner) {
+            (OutputScope::App, _) => Scope::App,
+            (OutputScope::User, Some(owner)) => Scope::User(owner.clone()),
+            _ => Scope::Session,
+        };
+        cx.state(scope).set(self.key.as_str(), &value).await?;
+        Ok(None)
+    }
+}
