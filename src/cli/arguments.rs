@@ -8,6 +8,8 @@ use ghostlight_actors::{
     vocabulary::{Budget, OperationId},
 };
 
+use super::session_arguments::{Session, Sessions};
+
 const AFTER_HELP: &str = "\
 Exit codes:
     0  answered, or what was asked for is done
@@ -49,6 +51,10 @@ pub(super) enum Command {
     Runs(Runs),
     /// Show all that happened in a run
     Show(Show),
+    /// List sessions
+    Sessions(Sessions),
+    /// Show, branch, rewind, export or import a session, or print an artifact of it
+    Session(Session),
     /// Answer a question of a run, and go on with it
     Answer(Answer),
     /// Cancel a run
@@ -65,8 +71,6 @@ pub(super) enum Command {
     Schema,
     /// Check a team file
     Check(Check),
-    /// Draw a team file's team, in the language of Mermaid or Graphviz
-    Draw(Draw),
 }
 
 /// Where runs are kept.
@@ -163,7 +167,7 @@ impl RetentionArguments {
 }
 
 /// A number with its unit.
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let seconds = match &text[number.len()..] {
         "s" => 1,
@@ -373,15 +377,6 @@ pub(super) struct Export {
 pub(super) struct Check {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Draw {
-    /// The team file (YAML)
-    pub(super) team_file: PathBuf,
-    /// Graphviz's language instead of Mermaid's
-    #[arg(long)]
-    pub(super) dot: bool,
 }
 
 #[cfg(test)]

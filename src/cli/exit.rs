@@ -78,6 +78,9 @@ impl Failure {
                 | SystemError::NoQuestion { .. }
                 | SystemError::Fork(_)
                 | SystemError::SessionExists { .. }
+                | SystemError::UnknownSession { .. }
+                | SystemError::NoSuchTurn { .. }
+                | SystemError::Document(_)
                 | SystemError::Foreign { .. } => Exit::Usage,
                 _ => Exit::Failed,
             },

@@ -63,6 +63,16 @@ impl Keeping {
         }))
     }
 
+    /// Opens a store that must be there, for reading.
+    pub(super) fn open_what_is_there(arguments: &StoreArguments) -> Result<Self, Failure> {
+        if let Some(keeping) = Self::open_to_read(arguments)? {
+            return Ok(keeping);
+        }
+        let path = path_of(arguments)?;
+        let reason = format!("there is no store {}", path.display());
+        Err(Failure::Usage(reason))
+    }
+
     /// The place in the order of commits of a tree's last entry.
     pub(super) async fn last_position(&self, root: RunId) -> Result<u64, Failure> {
         let mut last = 0;

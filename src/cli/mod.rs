@@ -11,6 +11,7 @@ mod keeping;
 mod plain_text;
 mod questions;
 mod screen;
+mod session_arguments;
 mod timeline;
 mod when;
 

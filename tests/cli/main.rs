@@ -8,4 +8,5 @@ mod own_command;
 mod pruning;
 mod running;
 mod serving;
+mod sessions;
 mod time_travel;

@@ -7,8 +7,6 @@ mod orchestrator;
 mod patterns;
 mod reactree;
 mod settings;
-mod topics;
-mod transfers;
 mod typed_tasks;
 
 use std::collections::BTreeSet;

@@ -9,6 +9,7 @@ mod resume;
 mod run;
 mod runs;
 mod serve;
+mod sessions;
 mod show;
 mod team_file;
 
@@ -46,6 +47,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Serve(arguments) => serve::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
+        Command::Sessions(arguments) => sessions::sessions(arguments).await,
+        Command::Session(arguments) => sessions::session(arguments).await,
         Command::Show(arguments) => show::show(arguments).await,
         Command::Answer(arguments) => answer::answer(arguments, registry).await,
         Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
@@ -55,7 +58,6 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Prune(arguments) => prune::prune(arguments).await,
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
-        Command::Draw(arguments) => team_file::draw(&arguments, registry),
     }
 }
 

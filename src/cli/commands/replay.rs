@@ -11,11 +11,11 @@ use ghostlight_actors::{
 
 use crate::{
     cli::{
-        arguments::{Export, Replay, StoreArguments},
+        arguments::{Export, Replay},
         default_model,
         exit::{Exit, Failure},
         follow::print_json,
-        keeping::{self, Keeping},
+        keeping::Keeping,
         plain_text,
     },
     config,
@@ -67,7 +67,7 @@ async fn recordings(
 ) -> Result<Vec<Recording>, Failure> {
     let mut found = Vec::new();
     if arguments.all {
-        let keeping = open(&arguments.store)?;
+        let keeping = Keeping::open_what_is_there(&arguments.store)?;
         let mut filter = RunFilter::default();
         filter.roots = true;
         let mut rows = keeping.store.runs(filter).await?;
@@ -88,7 +88,7 @@ async fn recordings(
         }
         let keeping = match &keeping {
             Some(keeping) => keeping,
-            None => keeping.insert(open(&arguments.store)?),
+            None => keeping.insert(Keeping::open_what_is_there(&arguments.store)?),
         };
         let row = keeping.find(name).await?;
         found.push(recording(&keeping.store, row.run).await?);
@@ -98,7 +98,7 @@ async fn recordings(
 
 /// Prints all that is recorded of a run's tree, as JSON lines.
 pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
-    let keeping = open(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
     let row = keeping.find(&arguments.run).await?;
     let recording = recording(&keeping.store, row.run).await?;
     let mut out = std::io::stdout().lock();
@@ -107,15 +107,4 @@ pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
     }
     out.flush()?;
     Ok(Exit::Done)
-}
-
-fn open(arguments: &StoreArguments) -> Result<Keeping, Failure> {
-    if let Some(keeping) = Keeping::open_to_read(arguments)? {
-        return Ok(keeping);
-    }
-    let path = keeping::path_of(arguments)?;
-    Err(Failure::Usage(format!(
-        "there is no store {}",
-        path.display()
-    )))
 }

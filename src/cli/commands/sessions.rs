@@ -1,0 +1,251 @@
+//! `ghostlight sessions` and `ghostlight session`.
+
+use std::{fs, io::Write as _};
+
+use ghostlight_actors::{
+    actor::{SessionDocument, SessionPage, SessionQuery, SessionSummary, Sessions as Kept},
+    contract::{Clock as _, SessionRow, SystemClock},
+    session::LoggedTurn,
+    vocabulary::{Scope, SessionId, Timestamp},
+};
+use serde_json::json;
+
+use crate::cli::{
+    exit::{Exit, Failure},
+    follow::print_json,
+    keeping::Keeping,
+    plain_text,
+    session_arguments::{
+        Session, SessionAct, SessionArtifact, SessionBranch, SessionExport, SessionImport,
+        SessionRewind, SessionShow, Sessions,
+    },
+    when,
+};
+
+/// Lists sessions.
+pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
+    let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
+        super::note("no sessions yet");
+        return Ok(Exit::Done);
+    };
+    let now = SystemClock::new().now();
+    let mut query = SessionQuery::default();
+    (query.team, query.owner) = (arguments.team, arguments.owner);
+    (query.active, query.limit) = (arguments.active, arguments.limit);
+    query.since = arguments.since.map(|age| {
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        Timestamp(now.0.saturating_sub(age))
+    });
+    query.after = arguments.after.as_deref().map(page).transpose()?;
+    let SessionPage { sessions, next, .. } = Kept::of(keeping.store).list(query).await?;
+    if arguments.show.json {
+        sessions.iter().try_for_each(print_json)?;
+    } else if sessions.is_empty() {
+        super::note("no such sessions");
+    } else {
+        super::print(&table(&sessions, now).join("\n"))?;
+    }
+    if let Some(next) = next {
+        super::note(&format!("for more, add --after {}", page_name(&next)));
+    }
+    Ok(Exit::Done)
+}
+
+/// Where a page begins, in one word.
+fn page_name(row: &SessionRow) -> String {
+    format!("{}/{}", row.updated_at.0, row.session)
+}
+
+fn page(name: &str) -> Result<SessionRow, Failure> {
+    let wrong = || {
+        Failure::Usage(format!(
+            "`{name}` is no page: take what the page before said"
+        ))
+    };
+    let mut parts = name.splitn(3, '/');
+    let mut next = || parts.next().map(str::to_owned).ok_or_else(wrong);
+    let at = next()?.parse().map_err(|_| wrong())?;
+    let (team, key) = (next()?, next()?);
+    Ok(SessionRow {
+        session: SessionId { team, key },
+        entries: 0,
+        updated_at: Timestamp(at),
+    })
+}
+
+fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
+    let name = |found: &SessionSummary| plain_text::line(&found.session.to_string(), 40);
+    let names = sessions.iter().map(|found| name(found).chars().count());
+    let width = names.max().unwrap_or(0).max(7);
+    let line = |name: &str, turns: &str, last: &str, stands: &str, title: &str| {
+        let line = format!("{name:width$}  {turns:>5}  {last:>10}  {stands:8}  {title}");
+        line.trim_end().to_owned()
+    };
+    let heading = line("session", "turns", "last", "", "said last");
+    let of = |found: &SessionSummary| {
+        let stands = found.open.map_or_else(String::new, |run| run.short());
+        let (last, title) = (
+            when::ago(found.updated_at, now),
+            plain_text::line(&found.title, 60),
+        );
+        line(
+            &name(found),
+            &found.turns.to_string(),
+            &last,
+            &stands,
+            &title,
+        )
+    };
+    std::iter::once(heading)
+        .chain(sessions.iter().map(of))
+        .collect()
+}
+
+/// Does something with one session.
+pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
+    match arguments.act {
+        SessionAct::Show(arguments) => show(arguments).await,
+        SessionAct::Branch(arguments) => branch(arguments).await,
+        SessionAct::Rewind(arguments) => rewind(arguments).await,
+        SessionAct::Export(arguments) => export(arguments).await,
+        SessionAct::Import(arguments) => import(arguments).await,
+        SessionAct::Artifact(arguments) => artifact(arguments).await,
+    }
+}
+
+async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let (kept, id) = (Kept::of(keeping.store), arguments.session);
+    let log = kept.log(&id).await?;
+    if log.turns.is_empty() && log.rewound == 0 {
+        return Err(Failure::Usage(format!("there is no session {id}")));
+    }
+    let state = kept.state(&id, &Scope::Session).await?;
+    let artifacts = kept.artifacts(&id, &Scope::Session).await?;
+    if arguments.show.json {
+        let state: serde_json::Map<_, _> = state.into_iter().collect();
+        print_json(&json!({
+            "session": id, "owner": log.owner, "turns": log.turns, "rewound": log.rewound,
+            "state": state, "artifacts": artifacts,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let owner = log
+        .owner
+        .map_or_else(String::new, |owner| format!(", owner {owner}"));
+    let mut lines = vec![format!("session {id}{owner}")];
+    for turn in &log.turns {
+        lines.extend(turn_lines(turn));
+    }
+    if !state.is_empty() {
+        lines.push("state".to_owned());
+        let value = |(key, value): &(String, serde_json::Value)| {
+            plain_text::line(&format!("  {key}: {value}"), 100)
+        };
+        lines.extend(state.iter().map(value));
+    }
+    if !artifacts.is_empty() {
+        lines.push("artifacts".to_owned());
+        lines.extend(artifacts.iter().map(|info| format!("  {info}")));
+    }
+    super::print(&lines.join("\n"))?;
+    Ok(Exit::Done)
+}
+
+fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
+    let answer = match &turn.answer {
+        Some(answer) => plain_text::line(answer, 100),
+        None if turn.set_aside => "(set aside: its run is parked)".to_owned(),
+        None => "(under way)".to_owned(),
+    };
+    let said = plain_text::line(&turn.said, 100);
+    [
+        format!("{:>4}  {}  {said}", turn.number, turn.carried_by.short()),
+        format!("{:>4}  {:8}  {answer}", "", ""),
+    ]
+}
+
+async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
+    let keeping = Keeping::open(&arguments.store)?;
+    let kept = Kept::of(keeping.store.clone());
+    let made = async {
+        let turns = match arguments.turns {
+            Some(turns) => turns,
+            None => kept.log(&arguments.session).await?.turns.len() as u64,
+        };
+        kept.branch(&arguments.session, turns, arguments.to).await
+    };
+    let made = made.await;
+    keeping.store.close().await?;
+    let made = made?;
+    super::note(&format!(
+        "made session {made}; go on with `ghostlight run TEAM_FILE TEXT --session {}`",
+        made.key
+    ));
+    Ok(Exit::Done)
+}
+
+async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
+    let keeping = Keeping::open(&arguments.store)?;
+    let kept = Kept::of(keeping.store.clone());
+    let rewound = kept.rewind(&arguments.session, arguments.turns).await;
+    keeping.store.close().await?;
+    rewound?;
+    super::note(&format!(
+        "session {} goes on after {}; the runs of the others stay as they are",
+        arguments.session,
+        super::counted(arguments.turns, "turn"),
+    ));
+    Ok(Exit::Done)
+}
+
+async fn export(arguments: SessionExport) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let document = Kept::of(keeping.store).export(&arguments.session).await?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", plain_text::json(document.to_json()))?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
+    let file = arguments.file.display().to_string();
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{file}: {error}"));
+    let text = fs::read_to_string(&arguments.file).map_err(|error| wrong(&error))?;
+    let document = SessionDocument::from_json(&text).map_err(|error| wrong(&error))?;
+    let to = arguments.to.unwrap_or_else(|| document.session.clone());
+    let keeping = Keeping::open(&arguments.store)?;
+    let made = Kept::of(keeping.store.clone()).import(&document, to).await;
+    keeping.store.close().await?;
+    super::note(&format!("made session {}", made?));
+    Ok(Exit::Done)
+}
+
+async fn artifact(arguments: SessionArtifact) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let scope = arguments.user.map_or(Scope::Session, Scope::User);
+    let (kept, id) = (Kept::of(keeping.store), arguments.session);
+    let found = kept
+        .artifact(&id, &scope, &arguments.name, arguments.version)
+        .await?;
+    let Some(artifact) = found else {
+        let there = kept.artifacts(&id, &scope).await?;
+        let names: Vec<&str> = there.iter().map(|info| info.name.as_str()).collect();
+        let names = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
+        return Err(Failure::Usage(format!(
+            "session {id} has no such artifact {:?}; it has: {}",
+            arguments.name,
+            plain_text::line(&names, 400)
+        )));
+    };
+    super::note(&artifact.info.to_string());
+    // Bytes as they were saved: they may be no text.
+    let mut out = std::io::stdout().lock();
+    out.write_all(&artifact.content)?;
+    out.flush()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,78 @@
+//! Sessions on the command line.
+
+use serde_json::{Value, json};
+
+use crate::own_command::Desk;
+
+#[test]
+fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
+    let desk = Desk::new("says", json!({ "text": "done" }));
+    for (session, text) in [("s", "one"), ("s", "two"), ("other", "three")] {
+        desk.run(&["run", "team.yaml", text, "--session", session])
+            .exits(0);
+    }
+    let listed = desk.run(&["sessions", "--json"]).exits(0).json();
+    assert_eq!(listed.len(), 2);
+    let team = listed[0]["session"]["team"].as_str().unwrap().to_owned();
+    assert_eq!(listed[0]["session"]["key"], "other");
+    assert_eq!(listed[1]["turns"], 2);
+    let first = desk.run(&["sessions", "--limit", "1"]).exits(0);
+    assert!(first.out.contains("other"), "{}", first.out);
+    let (_, page) = first.err.split_once("--after ").unwrap();
+    let second = desk.run(&["sessions", "--after", page.trim()]).exits(0);
+    assert!(
+        !second.out.contains("other") && second.out.contains("two"),
+        "{}",
+        second.out
+    );
+    desk.run(&["sessions", "--after", "nonsense"]).exits(2);
+    let none = desk.run(&["sessions", "--active"]).exits(0);
+    assert!(none.err.contains("no such sessions"), "{}", none.err);
+
+    let s = format!("{team}/s");
+    let shown = |session: &str| -> Vec<Value> {
+        let shown = desk
+            .run(&["session", "show", session, "--json"])
+            .exits(0)
+            .json();
+        let turns = shown[0]["turns"].as_array().unwrap();
+        turns.iter().map(|turn| turn["said"].clone()).collect()
+    };
+    let text = desk.run(&["session", "show", &s]).exits(0).out;
+    assert!(text.contains("two") && text.contains("done"), "{text}");
+    desk.run(&["session", "branch", &s, "--turns", "1", "--to", "b"])
+        .exits(0);
+    desk.run(&["run", "team.yaml", "else", "--session", "b"])
+        .exits(0);
+    assert_eq!(shown(&format!("{team}/b")), ["one", "else"]);
+    desk.run(&["session", "rewind", &s, "--turns", "1"])
+        .exits(0);
+    assert_eq!(shown(&s), ["one"]);
+    let told = desk
+        .run(&["session", "rewind", &s, "--turns", "9"])
+        .exits(2);
+    assert!(told.err.contains("has 1 turns"), "{}", told.err);
+    desk.run(&["session", "show", &format!("{team}/none")])
+        .exits(2);
+    desk.run(&["session", "show", "no-slash"]).exits(2);
+
+    let exported = desk.run(&["session", "export", &s]).exits(0).out;
+    desk.write("session.json", &exported);
+    let to = format!("{team}/again");
+    desk.run(&["session", "import", "session.json", "--to", &to])
+        .exits(0);
+    assert_eq!(shown(&to), ["one"]);
+    desk.run(&["run", "team.yaml", "on", "--session", "again"])
+        .exits(0);
+    assert_eq!(shown(&to), ["one", "on"]);
+    desk.write(
+        "session.json",
+        &exported.replace("\"version\":1", "\"version\":99"),
+    );
+    let told = desk
+        .run(&["session", "import", "session.json", "--to", "t/x"])
+        .exits(2);
+    assert!(told.err.contains("version 99"), "{}", told.err);
+    let told = desk.run(&["session", "artifact", &s, "notes.md"]).exits(2);
+    assert!(told.err.contains("it has: none"), "{}", told.err);
+}
