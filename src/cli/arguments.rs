@@ -71,6 +71,8 @@ pub(super) enum Command {
     Schema,
     /// Check a team file
     Check(Check),
+    /// Draw a team file's team, in the language of Mermaid or Graphviz
+    Draw(Draw),
 }
 
 /// Where runs are kept.
@@ -377,6 +379,15 @@ pub(super) struct Export {
 pub(super) struct Check {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Draw {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+    /// Graphviz's language instead of Mermaid's
+    #[arg(long)]
+    pub(super) dot: bool,
 }
 
 #[cfg(test)]

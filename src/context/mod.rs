@@ -13,16 +13,26 @@
 //!
 //! [`ContextOptimizer`] carries it out, for every behavior that is made of loops. Tokens are
 //! counted by a [`TokenCounter`]: by [`Estimate`], or by a vocabulary with the feature `tiktoken`.
+//!
+//! Beside it stand parts to be used alone: [`ContextBuilder`] builds a prompt from gathered packets,
+//! [`Recall`] brings what a memory finds to the end of requests, [`StablePrefix`] tells how much of a
+//! request a provider's cache may serve, and [`paired`] mends conversations from elsewhere.
 
+mod builder;
 mod compaction;
 mod counter;
 mod cutting;
 mod draft;
 mod estimate;
+mod history;
 mod layout;
 mod optimizer;
+mod packet;
+mod prefix;
 #[cfg(test)]
 mod properties;
+mod recall;
+mod spill;
 mod summary;
 #[cfg(feature = "tiktoken")]
 mod vocabulary;
@@ -34,9 +44,15 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use builder::{Built, ContextBuilder};
 pub use counter::{TokenCounter, TokenCounterHandle};
 pub use estimate::Estimate;
+pub use history::paired;
 pub use optimizer::ContextOptimizer;
+pub use packet::{Packet, PacketSource};
+pub use prefix::{PrefixReport, StablePrefix};
+pub use recall::{ContextSource, Recall};
+pub use spill::READ_RESULT;
 #[cfg(feature = "tiktoken")]
 pub use vocabulary::Vocabulary;
 

@@ -3,22 +3,26 @@
 use std::sync::Arc;
 
 use ghostlight_actors::{
-    definition::{ContextSpec, ContextStrategy, TokenCounting},
-    run::{Policy, PolicyContext, operations::Scope},
+    definition::{ContextSpec, ContextStrategy, OtherAgents, TokenCounting},
+    run::{BeforeTool, OwnTool, Policy, PolicyContext, operations::Scope},
     vocabulary::{
         AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
-        OutputSchema, Transcript,
+        OutputSchema, ToolCall, ToolResult, Transcript,
     },
 };
 use serde_json::json;
 
 use super::{
-    TokenCounterHandle,
+    READ_RESULT, StablePrefix, TokenCounterHandle,
     draft::Draft,
+    history,
     layout::{Layout, View},
+    spill,
     summary::summarize,
 };
 
+/// What the message costs in which reminders stand, where they need one of their own.
+const REMINDER: u64 = 4;
 /// How many layouts it remembers: those of conversations that an agent has beside each other.
 const REMEMBERED: usize = 8;
 
@@ -32,7 +36,7 @@ const REMEMBERED: usize = 8;
 ///
 /// let spec = ContextSpec::new(8_000).strategy(ContextStrategy::TokenWindow);
 /// let agent = Agent::new("desk")
-///     .policy("context", move || ContextOptimizer::new(spec.clone()).counter(Estimate));
+///     .policy("context", move || ContextOptimizer::new(spec.clone()).counted_by(Estimate));
 /// ```
 ///
 /// It looks at each request last, as it would be sent, and changes the request only: the
@@ -57,6 +61,9 @@ pub struct ContextOptimizer {
     layouts: Vec<Layout>,
     sent: Option<Sent>,
     fixed: Option<Fixed>,
+    others: history::OtherAgents,
+    prefix: StablePrefix,
+    reads_results: OwnTool,
 }
 
 /// The conversation of the last request, which the next one extends.
@@ -92,12 +99,15 @@ impl ContextOptimizer {
             layouts: Vec::new(),
             sent: None,
             fixed: None,
+            others: history::OtherAgents::new(),
+            prefix: StablePrefix::default(),
+            reads_results: spill::own_tool(),
         }
     }
 
     /// Sets what counts tokens, instead of what the settings say.
     #[must_use]
-    pub fn counter(mut self, counter: impl super::TokenCounter) -> Self {
+    pub fn counted_by(mut self, counter: impl super::TokenCounter) -> Self {
         (self.counter, self.is_chosen) = (Some(TokenCounterHandle::new(counter)), false);
         self
     }
@@ -105,6 +115,12 @@ impl ContextOptimizer {
     fn counter_for(&mut self, request: &ModelRequest) -> TokenCounterHandle {
         let chosen = || TokenCounterHandle::of(self.spec.counting, &request.model);
         self.counter.get_or_insert_with(chosen).clone()
+    }
+
+    /// What counts where there is no request.
+    fn counter(&self) -> TokenCounterHandle {
+        let known = self.counter.clone();
+        known.unwrap_or_else(|| TokenCounterHandle::of(self.spec.counting, ""))
     }
 
     /// Goes on with what an earlier turn decided.
@@ -262,17 +278,66 @@ impl Policy for ContextOptimizer {
     ) -> Result<(), AgentError> {
         self.resume(cx).await?;
         let counter = self.counter_for(request);
-        let fixed = self.fixed(request, &counter);
+        let conversation = match self.spec.other_agents {
+            OtherAgents::AsTold => self.others.told_to(&cx.agent().name, &request.conversation),
+            _ => request.conversation.clone(),
+        };
+        // What policies remind of stands behind the conversation.
+        let reminders = cx.reminders();
+        let reminders = reminders
+            .iter()
+            .map(|text| counter.count(text))
+            .sum::<u64>();
+        let fixed = self.fixed(request, &counter) + reminders + u64::from(reminders > 0) * REMINDER;
         let trigger = Bounds::of(&self.spec).trigger;
-        let extended = self.extended(&request.conversation, &counter);
+        let extended = self.extended(&conversation, &counter);
         if extended.is_none_or(|tokens| fixed + tokens > trigger) {
-            let conversation = request.conversation.clone();
             self.lay_out(cx, &conversation, fixed, &counter).await?;
         }
         if let Some(sent) = &self.sent {
             request.conversation = sent.conversation.clone();
         }
+        if self.spec.report {
+            let report = self.prefix.observe(request, &*counter);
+            cx.emit("context_prefix", &report);
+        }
         Ok(())
+    }
+
+    async fn before_model(
+        &mut self,
+        _: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        if self.spec.spill.is_some() {
+            self.reads_results.offer(request);
+        }
+        Ok(None)
+    }
+
+    async fn before_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        match &self.spec.spill {
+            Some(settings) if call.name == READ_RESULT => {
+                spill::read(cx, settings, call, &*self.counter()).await
+            }
+            _ => Ok(BeforeTool::Go),
+        }
+    }
+
+    async fn after_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        _: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<Option<ToolResult>, AgentError> {
+        match &self.spec.spill {
+            Some(settings) => spill::moved(cx, settings, result, &*self.counter()).await,
+            None => Ok(None),
+        }
     }
 
     async fn after_model(

@@ -1,7 +1,7 @@
 //! Tools that end a loop.
 
 use ghostlight_actors::{
-    run::{BeforeTool, Policy, PolicyContext},
+    run::{BeforeTool, OwnTool, Policy, PolicyContext},
     vocabulary::{
         AgentError, Effect, ModelRequest, ModelResponse, StopReason, ToolCall, ToolDefinition,
     },
@@ -9,7 +9,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, OwnTool};
+use super::Checked;
 
 pub(super) const EXIT_LOOP: &str = "exit_loop";
 pub(super) const ESCALATE: &str = "escalate";

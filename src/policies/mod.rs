@@ -35,11 +35,9 @@ mod synthesis;
 mod todos;
 mod verification;
 
-use std::sync::Arc;
-
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext, PolicyHandle, Registry},
-    vocabulary::{Digest, ModelRequest, ToolCall, ToolDefinition, ToolSet},
+    vocabulary::ToolCall,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -164,39 +162,6 @@ fn held_back(
 fn says_something(text: &str, before: Option<&String>) -> bool {
     let is_new = before.is_none_or(|before| before.trim() != text.trim());
     is_new && text.chars().filter(|c| c.is_alphanumeric()).count() >= 12
-}
-
-/// A tool that a policy offers and answers itself. The set with it is made once for each set
-/// without it.
-#[derive(Clone, Debug)]
-struct OwnTool {
-    definition: Arc<ToolDefinition>,
-    offered: Option<(Digest, ToolSet)>,
-}
-
-impl OwnTool {
-    fn new(definition: ToolDefinition) -> Self {
-        Self {
-            definition: Arc::new(definition),
-            offered: None,
-        }
-    }
-
-    /// Adds the tool to a request that does not have it.
-    fn offer(&mut self, request: &mut ModelRequest) {
-        let without = request.tools.digest();
-        if let Some((digest, offered)) = &self.offered
-            && *digest == without
-        {
-            request.tools = offered.clone();
-            return;
-        }
-        if request.tools.get(&self.definition.name).is_none() {
-            let own = [self.definition.clone()];
-            request.tools = request.tools.iter().cloned().chain(own).collect();
-        }
-        self.offered = Some((without, request.tools.clone()));
-    }
 }
 
 /// Tells observers what a state machine noted, each as an event of its own name.

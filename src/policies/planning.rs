@@ -1,7 +1,7 @@
 //! Planning: revisions of a plan, and reflection when it stagnates.
 
 use ghostlight_actors::{
-    run::{BeforeTool, Policy, PolicyContext, Verdict},
+    run::{BeforeTool, OwnTool, Policy, PolicyContext, Verdict},
     vocabulary::{AgentError, ModelRequest, ModelResponse, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    Checked, OwnTool, Plan, held_back,
+    Checked, Plan, held_back,
     plan::{CREATE_TASKS, create_tasks},
     says_something, tell,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use ghostlight_actors::{
-    run::{BeforeTool, Policy, PolicyContext, operations::Scope},
+    run::{BeforeTool, OwnTool, Policy, PolicyContext, operations::Scope},
     vocabulary::{
         AgentError, Effect, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
     },
@@ -11,7 +11,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, OwnTool};
+use super::Checked;
 
 /// The name of the tool with which a model keeps its list.
 pub const TODO_WRITE: &str = "todo_write";
@@ -20,8 +20,8 @@ pub const TODO_WRITE: &str = "todo_write";
 const KEY: &str = "todos";
 
 /// Gives the agent the tool `todo_write`. The list is the session's, so later turns go on with it
-/// and other agents of the session see it; every request shows it, and no conversation grows by
-/// it.
+/// and other agents of the session see it; every request shows it at its end, where it is
+/// read best, and no conversation grows by it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -169,16 +169,15 @@ impl Policy for Todos {
 
     async fn before_model(
         &mut self,
-        _: &PolicyContext<'_>,
+        cx: &PolicyContext<'_>,
         request: &mut ModelRequest,
     ) -> Result<Option<ModelResponse>, AgentError> {
         self.tool.offer(request);
         if !self.list.0.is_empty() {
-            let (instructions, list) = (&request.instructions, &self.list);
-            let text = format!(
-                "{instructions}\n\nWhat is to be done (keep it up to date with `{TODO_WRITE}`):\n{list}"
-            );
-            request.instructions = text.trim_start().into();
+            let list = &self.list;
+            cx.remind(format!(
+                "[What is to be done; keep it up to date with `{TODO_WRITE}`:]\n{list}"
+            ));
         }
         Ok(None)
     }

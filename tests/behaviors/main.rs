@@ -3,6 +3,7 @@
 
 mod adaptive;
 mod artifacts;
+mod beyond;
 mod by_hand;
 mod context;
 mod crashes;

@@ -27,6 +27,33 @@ fn check_tells_what_a_team_file_holds() {
 }
 
 #[test]
+fn draw_shows_who_reaches_whom_in_two_languages() {
+    let desk = Desk::new("says", json!({}));
+    desk.write(
+        "good.yaml",
+        "agent:\n  name: desk\n  agents: [{ name: clerk, reach: delegate, behavior: simple }]\n",
+    );
+    let drawn = desk.shipped(&["draw", "good.yaml"]).exits(0).out;
+    assert!(drawn.starts_with("flowchart TD\n"), "{drawn}");
+    assert!(
+        drawn.contains("agent_clerk[\"clerk<br/><i>simple</i>\"]"),
+        "{drawn}"
+    );
+    assert!(
+        drawn.contains("agent_desk -.->|delegate| agent_clerk"),
+        "{drawn}"
+    );
+    let drawn = desk.shipped(&["draw", "good.yaml", "--dot"]).exits(0).out;
+    assert!(drawn.starts_with("digraph {\n"), "{drawn}");
+    assert!(
+        drawn.contains("\"agent_desk\" -> \"agent_clerk\""),
+        "{drawn}"
+    );
+    desk.write("bad.yaml", "agent:\n  name: desk\n  behavior: nothing\n");
+    desk.shipped(&["draw", "bad.yaml"]).exits(2);
+}
+
+#[test]
 fn faults_of_a_team_file_are_shown_where_they_are() {
     let desk = Desk::new("says", json!({}));
     for (text, place, parts) in [

@@ -43,7 +43,7 @@ const TOPICS: [(&str, May); 22] = [
     ("builtin", May::NameAny),
     ("cli", May::NameAny),
     ("config", May::NameAny),
-    ("context", May::Name(&["instructions"])),
+    ("context", May::Name(&["instructions", "retrieval"])),
     ("error", May::Name(&[])),
     ("evals", May::Name(&["workflows"])),
     ("instructions", May::Name(&[])),

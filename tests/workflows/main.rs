@@ -7,6 +7,8 @@ mod orchestrator;
 mod patterns;
 mod reactree;
 mod settings;
+mod topics;
+mod transfers;
 mod typed_tasks;
 
 use std::collections::BTreeSet;

@@ -38,6 +38,13 @@ pub struct AgentSpec {
     /// Whether its model may make agents, with the tool `create_agent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_agent: Option<CreateAgentSpec>,
+    /// The topics on which its model may publish, with the tool `publish`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub publishes: Vec<String>,
+    /// The topics whose events start it: each event is a task, done in a run that outlives its
+    /// publisher's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub starts_on: Vec<String>,
     /// How many tool calls of one step run at once.
     pub parallel_tools: Option<u32>,
     /// How it works.

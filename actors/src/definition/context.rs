@@ -33,6 +33,12 @@ pub struct ContextSpec {
     pub counting: TokenCounting,
     /// What is done, in order, until the request is small enough.
     pub strategies: Vec<ContextStrategy>,
+    /// From when on results are moved out of the conversation, where a tool reads them again; they
+    /// stay when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill: Option<Spill>,
+    /// How the agent reads what other agents of the conversation said.
+    pub other_agents: OtherAgents,
     /// How many failures of the current task's tools stay visible of what is left out.
     pub failures: u32,
     /// Whether each request tells observers how much of it the one before began with.
@@ -50,6 +56,8 @@ impl Default for ContextSpec {
                 ContextStrategy::Compact(Compact::default()),
                 ContextStrategy::TokenWindow,
             ],
+            spill: None,
+            other_agents: OtherAgents::default(),
             failures: 3,
             report: false,
         }
@@ -88,6 +96,20 @@ impl ContextSpec {
         self
     }
 
+    /// Moves long results out of the conversation.
+    #[must_use]
+    pub fn spill(mut self, spill: Spill) -> Self {
+        self.spill = Some(spill);
+        self
+    }
+
+    /// Sets how the agent reads what other agents of the conversation said.
+    #[must_use]
+    pub fn other_agents(mut self, other_agents: OtherAgents) -> Self {
+        self.other_agents = other_agents;
+        self
+    }
+
     /// Sets how many failures of the current task's tools stay visible.
     #[must_use]
     pub fn failures(mut self, failures: u32) -> Self {
@@ -117,6 +139,16 @@ impl ContextSpec {
         };
         if !(1..=highest).contains(&self.target_percent) {
             return Err(format!("target_percent must be from 1 to {highest}"));
+        }
+        if let Some(Spill {
+            above_tokens,
+            keep_tokens,
+        }) = self.spill
+            && !(1..above_tokens).contains(&keep_tokens)
+        {
+            return Err(
+                "keep_tokens of `spill` must be at least 1 and less than above_tokens".to_owned(),
+            );
         }
         let mut names = BTreeSet::new();
         for strategy in &self.strategies {
@@ -154,6 +186,39 @@ pub enum TokenCounting {
     O200kBase,
     /// By OpenAI's vocabulary of GPT-4 and GPT-3.5.
     Cl100kBase,
+}
+
+/// Moves long results of tools into artifacts of the session, so that neither the conversation nor
+/// its requests carry them. What stands in their place is their beginning and end, and how the tool
+/// `read_result` reads the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spill {
+    /// A result of more tokens is moved. So much of it is read at once.
+    pub above_tokens: u32,
+    /// How much of it stays; less than `above_tokens`.
+    pub keep_tokens: u32,
+}
+
+impl Default for Spill {
+    fn default() -> Self {
+        Self {
+            above_tokens: 4_000,
+            keep_tokens: 400,
+        }
+    }
+}
+
+/// How an agent reads what other agents of a conversation said, after a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OtherAgents {
+    /// As if it had said and done it itself.
+    #[default]
+    AsOwn,
+    /// As messages of a user that name the other agent, with its calls and results in words.
+    AsTold,
 }
 
 /// One way to make a request smaller.

@@ -7,6 +7,7 @@ mod agent;
 mod approval;
 mod context;
 mod creation;
+mod drawing;
 mod interceptor;
 mod pinned;
 mod schedule;
@@ -16,11 +17,14 @@ mod turns;
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
 pub use context::{
-    Compact, CompactRule, ContextSpec, ContextStrategy, SlidingWindow, Summarize, TokenCounting,
+    Compact, CompactRule, ContextSpec, ContextStrategy, OtherAgents, SlidingWindow, Spill,
+    Summarize, TokenCounting,
 };
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
-pub use pinned::{CLARIFY, DELEGATE_PREFIX, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX};
+pub use pinned::{
+    CLARIFY, DELEGATE_PREFIX, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
+};
 pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;

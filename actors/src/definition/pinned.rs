@@ -161,6 +161,8 @@ impl PinnedAgent {
     }
 }
 
+/// The name of the tool by which a model publishes events.
+pub const PUBLISH: &str = "publish";
 /// The name of the tool by which a model asks people.
 pub const CLARIFY: &str = "clarify";
 /// What the name of a tool begins with that hands the conversation to an agent.
@@ -211,6 +213,8 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
                 None => tool,
             }
         });
+    let publish = agent.filter(|agent| !agent.publishes.is_empty());
+    let publish = publish.map(|agent| Arc::new(publishing(&agent.publishes)));
     let create = agent.and_then(|agent| {
         let create = agent.create_agent.as_ref()?;
         Some(Arc::new(create.definition(agent)))
@@ -228,9 +232,32 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
         .cloned()
         .chain(transfers)
         .chain(delegates)
+        .chain(publish)
         .chain(create)
         .chain(clarify)
         .collect()
+}
+
+/// The tool by which a model publishes on these topics.
+fn publishing(topics: &[String]) -> ToolDefinition {
+    let parameters = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "topic": { "type": "string", "enum": topics },
+            "event": {
+                "type": "string",
+                "minLength": 1,
+                "description": "What happened, complete in itself.",
+            },
+            "priority": { "type": "integer", "description": "Higher is kept longer; 0 as a rule." },
+        },
+        "required": ["topic", "event"],
+        "additionalProperties": false,
+    });
+    let description = "Publishes an event. Others work on it by themselves; nothing comes back.";
+    ToolDefinition::new(PUBLISH, description)
+        .parameters(parameters)
+        .effect(Effect::Read)
 }
 
 /// The schema of the tool's arguments.

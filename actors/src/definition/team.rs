@@ -156,6 +156,10 @@ impl TeamSpec {
                 });
             }
         }
+        if let Some(topic) = self.topic_that_feeds_itself() {
+            let topic = topic.to_owned();
+            return Err(DefinitionError::TopicCycle { topic });
+        }
         let mut schedules = BTreeSet::new();
         for schedule in &self.schedules {
             DefinitionError::of_schedule(schedule)?;
@@ -174,6 +178,28 @@ impl TeamSpec {
             });
         }
         Ok(())
+    }
+
+    /// A topic whose events start an agent that publishes on it again, itself or through others.
+    fn topic_that_feeds_itself(&self) -> Option<&str> {
+        let mut feeds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (_, agent) in self.agent.walk() {
+            for topic in &agent.starts_on {
+                let below = agent.walk();
+                let published = below.iter().flat_map(|(_, agent)| &agent.publishes);
+                let fed = feeds.entry(topic).or_default();
+                fed.extend(published.map(String::as_str));
+            }
+        }
+        let fed_by = |topic: &str| feeds.get(topic).into_iter().flatten().copied();
+        feeds.keys().copied().find(|topic| {
+            let mut open: Vec<&str> = fed_by(topic).collect();
+            let mut seen: BTreeSet<&str> = open.iter().copied().collect();
+            while let Some(next) = open.pop() {
+                open.extend(fed_by(next).filter(|topic| seen.insert(topic)));
+            }
+            seen.contains(topic)
+        })
     }
 
     /// How many levels of agents a team may have.
@@ -341,6 +367,15 @@ pub enum DefinitionError {
     TooDeep {
         /// The agent.
         name: String,
+    },
+    /// A topic would start runs for ever.
+    #[error(
+        "the topic {topic:?} starts an agent that publishes on it again, itself or through others: \
+         take it out of a `publishes` or a `starts_on` on the way"
+    )]
+    TopicCycle {
+        /// The topic.
+        topic: String,
     },
     /// A schedule cannot be kept.
     #[error("the schedule {name:?} cannot be kept: {reason}")]

@@ -222,6 +222,20 @@ impl Agent {
         self
     }
 
+    /// Lets its model publish on these topics, with the tool `publish`.
+    #[must_use]
+    pub fn publishes<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.spec.publishes = topics.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Has each event of these topics start it, as a task.
+    #[must_use]
+    pub fn starts_on<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.spec.starts_on = topics.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Makes the tasks that are delegated to it values of this type, as JSON: a model that gives
     /// it one is shown the schema, and a task that does not fit begins nothing. Its function reads
     /// them by [`input_as`](RunContext::input_as).

@@ -38,8 +38,8 @@ pub use operation::{
     Wait, WaitFor, Write,
 };
 pub use policy::{
-    Asking, BeforeTool, Decided, Judgement, Moment, Policies, Policy, PolicyContext, PolicyHandle,
-    Verdict,
+    Asking, BeforeTool, Decided, Judgement, Moment, OwnTool, Policies, Policy, PolicyContext,
+    PolicyHandle, Verdict,
 };
 pub use ports::{
     Acknowledge, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,

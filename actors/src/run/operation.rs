@@ -1,6 +1,6 @@
 //! What an operation is.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -188,8 +188,8 @@ pub enum WaitFor {
     Answer(Box<Question>),
     /// The result of a call that gave a ticket.
     Result,
-    /// A message of this type.
-    Message(&'static str),
+    /// A message of this name.
+    Message(Cow<'static, str>),
     /// A point in time.
     Timer(Timestamp),
     /// The end of a child run that goes on beside the function.

@@ -58,6 +58,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Prune(arguments) => prune::prune(arguments).await,
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
+        Command::Draw(arguments) => team_file::draw(&arguments, registry),
     }
 }
 

@@ -1,10 +1,10 @@
-//! `ghostlight check` and `ghostlight schema`.
+//! `ghostlight check`, `ghostlight draw` and `ghostlight schema`.
 
 use ghostlight_actors::run::Registry;
 
 use crate::{
     cli::{
-        arguments::Check,
+        arguments::{Check, Draw},
         default_model,
         exit::{Exit, Failure},
     },
@@ -38,6 +38,21 @@ pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failu
             agent.name, agent.description
         ))?;
     }
+    Ok(Exit::Done)
+}
+
+/// Prints the source of a picture of a team that is sound.
+pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = config::load(&arguments.team_file)?;
+    default_model::define(file.spec_mut(), &registry);
+    file.resolve(registry)?;
+    let team = file.spec();
+    let drawn = if arguments.dot {
+        team.dot()
+    } else {
+        team.mermaid()
+    };
+    super::print(drawn.trim_end())?;
     Ok(Exit::Done)
 }
 

@@ -61,7 +61,7 @@ impl Driver {
                 (Some(*operation), Arrival::Result(result.clone()))
             }
             InboxBody::Message { name, value } => {
-                let waiting = |wait: &ErasedWait| match wait.wait_for {
+                let waiting = |wait: &ErasedWait| match &wait.wait_for {
                     WaitFor::Message(wanted) => wanted == name,
                     _ => false,
                 };

@@ -1,4 +1,4 @@
-use std::marker::PhantomData;
+use std::{borrow::Cow, marker::PhantomData};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -24,7 +24,10 @@ impl AgentMessage for Message {
 
 /// The next message of a type from the run's inbox.
 #[derive(Debug)]
-pub struct Receive<M>(PhantomData<fn() -> M>);
+pub struct Receive<M> {
+    name: Cow<'static, str>,
+    message: PhantomData<fn() -> M>,
+}
 
 impl<M: AgentMessage> Operation for Receive<M> {
     type Output = M;
@@ -34,16 +37,16 @@ impl<M: AgentMessage> Operation for Receive<M> {
     }
 
     fn name(&self) -> &str {
-        M::NAME
+        &self.name
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(M::NAME.as_bytes())
+        Digest::of(self.name.as_bytes())
     }
 
     fn begin(self, _cx: OperationContext) -> Begin<M> {
         Begin::Wait(Wait {
-            wait_for: WaitFor::Message(M::NAME),
+            wait_for: WaitFor::Message(self.name),
             finish: Box::new(|arrival| match arrival {
                 Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
                     let message = format!("a message {:?} does not read: {error}", M::NAME);
@@ -162,7 +165,21 @@ impl Operation for Tell {
 impl RunContext {
     /// Waits for the next message of this type from the run's inbox.
     pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
-        self.perform(Receive(PhantomData))
+        self.perform(Receive {
+            name: Cow::Borrowed(M::NAME),
+            message: PhantomData,
+        })
+    }
+
+    /// Waits for the next message of this type that was sent on this channel of the run's inbox.
+    pub(crate) fn receive_on<M: AgentMessage>(
+        &self,
+        channel: impl AsRef<str>,
+    ) -> Performing<Receive<M>> {
+        self.perform(Receive {
+            name: Cow::Owned(format!("{}/{}", M::NAME, channel.as_ref())),
+            message: PhantomData,
+        })
     }
 
     /// Puts a message into the inbox of another run of the tree, durably.

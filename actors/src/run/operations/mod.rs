@@ -20,6 +20,7 @@ mod temp;
 mod time;
 mod tool;
 mod toolset;
+mod topic;
 
 pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
 pub use ask::{Ask, Decision};
@@ -33,6 +34,9 @@ pub use state::{Get, Shared, Update, Updated};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
+pub use topic::{
+    Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
+};
 
 pub use crate::vocabulary::Scope;
 

@@ -3,7 +3,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use super::{CallTool, Delegated};
 use crate::{
     contract::BoxFuture,
-    definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, TRANSFER_PREFIX},
+    definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
     run::{Composed, Leg, RunContext, Task},
     vocabulary::{AgentError, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus, Transfer},
 };
@@ -84,6 +84,9 @@ impl RunContext {
         }
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
             return self.delegate_call(agent.to_owned(), call);
+        }
+        if call.name == PUBLISH && !self.spec().publishes.is_empty() {
+            return Box::pin(self.branch(PUBLISH).publish_call(call));
         }
         if call.name == CREATE_AGENT && self.spec().create_agent.is_some() {
             return self.create_call(call);

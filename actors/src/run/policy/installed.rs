@@ -12,8 +12,8 @@ use super::{
 use crate::{
     run::{BehaviorHandle, RunContext, operations::as_result},
     vocabulary::{
-        AgentError, ModelRequest, ModelResponse, OperationError, Outcome, Question, StopReason,
-        ToolCall, ToolResult, ToolStatus,
+        AgentError, Message, ModelRequest, ModelResponse, OperationError, Outcome, Part, Question,
+        Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
     },
 };
 
@@ -126,10 +126,12 @@ impl Policies {
         moment: Moment<'_>,
         request: &mut ModelRequest,
     ) -> Result<Option<ModelResponse>, AgentError> {
+        // What was for a request that was not made.
+        self.notes.lock().reminders.clear();
         first!(self, moment, before_model(request))
     }
 
-    /// Lets policies change a request as it is sent.
+    /// Lets policies change a request as it is sent, and puts at its end what they remind of.
     ///
     /// # Errors
     /// What a hook fails with.
@@ -145,6 +147,10 @@ impl Policies {
                 notes: &self.notes,
             };
             installed.policy.before_sending(&cx, request).await?;
+        }
+        let reminders = std::mem::take(&mut self.notes.lock().reminders);
+        if !reminders.is_empty() {
+            remind(&mut request.conversation, reminders);
         }
         Ok(())
     }
@@ -427,4 +433,21 @@ fn merged(texts: Vec<String>) -> String {
         }
     }
     said.join("\n\n")
+}
+
+/// Puts these texts at the end of a conversation, as a part of what the user said last or else as a
+/// user's message, so that users' and the model's messages go on alternating.
+fn remind(conversation: &mut Transcript, reminders: Vec<String>) {
+    let mut parts: Vec<Part> = reminders.into_iter().map(Part::Text).collect();
+    let mut last = Message {
+        role: Role::User,
+        author: None,
+        parts: Vec::new(),
+    };
+    if let Some(said) = conversation.last().filter(|said| said.role == Role::User) {
+        *conversation = conversation.truncated(conversation.len() - 1);
+        last = Message::clone(&said);
+    }
+    last.parts.append(&mut parts);
+    conversation.push(last);
 }

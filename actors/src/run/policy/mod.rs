@@ -2,6 +2,7 @@
 
 mod erased;
 mod installed;
+mod own_tool;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
@@ -9,7 +10,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::erased::ErasedPolicy;
-pub use self::installed::{Asking, Decided, Judgement, Policies};
+pub use self::{
+    installed::{Asking, Decided, Judgement, Policies},
+    own_tool::OwnTool,
+};
 use super::{RunContext, operations::Decision};
 use crate::{
     safety,
@@ -302,6 +306,7 @@ pub struct PolicyContext<'a> {
 #[derive(Debug, Default)]
 struct Notes {
     deferred: Vec<String>,
+    reminders: Vec<String>,
     stop: Option<StopReason>,
 }
 
@@ -330,6 +335,22 @@ impl PolicyContext<'_> {
         if !text.trim().is_empty() && !notes.deferred.contains(&text) {
             notes.deferred.push(text);
         }
+    }
+
+    /// Tells the model something at the end of the next request, and of that one alone: what is
+    /// true now, such as a list of what is to be done or what was found in a memory. The
+    /// conversation does not grow by it, and what providers cache of a request, its beginning, stays
+    /// as it is. Blank texts are not told.
+    pub fn remind(&self, text: impl Into<String>) {
+        let text = text.into();
+        if !text.trim().is_empty() {
+            self.notes.lock().reminders.push(text);
+        }
+    }
+
+    /// What policies want the end of the next request to tell, in the order in which they said it.
+    pub fn reminders(&self) -> Vec<String> {
+        self.notes.lock().reminders.clone()
     }
 
     /// Ends the loop when what is under way has its results: without another model call. The

@@ -1,0 +1,545 @@
+//! Topics: events that agents publish and receive, through shared state and inboxes.
+
+mod state;
+
+use std::{fmt, marker::PhantomData, time::Duration};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{AgentMessage, Scope, Spawned, approval::fits, toolset::as_result};
+use crate::{
+    contract::{InboxBody, InboxItem},
+    definition::PUBLISH,
+    run::{Act, Begin, Gate, Operation, OperationContext, Progress, RunContext, Task},
+    vocabulary::{
+        AgentError, Digest, ErrorKind, OperationError, ParentPolicy, RunId, ToolCall, ToolResult,
+        ToolStatus,
+    },
+};
+
+use state::{Item, Reply, Report, TopicState, channel};
+pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
+
+/// How long a publisher that waits for room waits before it looks whether its receivers still live.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A topic: whoever publishes an event on it need not know who receives it. Its queues are shared
+/// state and its signals go through inboxes, so events are neither lost nor received twice when a
+/// process dies, and a run that waits for one can sleep.
+///
+/// ```
+/// use ghostlight_actors::run::{RunContext, operations::{Overflow, Subscription}};
+/// use ghostlight_actors::vocabulary::{AgentError, Outcome};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Price { euro: u32 }
+///
+/// async fn watch(cx: RunContext) -> Result<Outcome, AgentError> {
+///     let queue = Subscription::new("watcher").capacity(8).overflow(Overflow::DropOldest);
+///     let prices = cx.topic::<Price>("prices").subscribe(queue).await?;
+///     let mut high = prices.filter(|price| price.euro > 100).map(|price| price.euro);
+///     let first = high.next().await?;
+///     Ok(Outcome::answer(format!("{} euro, says {}", first.event, first.from)))
+/// }
+/// ```
+pub struct Topic<'a, E> {
+    cx: &'a RunContext,
+    name: String,
+    scope: Scope,
+    event: PhantomData<fn() -> E>,
+}
+
+/// What publishing an event came to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Published {
+    /// The event's number on its topic, from 1.
+    pub sequence: u64,
+    /// How many queues took it.
+    pub delivered: u32,
+    /// How many events were dropped for it, itself included.
+    pub dropped: u32,
+    /// The runs that it started: of agents that [start on](crate::definition::AgentSpec::starts_on)
+    /// the topic.
+    pub started: Vec<Spawned>,
+}
+
+/// An event that was received.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Received<E> {
+    /// The event.
+    pub event: E,
+    /// Its number on its topic.
+    pub sequence: u64,
+    /// The agent that published it.
+    pub from: String,
+    reply: Option<Reply>,
+}
+
+type Read<E> = Box<dyn Fn(Value) -> Result<Option<E>, serde_json::Error> + Send + Sync>;
+
+/// A receiver of a topic's events.
+pub struct Subscriber<'a, E> {
+    cx: &'a RunContext,
+    topic: String,
+    scope: Scope,
+    name: String,
+    read: Read<E>,
+}
+
+/// That there is something to look at: room in a queue, or an event.
+#[derive(Serialize, Deserialize)]
+struct Signal {}
+
+impl AgentMessage for Signal {
+    const NAME: &'static str = "signal";
+}
+
+/// An answer to an event that asked for one.
+#[derive(Serialize, Deserialize)]
+struct Response(Value);
+
+impl AgentMessage for Response {
+    const NAME: &'static str = "response";
+}
+
+/// A message to a run on a channel of its inbox. Its digest does not cover the run, so that a fork
+/// asks for the same.
+struct Post {
+    run: RunId,
+    channel: String,
+    value: Value,
+}
+
+impl Operation for Post {
+    type Output = ();
+
+    fn kind(&self) -> &'static str {
+        "tell"
+    }
+
+    fn name(&self) -> &str {
+        &self.channel
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(self.value.to_string().as_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<()> {
+        let body = InboxBody::Message {
+            name: self.channel,
+            value: self.value,
+        };
+        let id = format!("{}/{}", cx.run, cx.id);
+        let item = InboxItem::new(id, cx.ports.clock().now(), body);
+        let posted = cx.ports.post(self.run, item);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::Before,
+            future: Box::pin(async move { Progress::Done(posted.await) }),
+        })
+    }
+}
+
+/// Tells a run to look. `false` when it has ended.
+async fn signal(cx: &RunContext, run: RunId, channel: &str) -> Result<bool, AgentError> {
+    let channel = format!("{}/{channel}", Signal::NAME);
+    let value = json!({});
+    let sent = cx.perform(Post {
+        run,
+        channel,
+        value,
+    });
+    match sent.await {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == Some(&ErrorKind::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn change<F>(
+    cx: &RunContext,
+    (scope, topic): (&Scope, &str),
+    change: F,
+) -> Result<TopicState, AgentError>
+where
+    F: Fn(&mut TopicState) + Send + Sync + 'static,
+{
+    let key = format!("topic:{topic}");
+    let state = cx.state(scope.clone()).update(key, move |found| {
+        let mut state: TopicState = found.unwrap_or_default();
+        state.report = Report::default();
+        change(&mut state);
+        state
+    });
+    state.await
+}
+
+impl RunContext {
+    /// A topic that the runs of this tree share; [`Topic::in_scope`] says who else does.
+    pub fn topic<E: Serialize + DeserializeOwned>(&self, name: impl Into<String>) -> Topic<'_, E> {
+        Topic {
+            cx: self,
+            name: name.into(),
+            scope: Scope::Run,
+            event: PhantomData,
+        }
+    }
+}
+
+impl RunContext {
+    /// Publishes what the model says.
+    pub(super) async fn publish_call(self, call: ToolCall) -> Result<ToolResult, AgentError> {
+        #[derive(Deserialize)]
+        struct Wanted {
+            topic: String,
+            event: String,
+            #[serde(default)]
+            priority: i32,
+        }
+        let offered = self.tools_offered();
+        let fault = offered
+            .get(PUBLISH)
+            .and_then(|tool| fits(tool, &call.arguments).err());
+        let wanted = match (fault, call.arguments.parse::<Wanted>()) {
+            (None, Ok(wanted)) => wanted,
+            (Some(fault), _) => return Ok(ToolResult::new(&call, ToolStatus::Error, fault)),
+            (None, Err(fault)) => {
+                return Ok(ToolResult::new(&call, ToolStatus::Error, fault.to_string()));
+            }
+        };
+        let topic = self.topic::<String>(wanted.topic);
+        let published = topic.publish_with_priority(&wanted.event, wanted.priority);
+        as_result(
+            &call,
+            published
+                .await
+                .map(|_| ToolResult::new(&call, ToolStatus::Success, "Published.")),
+        )
+    }
+}
+
+impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
+    /// Shares the topic with all runs that share this state: of the session, the user or the team.
+    #[must_use]
+    pub fn in_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Publishes an event: each queue of the topic takes it, or drops what its
+    /// [`Overflow`] says. Where a full queue drops nothing, this waits for room.
+    ///
+    /// # Errors
+    /// When the event is no JSON.
+    pub async fn publish(&self, event: &E) -> Result<Published, AgentError> {
+        self.publish_with_priority(event, 0).await
+    }
+
+    /// Publishes an event of this priority, higher being kept longer: see
+    /// [`Overflow::DropLowestPriority`].
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub async fn publish_with_priority(
+        &self,
+        event: &E,
+        priority: i32,
+    ) -> Result<Published, AgentError> {
+        self.offer(self.value_of(event)?, priority, None).await
+    }
+
+    /// Publishes an event that asks for an answer, and waits for the first one, at most so long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] when nobody answers in time; [`ErrorKind::Malformed`] when the answer
+    /// is none of this type.
+    pub async fn request<R: DeserializeOwned>(
+        &self,
+        event: &E,
+        limit: Duration,
+    ) -> Result<R, AgentError> {
+        let ticket = self.cx.uuid().await?.to_string();
+        let reply = Some((self.cx.run(), ticket.clone()));
+        let event = self.value_of(event)?;
+        let asked = async {
+            self.offer(event, 0, reply).await?;
+            self.cx.receive_on::<Response>(ticket).await
+        };
+        let Ok(answer) = self.cx.timeout(limit, asked).await else {
+            let message = format!("nobody answered on the topic {:?} in time", self.name);
+            return Err(OperationError::new(ErrorKind::Timeout, message).into());
+        };
+        let Response(value) = answer?;
+        serde_json::from_value(value).map_err(|fault| mistyped(&self.name, &fault))
+    }
+
+    fn value_of(&self, event: &E) -> Result<Value, AgentError> {
+        serde_json::to_value(event).map_err(|fault| mistyped(&self.name, &fault))
+    }
+
+    async fn offer(
+        &self,
+        event: Value,
+        priority: i32,
+        reply: Option<Reply>,
+    ) -> Result<Published, AgentError> {
+        let item = Item {
+            sequence: 0,
+            from: self.cx.spec().name.clone(),
+            priority,
+            reply,
+            event: event.clone(),
+        };
+        let (cx, place) = (self.cx, (&self.scope, self.name.as_str()));
+        let mut ticket: Option<String> = None;
+        let state = loop {
+            let waiter = ticket.clone().map(|ticket| (cx.run(), ticket));
+            let item = item.clone();
+            let topic = self.name.clone();
+            let state = change(cx, place, move |state| {
+                state.offer(&topic, &item, waiter.clone());
+            })
+            .await?;
+            if state.report.full.is_empty() {
+                break state;
+            }
+            let Some(channel) = &ticket else {
+                ticket = Some(cx.uuid().await?.to_string());
+                continue;
+            };
+            if !self.let_the_dead_go(&state).await? {
+                // Whether it is told or not: it looks again.
+                let _ = cx
+                    .timeout(PATIENCE, cx.receive_on::<Signal>(channel.as_str()))
+                    .await;
+            }
+        };
+        for (run, channel) in &state.report.wake {
+            signal(cx, *run, channel).await?;
+        }
+        let published = Published {
+            sequence: state.published,
+            delivered: state.report.delivered,
+            dropped: state.report.dropped,
+            started: self.start_agents(&event).await?,
+        };
+        let started: Vec<&str> = published.started.iter().map(|s| s.agent.as_str()).collect();
+        cx.emit(
+            "published",
+            &json!({
+                "topic": self.name,
+                "sequence": published.sequence,
+                "delivered": published.delivered,
+                "dropped": published.dropped,
+                "started": started,
+            }),
+        );
+        Ok(published)
+    }
+
+    /// Takes away the receivers of full queues whose runs have ended. Whether there were any.
+    async fn let_the_dead_go(&self, state: &TopicState) -> Result<bool, AgentError> {
+        let mut dead = Vec::new();
+        for (name, run) in state.members_of_full() {
+            if !signal(self.cx, run, &channel(&self.name, &name)).await? {
+                dead.push((name, run));
+            }
+        }
+        if dead.is_empty() {
+            return Ok(false);
+        }
+        let place = (&self.scope, self.name.as_str());
+        change(self.cx, place, move |state| state.forget(&dead)).await?;
+        Ok(true)
+    }
+
+    async fn start_agents(&self, event: &Value) -> Result<Vec<Spawned>, AgentError> {
+        let text = match event {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let team = &self.cx.leg().pinned.team;
+        let mut started = Vec::new();
+        for (_, agent) in team.agent.walk() {
+            if agent.starts_on.contains(&self.name) {
+                let task = Task::from(text.as_str()).when_parent_ends(ParentPolicy::Continue);
+                started.push(self.cx.spawn(agent.name.as_str(), task).await?);
+            }
+        }
+        Ok(started)
+    }
+
+    /// Receives the topic's events from here on, through the queue of this name. Whoever subscribes
+    /// with one name shares its queue: each event goes to one of them.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn subscribe(
+        &self,
+        subscription: Subscription,
+    ) -> Result<Subscriber<'a, E>, AgentError>
+    where
+        E: 'static,
+    {
+        let (name, run) = (subscription.name.clone(), self.cx.run());
+        let place = (&self.scope, self.name.as_str());
+        change(self.cx, place, move |state| state.join(&subscription, run)).await?;
+        Ok(Subscriber {
+            cx: self.cx,
+            topic: self.name.clone(),
+            scope: self.scope.clone(),
+            name,
+            read: Box::new(|value| serde_json::from_value(value).map(Some)),
+        })
+    }
+
+    /// How many events were published, and how each queue stands.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn counts(&self) -> Result<TopicCounts, AgentError> {
+        let key = format!("topic:{}", self.name);
+        let state = self.cx.state(self.scope.clone()).get::<TopicState>(key);
+        Ok(state.await?.unwrap_or_default().counts())
+    }
+}
+
+impl<'a, E: 'static> Subscriber<'a, E> {
+    /// Leaves out events for which this does not hold. It must be a pure function.
+    #[must_use]
+    pub fn filter(self, keep: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
+        let read = self.read;
+        Self {
+            read: Box::new(move |value| Ok(read(value)?.filter(|event| keep(event)))),
+            ..self
+        }
+    }
+
+    /// Makes something else of each event. It must be a pure function.
+    pub fn map<F>(self, transform: impl Fn(E) -> F + Send + Sync + 'static) -> Subscriber<'a, F> {
+        let read = self.read;
+        Subscriber {
+            cx: self.cx,
+            topic: self.topic,
+            scope: self.scope,
+            name: self.name,
+            read: Box::new(move |value| Ok(read(value)?.map(&transform))),
+        }
+    }
+
+    /// The next event; waits until there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] when an event is none of this type; it is taken all the same.
+    /// [`ErrorKind::NotFound`] when the queue was closed.
+    pub async fn next(&mut self) -> Result<Received<E>, AgentError> {
+        let cx = self.cx;
+        loop {
+            let (name, run) = (self.name.clone(), cx.run());
+            let place = (&self.scope, self.topic.as_str());
+            let topic = self.topic.clone();
+            let state = change(cx, place, move |state| {
+                state.take(&topic, &name, run);
+            })
+            .await?;
+            for (run, channel) in &state.report.wake {
+                signal(cx, *run, channel).await?;
+            }
+            match state.report.taken {
+                Some(item) => {
+                    let read = (self.read)(item.event);
+                    if let Some(event) = read.map_err(|fault| mistyped(&self.topic, &fault))? {
+                        return Ok(Received {
+                            event,
+                            sequence: item.sequence,
+                            from: item.from,
+                            reply: item.reply,
+                        });
+                    }
+                }
+                None if state.queues.contains_key(&self.name) => {
+                    cx.receive_on::<Signal>(channel(&self.topic, &self.name))
+                        .await?;
+                }
+                None => {
+                    let message =
+                        format!("the queue {:?} of {:?} is closed", self.name, self.topic);
+                    return Err(OperationError::new(ErrorKind::NotFound, message).into());
+                }
+            }
+        }
+    }
+
+    /// Closes the queue for all that share it; what it holds is gone.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn close(self) -> Result<(), AgentError> {
+        let place = (&self.scope, self.topic.as_str());
+        let name = self.name.clone();
+        let (cx, topic) = (self.cx, self.topic.clone());
+        let state = change(cx, place, move |state| {
+            state.close(&topic, &name);
+        })
+        .await?;
+        for (run, channel) in &state.report.wake {
+            signal(cx, *run, channel).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<E> Received<E> {
+    /// Whether its publisher waits for an answer.
+    pub fn asks(&self) -> bool {
+        self.reply.is_some()
+    }
+
+    /// Answers it, where its publisher waits for that. `false` when it does not, or has ended.
+    ///
+    /// # Errors
+    /// When the answer is no JSON.
+    pub async fn respond<R: Serialize>(
+        &self,
+        cx: &RunContext,
+        answer: &R,
+    ) -> Result<bool, AgentError> {
+        let Some((run, ticket)) = &self.reply else {
+            return Ok(false);
+        };
+        let value = serde_json::to_value(Response(
+            serde_json::to_value(answer).map_err(AgentError::failed)?,
+        ));
+        let sent = cx.perform(Post {
+            run: *run,
+            channel: format!("{}/{ticket}", Response::NAME),
+            value: value.map_err(AgentError::failed)?,
+        });
+        match sent.await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == Some(&ErrorKind::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn mistyped(topic: &str, fault: &serde_json::Error) -> AgentError {
+    let message = format!("what is said on the topic {topic:?} does not fit: {fault}");
+    OperationError::new(ErrorKind::Malformed, message).into()
+}
+
+impl<E> fmt::Debug for Topic<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Topic({:?})", self.name)
+    }
+}
+
+impl<E> fmt::Debug for Subscriber<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Subscriber({:?} of {:?})", self.name, self.topic)
+    }
+}

@@ -1,0 +1,41 @@
+//! A tool that a policy brings itself.
+
+use std::sync::Arc;
+
+use crate::vocabulary::ToolSet;
+use crate::vocabulary::{Digest, ModelRequest, ToolDefinition};
+
+/// A tool that a policy offers in [`Policy::before_model`](super::Policy::before_model) and
+/// answers in [`Policy::before_tool`](super::Policy::before_tool). The set of tools with it is
+/// made once for each set without it.
+#[derive(Clone, Debug)]
+pub struct OwnTool {
+    definition: Arc<ToolDefinition>,
+    offered: Option<(Digest, ToolSet)>,
+}
+
+impl OwnTool {
+    /// A tool with this definition.
+    pub fn new(definition: ToolDefinition) -> Self {
+        Self {
+            definition: Arc::new(definition),
+            offered: None,
+        }
+    }
+
+    /// Adds the tool to a request that does not have it.
+    pub fn offer(&mut self, request: &mut ModelRequest) {
+        let without = request.tools.digest();
+        if let Some((digest, offered)) = &self.offered
+            && *digest == without
+        {
+            request.tools = offered.clone();
+            return;
+        }
+        if request.tools.get(&self.definition.name).is_none() {
+            let own = [self.definition.clone()];
+            request.tools = request.tools.iter().cloned().chain(own).collect();
+        }
+        self.offered = Some((without, request.tools.clone()));
+    }
+}

@@ -1,0 +1,275 @@
+//! Conversations as one agent reads them: who said what, and results behind their calls.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ghostlight_actors::vocabulary::{
+    Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript,
+};
+
+/// A conversation in which what other agents said is told as such: their messages, calls and
+/// results are a user's messages `[Message from agent "…"]`, so that the model does not take them for
+/// its own. It keeps its length, and extends what it told before.
+#[derive(Debug)]
+pub(super) struct OtherAgents {
+    of: Transcript,
+    told: Transcript,
+    /// The other agent that made the last calls.
+    caller: Option<String>,
+    is_changed: bool,
+}
+
+impl OtherAgents {
+    pub(super) fn new() -> Self {
+        Self {
+            of: Transcript::new(),
+            told: Transcript::new(),
+            caller: None,
+            is_changed: false,
+        }
+    }
+
+    /// The conversation as this agent reads it.
+    pub(super) fn told_to(&mut self, me: &str, conversation: &Transcript) -> Transcript {
+        if conversation.truncated(self.of.len()) != self.of {
+            *self = Self::new();
+        }
+        let known = self.of.len();
+        for (place, message) in conversation.since(known).into_iter().enumerate() {
+            let told = self.told(me, &message);
+            if told.is_some() && !self.is_changed {
+                self.told = conversation.truncated(known + place);
+                self.is_changed = true;
+            }
+            if self.is_changed {
+                self.told.push(told.map_or(message, Arc::new));
+            }
+        }
+        self.of = conversation.clone();
+        match self.is_changed {
+            true => self.told.clone(),
+            false => conversation.clone(),
+        }
+    }
+
+    fn told(&mut self, me: &str, message: &Message) -> Option<Message> {
+        match message.role {
+            Role::Assistant => {
+                let other = message.author.as_deref().filter(|author| *author != me);
+                self.caller = other.map(str::to_owned);
+                other.map(|other| flattened(&format!("[Message from agent {other:?}]"), message))
+            }
+            Role::Tool => {
+                let caller = self.caller.as_ref()?;
+                Some(flattened(
+                    &format!("[What the calls of agent {caller:?} came to]"),
+                    message,
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A message as a user's text, with its calls and results in words; files stay.
+fn flattened(head: &str, message: &Message) -> Message {
+    let mut lines = vec![head.to_owned()];
+    let mut data = Vec::new();
+    for part in &message.parts {
+        match part {
+            Part::Text(text) => lines.push(text.clone()),
+            Part::ToolCall(call) => {
+                lines.push(format!(
+                    "It calls {}({}).",
+                    call.name,
+                    call.arguments.text()
+                ));
+            }
+            Part::ToolResult(result) => {
+                let failed = match result.status {
+                    ToolStatus::Success => "",
+                    _ => " [not done]",
+                };
+                lines.push(format!("{}:{failed} {}", result.name, result.text));
+                data.extend(result.attachments.iter().cloned().map(Part::Data));
+            }
+            Part::Data(found) => data.push(Part::Data(found.clone())),
+            _ => {}
+        }
+    }
+    let mut told = Message::user(lines.join("\n"));
+    told.parts.append(&mut data);
+    told
+}
+
+/// The conversation with each result directly behind its call, in the order of the calls: for one that
+/// comes from elsewhere, where results may stand apart, twice, in another order, or not at all.
+///
+/// A call without a result gets one that says so; a result without a call, and a second one of the
+/// same call, is left out. What stood between call and result follows the results. A conversation
+/// that is in order is shared as it is.
+///
+/// ```
+/// use ghostlight::context::paired;
+/// use ghostlight_actors::{
+///     testing::check_transcript,
+///     vocabulary::{Message, ModelResponse, ToolCall, Transcript},
+/// };
+///
+/// let asks = ModelResponse::tool_calls([ToolCall::new("1", "search", "{}")]).message;
+/// let mut open = Transcript::from_iter([Message::user("Where is my parcel?")]);
+/// open.push(asks);
+/// open.push(Message::user("Hello?"));
+/// assert!(check_transcript(&open.messages()).is_err());
+/// assert!(check_transcript(&paired(&open).messages()).is_ok());
+/// ```
+pub fn paired(conversation: &Transcript) -> Transcript {
+    let messages = conversation.messages();
+    let mut ordered: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
+    for (place, message) in messages.iter().enumerate() {
+        if message.role == Role::Tool {
+            continue;
+        }
+        ordered.push(message.clone());
+        let calls: Vec<&ToolCall> = message.tool_calls().collect();
+        if message.role != Role::Assistant || calls.is_empty() {
+            continue;
+        }
+        // Ids are told apart within a step only: what follows the next step is not this one's.
+        let later = &messages[place + 1..];
+        let has_calls = |said: &Arc<Message>| said.tool_calls().next().is_some();
+        let end = later.iter().position(has_calls).unwrap_or(later.len());
+        let results = later[..end].iter().flat_map(|said| said.tool_results());
+        let mut found: BTreeMap<&str, &ToolResult> = BTreeMap::new();
+        for result in results {
+            found.entry(&result.call_id).or_insert(result);
+        }
+        let result = |call: &&ToolCall| match found.get(call.id.as_str()) {
+            Some(result) => {
+                let mut result = ToolResult::clone(result);
+                result.name.clone_from(&call.name);
+                result
+            }
+            None => {
+                let text = "No result of this call is known.";
+                ToolResult::new(call, ToolStatus::Unknown, text)
+            }
+        };
+        ordered.push(Arc::new(Message::results(calls.iter().map(result))));
+    }
+    let ordered: Transcript = ordered.into_iter().collect();
+    match ordered == *conversation {
+        true => conversation.clone(),
+        false => ordered,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::testing::check_transcript;
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn asks(ids: &[&str]) -> Message {
+        let mut asks = Message::assistant("I look.");
+        let calls = ids.iter().map(|id| ToolCall::new(*id, "search", "{}"));
+        asks.parts.extend(calls.map(Part::ToolCall));
+        asks
+    }
+
+    fn answers(id: &str, text: &str) -> ToolResult {
+        ToolResult::new(
+            &ToolCall::new(id, "search", "{}"),
+            ToolStatus::Success,
+            text,
+        )
+    }
+
+    fn texts(conversation: &Transcript) -> Vec<String> {
+        let messages = conversation.messages();
+        let results = messages.iter().flat_map(|said| {
+            said.tool_results()
+                .map(|result| result.text.clone())
+                .collect::<Vec<_>>()
+        });
+        results.collect()
+    }
+
+    #[test]
+    fn merging_results_keeps_every_part_in_call_order() {
+        let mut apart = Transcript::from_iter([Message::user("go")]);
+        apart.push(asks(&["a", "b", "c"]));
+        apart.push(Message::results([
+            answers("c", "third"),
+            answers("x", "nobody's"),
+        ]));
+        apart.push(Message::user("meanwhile"));
+        apart.push(Message::results([
+            answers("a", "first"),
+            answers("a", "again"),
+        ]));
+        let ordered = paired(&apart);
+        assert_eq!(check_transcript(&ordered.messages()), Ok(()));
+        assert_eq!(
+            texts(&ordered),
+            ["first", "No result of this call is known.", "third"]
+        );
+        assert_eq!(ordered.last().unwrap().content(), "meanwhile");
+        assert_eq!(paired(&ordered), ordered);
+    }
+
+    proptest! {
+        /// Whatever a conversation is made of, the result is one that providers accept.
+        #[test]
+        fn any_order_becomes_one_that_providers_accept(
+            acts in prop::collection::vec((0_u8..3, prop::collection::btree_set("[a-d]", 1..4)), 0..12),
+        ) {
+            let mut any = Transcript::new();
+            for (act, ids) in acts {
+                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+                match act {
+                    0 => any.push(asks(&ids)),
+                    1 => any.push(Message::results(ids.iter().map(|id| answers(id, id)))),
+                    _ => any.push(Message::user("hm")),
+                }
+            }
+            let ordered = paired(&any);
+            prop_assert_eq!(check_transcript(&ordered.messages()), Ok(()));
+            prop_assert!(paired(&ordered) == ordered);
+        }
+    }
+
+    #[test]
+    fn what_another_agent_said_reads_as_such() {
+        let mut said = Transcript::from_iter([Message::user("go")]);
+        let mut history = OtherAgents::new();
+        assert_eq!(history.told_to("desk", &said), said);
+        said.push(asks(&["a"]).by("clerk"));
+        said.push(Message::results([answers("a", "found")]));
+        said.push(Message::assistant("Over to you.").by("clerk"));
+        let told = history.told_to("desk", &said);
+        said.push(asks(&["b"]).by("desk"));
+        said.push(Message::results([answers("b", "mine")]));
+        let longer = history.told_to("desk", &said);
+        assert_eq!(longer.truncated(4), told);
+        let messages = longer.messages();
+        assert_eq!(check_transcript(&messages), Ok(()));
+        let texts: Vec<String> = messages[1..4].iter().map(|said| said.content()).collect();
+        assert_eq!(
+            texts,
+            [
+                "[Message from agent \"clerk\"]\nI look.\nIt calls search({}).",
+                "[What the calls of agent \"clerk\" came to]\nsearch: found",
+                "[Message from agent \"clerk\"]\nOver to you.",
+            ]
+        );
+        assert!(messages[1..4].iter().all(|said| said.role == Role::User));
+        assert_eq!(messages[4..], said.since(4)[..]);
+        // For the clerk it is the other way round.
+        assert_eq!(
+            OtherAgents::new().told_to("clerk", &said).truncated(4),
+            said.truncated(4)
+        );
+    }
+}

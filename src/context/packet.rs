@@ -1,0 +1,105 @@
+//! What a context may be built from.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::vocabulary::{Message, Part, Role, Transcript};
+
+/// Where a piece of context comes from, which decides under what it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PacketSource {
+    /// Who the agent is and what it must keep to: always there.
+    System,
+    /// What was found for the task: documents, search results.
+    Retrieved,
+    /// What is remembered.
+    Memory,
+    /// Anything else.
+    Custom,
+    /// What was said before, a whole turn each.
+    Conversation,
+}
+
+impl PacketSource {
+    pub(super) fn section(self) -> &'static str {
+        match self {
+            Self::System => "[Role & Policies]",
+            Self::Retrieved => "[Evidence]",
+            Self::Memory | Self::Custom => "[Context]",
+            Self::Conversation => "[History]",
+        }
+    }
+}
+
+/// A piece of context that is taken as a whole or left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packet {
+    pub(super) source: PacketSource,
+    pub(super) content: String,
+    pub(super) relevance: Option<f64>,
+    pub(super) recency: f64,
+}
+
+impl Packet {
+    /// A piece from this source.
+    pub fn new(source: PacketSource, content: impl Into<String>) -> Self {
+        Self {
+            source,
+            content: content.into(),
+            relevance: None,
+            recency: 1.0,
+        }
+    }
+
+    /// Sets how much it has to do with the task, from 0 to 1, as an index or an embedder says;
+    /// otherwise it is the share of words that both have.
+    #[must_use]
+    pub fn relevance(mut self, relevance: f64) -> Self {
+        self.relevance = relevance.is_finite().then(|| relevance.clamp(0.0, 1.0));
+        self
+    }
+
+    /// Sets how old it is: a day makes it count about a third as recent. What is not set is of now.
+    #[must_use]
+    pub fn age(mut self, age: Duration) -> Self {
+        self.recency = (-age.as_secs_f64() / (24.0 * 3600.0)).exp();
+        self
+    }
+
+    /// A conversation as packets, one for each turn, so that no answer stays without its question and
+    /// no result without its call. Later turns are more recent.
+    pub fn turns(conversation: &Transcript) -> Vec<Self> {
+        let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
+        for message in conversation.messages() {
+            match turns.last_mut() {
+                Some(turn) if message.role != Role::User => turn.push(message),
+                _ => turns.push(vec![message]),
+            }
+        }
+        let count = turns.len();
+        let packet = |(place, turn): (usize, Vec<Arc<Message>>)| {
+            let lines: Vec<String> = turn.iter().map(|message| line(message)).collect();
+            let mut packet = Self::new(PacketSource::Conversation, lines.join("\n"));
+            packet.recency = 1.0 / (count - place) as f64;
+            packet
+        };
+        turns.into_iter().enumerate().map(packet).collect()
+    }
+}
+
+fn line(message: &Message) -> String {
+    let parts = message.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.clone()),
+        Part::ToolCall(call) => Some(format!("{}({})", call.name, call.arguments.text())),
+        Part::ToolResult(result) => Some(format!("{}: {}", result.name, result.text)),
+        _ => None,
+    });
+    let parts: Vec<String> = parts.collect();
+    let who = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    format!("{who}: {}", parts.join("\n"))
+}
