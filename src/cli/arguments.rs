@@ -385,6 +385,9 @@ pub(super) struct Check {
 pub(super) struct Draw {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
+    /// The agent whose graph is drawn, instead of the team
+    #[arg(long, value_name = "NAME")]
+    pub(super) agent: Option<String>,
     /// Graphviz's language instead of Mermaid's
     #[arg(long)]
     pub(super) dot: bool,

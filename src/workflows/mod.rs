@@ -9,6 +9,7 @@
 //! | `fallback` | [`Fallback`]: one after the other, until one answers |
 //! | `for_each` | [`ForEach`]: one agent for each item of a list |
 //! | `fan_out` | [`FanOut`]: a planner divides the task, workers do the parts, an aggregator answers |
+//! | `graph` | [`GraphSpec`]: nodes and ways between them, by rules over named values |
 //! | `router` | [`Router`]: the agent that fits the task |
 //! | `round_robin` | [`RoundRobin`]: a conversation in which the agents take turns |
 //! | `role_play` | [`RolePlay`]: one agent instructs, another one does |
@@ -33,8 +34,8 @@
 //!     - { name: critic, instructions: Criticise the article; say APPROVED when it is good. }
 //! ```
 //!
-//! A [`StateGraph`] is for those who write code: nodes that change a state of any type, and where
-//! each leads.
+//! A [`StateGraph`] is the graph for those who write code: nodes that change a state of any type, and
+//! where each leads.
 //!
 //! A member that fails, or that stops before its task is done, ends the workflow, unless its
 //! settings say otherwise. A member that [escalates](ghostlight_actors::vocabulary::StopReason::Escalated)
@@ -72,7 +73,9 @@ pub use debate::Debate;
 pub use fallback::Fallback;
 pub use fan_out::FanOut;
 pub use for_each::ForEach;
-pub use graph::{END, Graph, GraphEnd, GraphError, StateGraph};
+pub use graph::{
+    Choice, END, Graph, GraphEnd, GraphError, GraphNode, GraphSpec, Reducer, Rule, StateGraph, Then,
+};
 pub use member::OnFailure;
 pub use orchestrator::{
     Orchestrator, Plan, PlanError, PlanFormat, PlannedTask, XmlError, read_xml,
@@ -97,6 +100,7 @@ pub fn register(registry: Registry) -> Registry {
         .behavior_type::<Fallback>("fallback")
         .behavior_type::<FanOut>("fan_out")
         .behavior_type::<ForEach>("for_each")
+        .behavior_type::<GraphSpec>("graph")
         .behavior_type::<Orchestrator>("orchestrator")
         .behavior_type::<Parallel>("parallel")
         .behavior_type::<Pipeline>("pipeline")

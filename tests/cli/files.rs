@@ -49,6 +49,19 @@ fn draw_shows_who_reaches_whom_in_two_languages() {
         drawn.contains("\"agent_desk\" -> \"agent_clerk\""),
         "{drawn}"
     );
+    let graph = "agent:\n  name: desk\n  behavior: { name: graph, entry: x, nodes: { x: { then: end } } }\n";
+    desk.write("graph.yaml", graph);
+    let words = ["draw", "graph.yaml", "--agent", "desk"];
+    let drawn = desk.shipped(&words).exits(0).out;
+    assert!(drawn.contains("start(( )) --> n0"), "{drawn}");
+    let drawn = desk
+        .shipped(&["draw", "good.yaml", "--agent", "desk"])
+        .exits(2);
+    assert!(
+        drawn.err.contains("works by function_calling"),
+        "{}",
+        drawn.err
+    );
     desk.write("bad.yaml", "agent:\n  name: desk\n  behavior: nothing\n");
     desk.shipped(&["draw", "bad.yaml"]).exits(2);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod graph;
+mod graph_files;
 mod making;
 mod orchestrator;
 mod patterns;

@@ -194,6 +194,25 @@ pub(crate) fn all() -> Vec<Pattern> {
             )
         },
         Pattern {
+            answer: "d(b(a(go)) and c(a(go)))",
+            asked: vec!["a", "b", "c", "d"],
+            when_broken: ("c", Ok("d(b(a(go)) and no c)")),
+            ..plain(
+                "graph",
+                json!({
+                    "entry": "a",
+                    "nodes": {
+                        "a": {"agent": "a", "then": {"all": ["b", "c"], "join": "d"}},
+                        "b": {"agent": "b", "prompt": "{a}", "then": "d"},
+                        "c": {"agent": "c", "prompt": "{a}", "then": "d", "on_failure": "none"},
+                        "none": {"set": {"c": "no c"}, "then": "d"},
+                        "d": {"agent": "d", "prompt": "{b} and {c}", "then": "end"},
+                    },
+                }),
+                echoes!["a", "b", "c", "d"],
+            )
+        },
+        Pattern {
             replies: vec!["{\"agent\": \"b\"}".into()],
             answer: "b(go)",
             asked: vec!["b"],

@@ -1,6 +1,7 @@
 //! `ghostlight check`, `ghostlight draw` and `ghostlight schema`.
 
-use ghostlight_actors::run::Registry;
+use ghostlight_actors::{definition::TeamSpec, run::Registry};
+use serde::Deserialize;
 
 use crate::{
     cli::{
@@ -9,6 +10,7 @@ use crate::{
         exit::{Exit, Failure},
     },
     config,
+    workflows::GraphSpec,
 };
 
 /// Says what a team file holds, or what is wrong with it.
@@ -47,13 +49,34 @@ pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure
     default_model::define(file.spec_mut(), &registry);
     file.resolve(registry)?;
     let team = file.spec();
-    let drawn = if arguments.dot {
-        team.dot()
-    } else {
-        team.mermaid()
+    let drawn = match &arguments.agent {
+        None if arguments.dot => team.dot(),
+        None => team.mermaid(),
+        Some(name) => {
+            let graph = graph_of(team, name).map_err(Failure::Usage)?;
+            let drawn = if arguments.dot {
+                graph.dot()
+            } else {
+                graph.mermaid()
+            };
+            drawn.map_err(|fault| Failure::Usage(fault.to_string()))?
+        }
     };
     super::print(drawn.trim_end())?;
     Ok(Exit::Done)
+}
+
+/// The graph by which an agent works.
+fn graph_of(team: &TeamSpec, name: &str) -> Result<GraphSpec, String> {
+    let behavior = team.find(name).map(|agent| &agent.behavior);
+    let behavior = behavior.ok_or_else(|| format!("team {} has no agent {name:?}", team.name))?;
+    if behavior.name != "graph" {
+        let works = &behavior.name;
+        return Err(format!(
+            "agent {name:?} works by {works}, and not by a graph"
+        ));
+    }
+    GraphSpec::deserialize(&behavior.settings).map_err(|fault| fault.to_string())
 }
 
 /// Prints the JSON Schema of team files.

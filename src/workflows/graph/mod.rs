@@ -2,6 +2,7 @@
 
 mod check;
 mod drawing;
+mod file;
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,7 @@ use ghostlight_actors::{
 use serde_json::{Value, json};
 
 pub use check::GraphError;
+pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
 
 /// Where a graph ends.
 pub const END: &str = "end";

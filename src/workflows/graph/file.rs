@@ -1,0 +1,396 @@
+//! A graph as plain data: nodes are agents and tools by name, the state is named values.
+
+mod rule;
+mod state;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason, ToolCall, ToolStatus,
+    },
+};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Graph, GraphEnd, GraphError, StateGraph};
+use crate::{
+    behaviors::{Prompt, task},
+    workflows::{
+        member::{MemberEnd, ask, check_name, limit},
+        tool_chain::filled,
+    },
+};
+
+pub use rule::Rule;
+pub use state::Reducer;
+use state::State;
+
+/// A graph of steps in a team file. Its state is named values: it begins with `task`, and each
+/// node adds what it came to, under its own name or the one that `into` says. `{name}` in a prompt
+/// or an argument stands for a value, and `NODE.times` for how often a node was walked.
+///
+/// ```yaml
+/// behavior:
+///   name: graph
+///   entry: draft
+///   nodes:
+///     draft: { agent: writer, prompt: "{task}\n{judge}", then: judge }
+///     judge:
+///       agent: critic
+///       prompt: "{draft}"
+///       then:
+///         - { when: { contains: { judge: APPROVED } }, to: end }
+///         - { when: { at_least: { draft.times: 3 } }, to: end }
+///         - { to: draft }
+///   answer: "{draft}"
+/// ```
+///
+/// It is the [`StateGraph`] that code would build, with its checks, its bound and its pictures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GraphSpec {
+    /// The node with which it begins.
+    pub entry: String,
+    /// The nodes, by name; `end` is none.
+    pub nodes: BTreeMap<String, GraphNode>,
+    /// The values with which it begins, beside the task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Value>,
+    /// What the answer is made of; what the last node came to when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Prompt>,
+    /// What becomes of a value that branches changed, by its name; that of the last branch counts
+    /// where it is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub merge: BTreeMap<String, Reducer>,
+    /// How many nodes may be walked in all, branches included.
+    #[serde(default = "default_steps")]
+    pub max_steps: u32,
+}
+
+fn default_steps() -> u32 {
+    100
+}
+
+/// A node of a [`GraphSpec`]: what is done there (an agent, a tool, a graph, or nothing but
+/// setting values), and where it leads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GraphNode {
+    /// The agent below that works here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// What it is asked; the task when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<Prompt>,
+    /// The tool of the agent's that is called here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its arguments, each text filled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// A graph within: it is walked over the same values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Box<GraphSpec>>,
+    /// Values that are set before anything is done, each text filled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Value>,
+    /// Under which name its result is kept; its own when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+    /// What a person is asked before it; a refusal ends the run as denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<String>,
+    /// The longest that it may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Where it leads when it fails; `NODE.failed` holds why. The graph fails when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<String>,
+    /// Where it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+}
+
+/// Where a node of a [`GraphSpec`] leads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected a node's name, a list of `{ when, to }`, or `{ all, join }`"
+)]
+#[non_exhaustive]
+pub enum Then {
+    /// To this node, or to `end`.
+    To(String),
+    /// To the first whose rule holds.
+    First(Vec<Choice>),
+    /// To all of these at once, which meet again.
+    All {
+        /// The nodes with which the branches begin.
+        all: Vec<String>,
+        /// The node at which they meet.
+        join: String,
+    },
+}
+
+/// One of several ways.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Choice {
+    /// The rule by which it is taken; always, when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Rule>,
+    /// The node, or `end`.
+    pub to: String,
+}
+
+/// How a member left the graph, for the behavior that walks it.
+type Left = Arc<Mutex<Option<MemberEnd>>>;
+
+impl GraphSpec {
+    /// The graph in Mermaid's language.
+    ///
+    /// # Errors
+    /// The graph's first fault.
+    pub fn mermaid(&self) -> Result<String, GraphError> {
+        Ok(self.compile(&Left::default())?.mermaid())
+    }
+
+    /// The graph in Graphviz's language.
+    ///
+    /// # Errors
+    /// The graph's first fault.
+    pub fn dot(&self) -> Result<String, GraphError> {
+        Ok(self.compile(&Left::default())?.dot())
+    }
+
+    fn compile(&self, left: &Left) -> Result<Graph<State>, GraphError> {
+        let mut graph = StateGraph::new(self.entry.as_str()).max_steps(self.max_steps);
+        for (name, node) in &self.nodes {
+            graph = match &node.graph {
+                Some(within) => graph.graph(name.as_str(), within.compile(left)?),
+                None => {
+                    let (node, called, left) = (node.clone(), name.clone(), left.clone());
+                    graph.node(name.as_str(), move |cx, state| {
+                        let (node, called, left) = (node.clone(), called.clone(), left.clone());
+                        async move { node.walk(&called, &cx, state, &left).await }
+                    })
+                }
+            };
+            if let Some(question) = &node.confirm {
+                graph = graph.interrupt_before(name.as_str(), question.as_str());
+            }
+            graph = self.lead_on(graph, name, node);
+        }
+        graph.compile()
+    }
+
+    fn lead_on(&self, graph: StateGraph<State>, name: &str, node: &GraphNode) -> StateGraph<State> {
+        let choices = match &node.then {
+            // It leads nowhere, which the graph's check says.
+            None => return graph,
+            Some(Then::All { all, join }) => {
+                let rules = self.merge.clone();
+                let merge = move |fork, branches| State::merge(fork, branches, &rules);
+                return graph.fork(name, all.clone(), join.as_str(), merge);
+            }
+            Some(Then::To(to)) if node.on_failure.is_none() => {
+                return graph.edge(name, to.as_str());
+            }
+            Some(Then::To(to)) => vec![Choice {
+                when: None,
+                to: to.clone(),
+            }],
+            Some(Then::First(choices)) => choices.clone(),
+        };
+        let failed = format!("{name}.failed");
+        let on_failure = node.on_failure.clone();
+        let targets: Vec<String> = choices.iter().map(|choice| choice.to.clone()).collect();
+        let targets = targets.into_iter().chain(on_failure.clone());
+        graph.route(name, targets, move |state: &State| {
+            if let Some(to) = on_failure.as_ref().filter(|_| state.has(&failed)) {
+                return to.clone();
+            }
+            let mut open = choices.iter().filter(|choice| {
+                let rule = choice.when.as_ref();
+                rule.is_none_or(|rule| rule.holds(state))
+            });
+            open.next()
+                .map(|choice| choice.to.clone())
+                .unwrap_or_default()
+        })
+    }
+
+    /// What is wrong with it in the place of this agent, beside what the graph's check finds.
+    fn fault(&self, agent: &AgentSpec) -> Result<(), String> {
+        for (name, node) in &self.nodes {
+            let place = format!("nodes.{name}");
+            let does = [
+                node.agent.is_some(),
+                node.tool.is_some(),
+                node.graph.is_some(),
+            ];
+            if does.iter().filter(|does| **does).count() > 1 {
+                return Err(format!(
+                    "{place}: it has more than one of agent, tool and graph"
+                ));
+            }
+            if let Some(member) = &node.agent {
+                check_name(agent, &format!("{place}.agent"), member)?;
+            }
+            if let Some(tool) = node
+                .tool
+                .as_ref()
+                .filter(|tool| !agent.tools.contains(tool))
+            {
+                return Err(format!(
+                    "{place} names the tool {tool:?}, which {} does not have; it has: {}",
+                    agent.name,
+                    agent.tools.join(", ")
+                ));
+            }
+            if let Some(within) = &node.graph {
+                within.fault(agent)?;
+            }
+            match &node.then {
+                Some(Then::All { .. }) if node.on_failure.is_some() => {
+                    return Err(format!("{place}: a node that forks has no on_failure"));
+                }
+                Some(Then::First(choices)) => {
+                    let last = choices.last().is_some_and(|choice| choice.when.is_none());
+                    if !last {
+                        return Err(format!("{place}.then: the last way must have no `when`"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl GraphNode {
+    async fn walk(
+        &self,
+        name: &str,
+        cx: &RunContext,
+        mut state: State,
+        left: &Left,
+    ) -> Result<State, AgentError> {
+        let times = state.walked(name);
+        state.clear(&format!("{name}.failed"));
+        for (key, value) in &self.set {
+            let value = state.fill(|texts| filled(value, texts));
+            state.put(key, value);
+        }
+        let end = if let Some(agent) = &self.agent {
+            let asked = match &self.prompt {
+                Some(prompt) => state.fill(|texts| prompt.fill(texts)),
+                None => state.text("task"),
+            };
+            ask(cx, agent, asked, limit(self.timeout_ms)).await?
+        } else if let Some(tool) = &self.tool {
+            self.call(tool, format!("{name}-{times}"), cx, &state)
+                .await?
+        } else {
+            return Ok(state);
+        };
+        match end {
+            MemberEnd::Answered(text) => {
+                let typed = self.agent.as_ref().and_then(|agent| {
+                    let below = cx.spec().agents.iter();
+                    let output = below.filter(|below| below.name == *agent);
+                    output.filter_map(|below| below.output.as_ref()).next()
+                });
+                let value = match typed {
+                    Some(_) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+                    None => Value::String(text),
+                };
+                state.put(self.into.as_deref().unwrap_or(name), value);
+                Ok(state)
+            }
+            end if self.on_failure.is_some() && !end.leaves() => {
+                state.put(&format!("{name}.failed"), Value::String(end.told()));
+                Ok(state)
+            }
+            end => {
+                // The walk ends by an error, and the graph as the member did.
+                let error = AgentError::failed(format!("{name}: {}", end.told()));
+                left.lock().get_or_insert(end);
+                Err(error)
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        tool: &str,
+        id: String,
+        cx: &RunContext,
+        state: &State,
+    ) -> Result<MemberEnd, AgentError> {
+        let template = self.arguments.clone().unwrap_or_default();
+        let arguments = state.fill(|texts| filled(&template, texts));
+        let call = ToolCall::new(id, tool, arguments);
+        let called = cx.tools([call]);
+        let results = match limit(self.timeout_ms) {
+            None => called.await?,
+            Some(limit) => match cx.timeout(limit, called).await {
+                Ok(results) => results?,
+                Err(elapsed) => {
+                    let error = OperationError::new(ErrorKind::Timeout, elapsed.to_string());
+                    return Ok(MemberEnd::Failed(error));
+                }
+            },
+        };
+        let mut results = results.into_iter();
+        let result = results
+            .next()
+            .ok_or_else(|| AgentError::failed("no result"))?;
+        Ok(match result.status {
+            ToolStatus::Success => MemberEnd::Answered(result.text),
+            _ => MemberEnd::Failed(OperationError::new(ErrorKind::Tool, result.text)),
+        })
+    }
+}
+
+impl Behavior for GraphSpec {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let left = Left::default();
+        let graph = self.compile(&left).map_err(AgentError::failed)?;
+        let mut state = State::begin(task(&cx));
+        for (name, value) in &self.values {
+            state.put(name, value.clone());
+        }
+        let ended = graph.run(&cx, state).await;
+        let answer = |state: &State| match &self.answer {
+            Some(answer) => state.fill(|texts| answer.fill(texts)),
+            None => state.last(),
+        };
+        match ended {
+            Ok(GraphEnd::Done(state)) => Ok(Outcome::answer(answer(&state))),
+            Ok(GraphEnd::MaxSteps { steps, state }) => Ok(Outcome::Stopped {
+                reason: StopReason::MaxSteps(steps),
+                partial: Some(Answer::text(answer(&state))),
+            }),
+            Err(error) => match left.lock().take() {
+                Some(end) => end.into_outcome(""),
+                None => Err(error),
+            },
+        }
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        self.fault(agent)?;
+        let graph = self.compile(&Left::default());
+        graph.map(drop).map_err(|fault| fault.to_string())
+    }
+}
