@@ -3,7 +3,7 @@
 
 use std::{
     env, fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -370,6 +370,17 @@ impl Started {
         let (name, id) = (format!("-{name}"), self.0.id().to_string());
         let status = Command::new("kill").args([name, id]).status();
         assert!(status.unwrap().success());
+    }
+
+    /// Waits until it says this on stderr; [`ends`](Self::ends) gives what it says after that.
+    pub(crate) fn says(&mut self, text: &str) {
+        let stderr = self.0.stderr.as_mut().unwrap();
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains(text) {
+            let mut byte = [0];
+            stderr.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
     }
 
     /// Waits for its end.

@@ -498,11 +498,20 @@ impl System {
         Ok(roots)
     }
 
-    /// Open runs of this System's teams go on; sleeping ones are left to sleep until it is time.
-    async fn take_up(&self) -> Result<(), SystemError> {
+    /// Takes up the open runs of this System's teams that no living process carries; sleeping ones
+    /// are left to sleep until it is time.
+    ///
+    /// A System does so when it [starts](SystemBuilder::start). Where several processes share a
+    /// store, one that calls it again from time to time takes up what a process left behind that
+    /// died in the meantime.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn take_up(&self) -> Result<(), SystemError> {
         let mut interrupted = Vec::new();
+        let routes = &self.0.doors.previewer.routes;
         for row in self.awake_roots().await? {
-            if self.0.is_out_of_reach(&row).await? {
+            if routes.is_live(row.run) || self.0.is_out_of_reach(&row).await? {
                 continue;
             }
             let Some(session) = row.session.clone() else {

@@ -8,6 +8,7 @@ use ghostlight_actors::{
     run::{Registry, Team},
     vocabulary::RunId,
 };
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
     cli::{
@@ -24,6 +25,8 @@ use crate::{
 
 /// How often it is looked how the runs stand.
 const LOOK: Duration = Duration::from_millis(500);
+/// How often it is looked for runs that other processes left behind.
+const TAKE_UP: Duration = Duration::from_secs(2);
 /// How many of the runs that began last are looked at, beside the open ones.
 const LATEST: usize = 256;
 
@@ -74,13 +77,13 @@ async fn keep(
             super::note(&format!("schedule {name}, next at {}", when::date(next)));
         }
     }
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut look, mut take_up) = (every(LOOK), every(TAKE_UP));
     let mut goes_on = true;
     while goes_on {
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
+            _ = take_up.tick() => system.take_up().await?,
             _ = look.tick() => {}
         }
         for row in watch.rows(keeping).await?.iter().rev() {
@@ -88,6 +91,12 @@ async fn keep(
         }
     }
     Ok(Exit::Done)
+}
+
+fn every(pause: Duration) -> Interval {
+    let mut every = tokio::time::interval(pause);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    every
 }
 
 /// What was told of the team's runs.
