@@ -34,7 +34,7 @@ mod properties;
 mod recall;
 mod spill;
 mod summary;
-#[cfg(feature = "tiktoken")]
+#[cfg(any(feature = "tiktoken", test))]
 mod vocabulary;
 
 use ghostlight_actors::{
@@ -53,7 +53,7 @@ pub use packet::{Packet, PacketSource};
 pub use prefix::{PrefixReport, StablePrefix};
 pub use recall::{ContextSource, Recall};
 pub use spill::READ_RESULT;
-#[cfg(feature = "tiktoken")]
+#[cfg(any(feature = "tiktoken", test))]
 pub use vocabulary::Vocabulary;
 
 /// Registers the policy that agents with a `context` are watched over by.

@@ -70,3 +70,57 @@ impl fmt::Debug for Vocabulary {
         f.debug_tuple("Vocabulary").field(&self.name).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Estimate;
+
+    const ENGLISH: &str = "The longer a conversation is, the more a model has to read, and the higher \
+        are cost and delay. So the history is made smaller without losing what matters.";
+    const GERMAN: &str = "Je länger ein Gespräch wird, desto mehr muss das Modell lesen, und desto \
+        höher sind Kosten und Wartezeit. Größere Ergebnisse fallen zuerst weg.";
+    const RUSSIAN: &str = "Чем длиннее разговор, тем больше модель должна прочитать, и тем выше \
+        стоимость и задержка. Поэтому историю нужно сжимать.";
+    const CHINESE: &str =
+        "上下文窗口是有限的资源。对话越长，模型需要读取的内容就越多，费用和延迟也随之增加。";
+    const JAPANESE: &str =
+        "会話が長くなると、モデルが読む内容も増え、コストと遅延が大きくなります。";
+    const KOREAN: &str =
+        "대화가 길어질수록 모델이 읽어야 하는 내용이 늘어나고 비용과 지연도 커집니다.";
+    const JSON: &str = r#"{"id":"A-1042","customer":{"name":"Ada","city":"London"},"paid":true,"lines":[{"sku":"LAMP-7","count":2,"price":19.90}]}"#;
+
+    #[test]
+    fn the_estimate_is_rather_too_high_than_too_low() {
+        let code = include_str!("estimate.rs");
+        let texts = [
+            ENGLISH, GERMAN, RUSSIAN, CHINESE, JAPANESE, KOREAN, JSON, code,
+        ];
+        for text in texts {
+            let (real, estimate) = (Vocabulary::o200k_base().count(text), Estimate.count(text));
+            assert!(estimate >= real, "{estimate} of {real} for {text}");
+            assert!(
+                estimate * 10 <= real * 17,
+                "{estimate} of {real} for {text}"
+            );
+        }
+        let quarters = CHINESE.chars().count() as u64 / 4;
+        assert!(quarters * 2 < Vocabulary::o200k_base().count(CHINESE));
+    }
+
+    #[test]
+    fn a_model_is_counted_by_its_own_vocabulary() {
+        let of = |counting, model| Vocabulary::of(counting, model).map(|found| found.name);
+        let model = TokenCounting::Model;
+        assert_eq!(of(model, "gpt-4o-2024-08-06"), Some("o200k_base"));
+        assert_eq!(of(model, "gpt-4-0613"), Some("cl100k_base"));
+        assert_eq!(of(model, "llama-3.1-8b"), None);
+        assert_eq!(
+            of(TokenCounting::Cl100kBase, "llama-3.1-8b"),
+            Some("cl100k_base")
+        );
+        assert_eq!(of(TokenCounting::Estimate, "gpt-4o"), None);
+        let (new, old) = (Vocabulary::o200k_base(), Vocabulary::cl100k_base());
+        assert!(new.count(CHINESE) < old.count(CHINESE));
+    }
+}

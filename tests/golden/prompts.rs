@@ -202,6 +202,26 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
             "done",
         ),
         policy(
+            "context",
+            json!({
+                "max_tokens": 700,
+                "strategies": [{
+                    "name": "summarize",
+                    "keep_recent": 1,
+                    "max_summary_tokens": 50,
+                    "max_input_tokens": 1000,
+                }],
+                "spill": { "above_tokens": 150, "keep_tokens": 20 },
+            }),
+            vec![
+                echo(&"a ".repeat(100)),
+                echo(&"fail ".repeat(100)),
+                "It was echoed.".into(),
+                "done".into(),
+            ],
+            "done",
+        ),
+        policy(
             "control",
             json!({}),
             vec![echo("a"), call("exit_loop", json!({}))],
