@@ -79,6 +79,9 @@
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
 //! | keep requests in bounds | [`context`], [`Agent::context`](run::Agent::context) |
 //! | let several agents work as one | [`workflows`] |
+//! | let agents tell each other what happens | [`RunContext::topic`](run::RunContext::topic), [`Agent::starts_on`](run::Agent::starts_on) |
+//! | make agents while a run is under way | [`Agent::create_agent`](run::Agent::create_agent), [`RunContext::delegate`](run::RunContext::delegate) |
+//! | draw a team | [`TeamSpec::mermaid`](definition::TeamSpec::mermaid) |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
 //! | ask a person | `#[tool(approval = "…")]`, [`Agent::approval`](run::Agent::approval), [`Agent::clarify`](run::Agent::clarify), [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
 //! | wrap calls | [`interceptors`], [`Interceptor`](contract::Interceptor) |

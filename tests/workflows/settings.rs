@@ -77,3 +77,24 @@ fn wrong_settings_are_refused_with_what_there_is() {
         assert!(told.contains(reason), "{behavior}: {told}");
     }
 }
+
+#[test]
+fn names_are_well_formed_and_there_once_over_the_whole_tree_which_has_a_depth() {
+    let twice = Agent::new("desk").agent(Agent::new("a").agent(Agent::new("desk")));
+    let told = twice.into_team().unwrap_err().to_string();
+    assert!(told.contains("two agents are called \"desk\""), "{told}");
+    for name in ["", "two words", "ä", "x/y"] {
+        let told = Agent::new("desk").agent(Agent::new(name)).into_team();
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("agent name"), "{told}");
+    }
+    let deep = |levels: usize| {
+        let below = (1..levels).rev().fold(Agent::new("leaf"), |below, level| {
+            Agent::new(format!("level-{level}")).agent(below)
+        });
+        below.into_team()
+    };
+    deep(64).unwrap();
+    let told = deep(65).unwrap_err().to_string();
+    assert!(told.contains("below the deepest level"), "{told}");
+}
