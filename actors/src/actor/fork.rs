@@ -4,6 +4,7 @@ pub(super) mod kept;
 
 use std::collections::BTreeMap;
 
+use self::kept::{Kept, plain};
 use super::{Run, SystemError, recording::recording};
 use crate::{
     contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreHandle},
@@ -109,10 +110,12 @@ impl Run {
         } else {
             &[]
         };
+        // The session from which the fork's session goes on.
+        let from = recording.session.as_ref().filter(|_| in_session);
         let branch = Branch {
             run,
             session: session.clone(),
-            history: history.len() as u64,
+            history: history.len() as u64 + u64::from(from.is_some()),
             definition,
             team: session.team.clone(),
             now: shared.doors.clock.now(),
@@ -137,6 +140,19 @@ impl Run {
         }
         let claim = store.claim(journal.clone(), false).await?;
         let mut lines = history.to_vec();
+        if let Some(from) = from {
+            // What the run itself wrote is copied with its entries.
+            let began = recording
+                .lines
+                .first()
+                .map_or(0, |line| line.stored.position);
+            let state = Kept::of_session(store, from, began).await?;
+            let entry = Entry::SessionBranched {
+                from: from.clone(),
+                state: plain(&state.values),
+            };
+            lines.push(Line::encode(branch.now, &entry));
+        }
         let said = runs.first().map(|run| run.start.input.clone());
         let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
         turn.owner = owner(store, &recording, history.len()).await?;
@@ -149,7 +165,7 @@ impl Run {
         batch.blobs.extend(todays);
         batch.appends.extend(appends(&runs, &branch));
         batch.writes = kept::memory(&recording, forked.cut, store, run).await?;
-        if let (true, Some(from)) = (in_session, &recording.session) {
+        if let Some(from) = from {
             let writes = kept::session_state(store, from, forked.cut, &session).await?;
             batch.writes.extend(writes);
         }

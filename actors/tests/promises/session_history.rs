@@ -186,6 +186,33 @@ async fn a_branch_is_rewound_to_its_beginning_and_keeps_the_state_that_it_began_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_forked_session_is_rewound_to_the_state_before_its_turn() {
+    let stage = Stage::new();
+    let system = three_turns(&stage).await;
+    let session = system.session("diarist", "s");
+    let second = session.log().await.unwrap().turns[1].run;
+    let fork = system
+        .run(second)
+        .fork(Fork::at(1).session("f"))
+        .await
+        .unwrap();
+    assert_eq!(text(&fork).await, "turn 2, good, page 2, 3 messages");
+    say(&system, "f", "spoil").await;
+    let forked = system.session("diarist", "f");
+    for (turns, wanted) in [(2, 2), (1, 1)] {
+        forked.rewind(turns).await.unwrap();
+        let state = forked.state(Scope::Session).await.unwrap();
+        assert_eq!(
+            state,
+            [
+                ("mood".into(), json!("good")),
+                ("turns".into(), json!(wanted))
+            ]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_gone_back_to_is_told() {
     let stage = Stage::new();
     let system = three_turns(&stage).await;

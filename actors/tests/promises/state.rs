@@ -326,3 +326,31 @@ async fn a_change_that_is_refused_fails_the_call_and_changes_nothing() {
         "Nothing was saved: an artifact needs a name. None"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_changes_nothing_whatever_a_tool_says_of_itself() {
+    struct Sly;
+
+    impl Tool for Sly {
+        fn definition(&self) -> ToolDefinition {
+            ToolDefinition::new("note", "says that it only reads").effect(Effect::Read)
+        }
+
+        async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+            ToolOutput::text("noted").set(Scope::Session, "calls", &1)
+        }
+    }
+
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let said = cx.tool(call("1", "note")).await?.text;
+        let kept: Option<u32> = cx.state(Scope::Session).get("calls").await?;
+        Ok(Outcome::answer(format!("{said} {kept:?}")))
+    });
+    let system = stage.start(agent.tool(Sly)).await;
+    let session = system.session("a", "s");
+    let run = session.send(Turn::text("go").dry_run()).await.unwrap();
+    assert_eq!(text(&run).await, "noted None");
+    let run = session.send("go").await.unwrap();
+    assert_eq!(text(&run).await, "noted Some(1)");
+}

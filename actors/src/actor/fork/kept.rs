@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     actor::{SystemError, launch::read_journal, recording::tree},
@@ -211,4 +212,13 @@ pub(in crate::actor) async fn artifacts(
     Ok(each
         .flat_map(|info| operations::artifact_writes(to, info, Expected::Any))
         .collect())
+}
+
+/// The values that are there.
+pub(in crate::actor) fn plain(values: &Values) -> BTreeMap<String, (Value, u64)> {
+    let there = values.iter().filter_map(|(key, (value, version))| {
+        let value = value.clone()?;
+        Some((key.clone(), (value, *version)))
+    });
+    there.collect()
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::{SessionDocument, SessionDocumentError, Sessions};
 use crate::{
     actor::{
         SystemError,
-        fork::kept::{Kept, Values, artifacts, restored, writes},
+        fork::kept::{Kept, Values, artifacts, plain, restored, writes},
         launch::read_journal,
     },
     contract::{Append, Batch, Expected, Line, StoreError, StoredLine, artifact_scopes},
@@ -298,15 +296,6 @@ impl Sessions {
         }
         Ok(())
     }
-}
-
-/// The values that are there.
-fn plain(values: &Values) -> BTreeMap<String, (Value, u64)> {
-    let there = values.iter().filter_map(|(key, (value, version))| {
-        let value = value.clone()?;
-        Some((key.clone(), (value, *version)))
-    });
-    there.collect()
 }
 
 /// The most often that an imported value is written anew.

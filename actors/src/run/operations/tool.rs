@@ -93,6 +93,7 @@ impl CallTool {
             credential,
             kept: KeptByTeam::of(&cx.ports, &cx.leg),
         };
+        let dry_run = cx.start().dry_run;
         let changing = Changing::of(cx.id, &cx.ports, &cx.leg);
         let in_doubt = once && cx.started.is_some();
         let ports = cx.ports.clone();
@@ -106,7 +107,8 @@ impl CallTool {
                 ports.tool(invocation).await
             };
             match end {
-                ToolEnd::Changing(result, changes) => {
+                // A dry run changes nothing, whatever the tool says of itself.
+                ToolEnd::Changing(result, changes) if !dry_run => {
                     Progress::Write(changing.write(result, changes))
                 }
                 end => ended(call, &definition, end),
