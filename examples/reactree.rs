@@ -118,6 +118,8 @@ async fn main() -> Result<(), ghostlight::Error> {
         while let Some(event) = events.next().await {
             println!("{}", event?);
         }
+        let is_done = run.outcome().await?.text().contains("it is on the table");
+        assert_eq!(is_done, behavior == "reactree", "only the tree recovers");
         system.stop().await?;
     }
     Ok(())
