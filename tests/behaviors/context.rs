@@ -1,10 +1,20 @@
 //! Requests stay in bounds, whatever a behavior does and however long a conversation grows.
 
-use ghostlight::context::{self, Estimate, TokenCounter};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use ghostlight::{
+    behaviors::Loop,
+    context::{self, Estimate, TokenCounter},
+};
 use ghostlight_actors::{
     actor::{Run, SystemError},
-    definition::{Compact, ContextSpec, ContextStrategy, SlidingWindow, Summarize, TokenCounting},
-    run::{Agent, Registry},
+    definition::{
+        Compact, ContextSpec, ContextStrategy, SlidingWindow, Spill, Summarize, TokenCounting,
+    },
+    run::{Agent, Registry, RunContext},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{Effect, ErrorKind, ModelRequest, ModelResponse, Outcome, ToolDefinition},
 };
@@ -413,4 +423,84 @@ async fn killed_at_any_commit_the_context_is_where_it_was() {
     let report = crash_everywhere(&scenario, CrashOptions::default()).await;
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.commits > 10, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_branched_or_rewound_knows_nothing_of_what_came_later() {
+    let agent = bounded(desk("function_calling", json!({})), summaries(800));
+    let stage = Stage::with(agent, talker()).await;
+    for turn in 0..24 {
+        stage.ask(format!("question{turn}")).await;
+    }
+    let session = stage.system.session("desk", "session");
+    let branch = session.branch(8, "other").await.unwrap();
+    session.rewind(8).await.unwrap();
+    for session in [branch, session] {
+        for turn in 0..12 {
+            let before = stage.calls();
+            let run = session.send(format!("later{turn}").as_str()).await.unwrap();
+            run.outcome().await.unwrap();
+            stage.check();
+            for request in &stage.model.requests()[before..] {
+                let said = said(&request.conversation.messages()).join("\n");
+                assert!(
+                    !said.contains("question8") && !said.contains("question23"),
+                    "{said}"
+                );
+                assert!(said.contains("question7") || turn > 0, "{said}");
+                assert!(Estimate.request(request) <= 1_000);
+            }
+        }
+    }
+}
+
+/// Two loops beside each other, each on a branch, which share what watches over the agent.
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_commit_loops_on_branches_sum_up_and_spill_as_they_did() {
+    let summed_up = Arc::new(AtomicUsize::new(0));
+    let moved = Arc::new(AtomicUsize::new(0));
+    let counters = (summed_up.clone(), moved.clone());
+    let scenario = Scenario::new("desk", move |builder, _log| {
+        let (summed_up, moved) = counters.clone();
+        let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+            let (left, right) = (cx.branch("left"), cx.branch("right"));
+            let (mut a, mut b) = (Loop::new(&left)?.inner(), Loop::new(&right)?.inner());
+            let (a, b) = futures_util::future::join(a.run(), b.run()).await;
+            Ok(Outcome::answer(format!("{} {}", a?.text(), b?.text())))
+        });
+        let model = ScriptedModel::from_reply_fn(move |request, _| {
+            if is_summary(request) {
+                summed_up.fetch_add(1, Ordering::Relaxed);
+                return Reply::from("it was echoed");
+            }
+            let last = request.conversation.last().unwrap();
+            let steps = last.tool_results().last().map_or(0, |result| {
+                let is_moved = result.text.contains("read_result");
+                moved.fetch_add(usize::from(is_moved), Ordering::Relaxed);
+                1 + result
+                    .call_id
+                    .trim_start_matches('c')
+                    .parse::<u32>()
+                    .unwrap()
+            });
+            match steps {
+                3 => Reply::from("done"),
+                _ => Reply::from(echo_call(&format!("c{steps}"), &"it ".repeat(90))),
+            }
+        });
+        let context = summaries(700).spill(Spill {
+            above_tokens: 80,
+            keep_tokens: 20,
+        });
+        builder
+            .registry(ghostlight::builtin())
+            .model("default", model)
+            .team(bounded(agent.tool(echo()), context).into_team().unwrap())
+    })
+    .turn("look around");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.commits > 5, "{report}");
+    let counted = [summed_up, moved].map(|counter| counter.load(Ordering::Relaxed) > 0);
+    assert_eq!(counted, [true, true], "it summed up, and moved results");
 }
