@@ -260,9 +260,9 @@ impl ContextStrategy {
                 at_least_one("keep_recent", summarize.keep_recent)?;
                 at_least_one("max_summary_tokens", summarize.max_summary_tokens)?;
                 match summarize.max_input_tokens {
-                    least if least < summarize.max_summary_tokens.saturating_add(100) => Err(
-                        "max_input_tokens must be max_summary_tokens and 100 more, at least: the \
-                         earlier summary is a part of what is read"
+                    least if least < summarize.max_summary_tokens.saturating_add(300) => Err(
+                        "max_input_tokens must be max_summary_tokens and 300 more, at least: the \
+                         prompt and the earlier summary are a part of what is read"
                             .to_owned(),
                     ),
                     _ => Ok(()),
@@ -334,8 +334,8 @@ pub struct Summarize {
     pub keep_recent: u32,
     /// The most tokens of a summary; what is longer is cut.
     pub max_summary_tokens: u32,
-    /// The most tokens that one call reads, the earlier summary among them. What is more takes
-    /// several calls.
+    /// The most tokens that one call reads, its prompt and the earlier summary among them; at least
+    /// `max_summary_tokens` and 300 more. What is more takes several calls.
     pub max_input_tokens: u32,
 }
 
