@@ -173,6 +173,11 @@ impl EventStream {
             self.after = line.stored.position;
             self.ready.extend(self.observer.observe(&line)?);
         }
+        if *self.subscription.position.borrow() < self.after {
+            // What is shown from here on comes after this, also where nothing was published since
+            // the tree is watched.
+            self.observers.published(self.root, self.after);
+        }
         Ok(any)
     }
 
