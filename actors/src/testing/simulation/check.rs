@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     contract::{InboxBody, RunFilter, RunRow, RunStatus, Store, StoredLine},
-    run::Observer,
+    run::{Observer, operations::Updated},
     session::SessionFold,
     testing::check_transcript,
     vocabulary::{
@@ -389,37 +389,31 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
     spent
 }
 
-/// A shared value was written as often as journals say.
+/// A value that all sessions of a team share was written as often as journals say.
 fn check_state(world: &World, records: &Records, faults: &mut Vec<String>) {
-    let mut written: BTreeMap<String, u64> = BTreeMap::new();
-    let entries = records.values().flat_map(|record| &record.entries);
-    for entry in entries {
-        if let Entry::Completed {
-            kind, name, result, ..
-        } = entry
-            && kind == "state_update"
-            && let Ok(Ok((_, version))) = read::<(Option<serde_json::Value>, u64)>(result.get())
-        {
-            let last = written.entry(name.clone()).or_default();
-            *last = (*last).max(version);
-            *written.entry(format!("{name} (times)")).or_default() += 1;
+    let mut written: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for record in records.values() {
+        for entry in &record.entries {
+            if let Entry::Completed {
+                kind, name, result, ..
+            } = entry
+                && kind == "state_update"
+                && let Some(key) = name.strip_prefix("app/")
+                && let Ok(Ok(Updated { version, .. })) = read(result.get())
+            {
+                let times = written.entry((&record.row.team, key)).or_default();
+                *times += u64::from(version > 0);
+            }
         }
     }
-    let teams: BTreeSet<&str> = records.values().map(|r| r.row.team.as_str()).collect();
-    for team in teams {
-        let scope = world.disk.scope(format!("team:{team}"));
-        let values = scope
-            .now_or_never()
-            .and_then(Result::ok)
-            .unwrap_or_default();
-        for (key, value) in values {
-            let times = written.get(&format!("{key} (times)")).copied();
-            if times.is_some_and(|times| times != value.version) {
-                let version = value.version;
-                faults.push(format!(
-                    "{key} was written {version} times, and {times:?} writes are recorded"
-                ));
-            }
+    for ((team, key), times) in written {
+        let value = world.disk.state(format!("app:{team}"), key.to_owned());
+        let value = value.now_or_never().and_then(Result::ok).flatten();
+        let version = value.map_or(0, |value| value.version);
+        if version != times {
+            faults.push(format!(
+                "{key} was written {version} times, and {times} writes are recorded"
+            ));
         }
     }
 }
