@@ -1,6 +1,6 @@
 //! Context in bounds: what of a conversation a model reads when it grows longer than that.
 //!
-//! An agent gets it as data, [`ContextSpec`](crate::definition::ContextSpec), from the builder or
+//! An agent gets it as data, [`ContextSpec`], from the builder or
 //! as `context:` in a team file:
 //!
 //! ```yaml

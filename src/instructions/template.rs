@@ -54,7 +54,7 @@ pub enum TemplateError {
     /// There is no value for a place that needs one.
     #[error(
         "the instructions need {placeholder}, and there is no such {}: set it before, or write \
-         {placeholder:?} where it may be missing", placeholder.what()
+         {{{}?}} where it may be missing", placeholder.what(), placeholder.name()
     )]
     Missing {
         /// The place.
@@ -225,6 +225,15 @@ mod tests {
             "empty" => Some(String::new()),
             _ => None,
         })
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_the_way_out() {
+        assert_eq!(
+            render("Hi {user:none}").unwrap_err().to_string(),
+            "the instructions need {user:none}, and there is no such value: set it before, or \
+             write {user:none?} where it may be missing"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ const FORMAT: &str = "ghostlight-session";
 
 /// A session with what it keeps, to be kept elsewhere or to go on in another store: its turns, its
 /// state, and its artifacts with all their versions. What it shares with others, a user's and the
-/// team's, is not in it; neither is what is recorded of its runs ([`recording`](super::recording)).
+/// team's, is not in it; neither is what is recorded of its runs ([`recording`](crate::actor::recording())).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionDocument {
