@@ -447,10 +447,6 @@ impl Driver {
         if self.acts.is_empty() {
             return Poll::Pending;
         }
-        if self.cancelled.is_cancelled() {
-            // What a call says of its being cancelled is not for the function.
-            return Poll::Ready(Turn::Woken);
-        }
         match self.acts.poll_next_unpin(cx) {
             Poll::Ready(Some((op, progress))) => Poll::Ready(Turn::Act(op, progress)),
             _ => Poll::Pending,
