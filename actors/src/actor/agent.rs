@@ -512,6 +512,11 @@ impl AgentState {
         let door = (news, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
         task.inbox_is_empty = inbox_is_empty;
+        if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
+            // An earlier life was being cancelled. Only what it recorded of that counts, or what is
+            // still in the inbox: nothing above this run says that it is cancelled.
+            hosted.route.cancelled = CancellationToken::new();
+        }
         task.cancelled = hosted.route.cancelled.clone();
         task.parent.clone_from(&hosted.route.parent);
         task.session = tail;
