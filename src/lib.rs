@@ -2,7 +2,8 @@
 //!
 //! Kill the process at any instant and start it again: every run goes on from what was last
 //! recorded. No tool call whose result is recorded runs again, no `once` call runs twice at all, no
-//! cancelled run wakes up, and nothing that a person answered is asked again.
+//! cancelled run wakes up, and nothing that a person answered is asked again, but for credentials,
+//! which are in memory only.
 //!
 #![cfg_attr(all(feature = "openai", feature = "sqlite"), doc = "```no_run")]
 #![cfg_attr(not(all(feature = "openai", feature = "sqlite")), doc = "```ignore")]
@@ -127,7 +128,7 @@
 //! |---|---|
 //! | `cli` | the command as a library: `ghostlight::cli::main` with your own tools and behaviors |
 //! | `yaml` | `ghostlight::config`: team files |
-//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
+//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions; `protocols::ApprovalWebhook` |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
 //!
@@ -182,3 +183,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
+
+/// And the command with a tool of its own on the page about the command.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../docs/command.md")]
+struct Command;

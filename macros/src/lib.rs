@@ -10,7 +10,7 @@ use proc_macro::TokenStream;
 
 /// Makes a tool of a function.
 ///
-/// ```ignore
+/// ```
 /// use ghostlight::prelude::*;
 ///
 /// /// Adds VAT to a net price.

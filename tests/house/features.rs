@@ -1,9 +1,9 @@
 //! The feature table, `docs/features.md`: each row is well formed, and whatever it names exists.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::public_items::PublicItems;
+use crate::{named_tests::test_exists, public_items::PublicItems};
 
 /// The numbered features; the rows that begin with `B` come on top of them.
 const NUMBERED: usize = 143;
@@ -109,7 +109,11 @@ fn existence(rows: &[Row], root: &Path, items: &PublicItems<'_>) -> Vec<String> 
         for item in row.items.iter().filter(|item| !items.has(item)) {
             report("public item", item);
         }
-        for example in row.examples.iter().filter(|name| !is_file(root, name)) {
+        for example in row
+            .examples
+            .iter()
+            .filter(|name| !root.join(name).is_file())
+        {
             report("example", example);
         }
         for test in row.tests.iter().filter(|name| !test_exists(root, name)) {
@@ -119,49 +123,10 @@ fn existence(rows: &[Row], root: &Path, items: &PublicItems<'_>) -> Vec<String> 
     findings
 }
 
-fn is_file(root: &Path, name: &str) -> bool {
-    let path = PathBuf::from(name);
-    path.is_relative() && root.join(path).is_file()
-}
-
-/// A test is a file (`tests/promises/replay.rs`) or a function in one
-/// (`tests/promises/replay.rs::recorded_calls_do_not_run_again`).
-fn test_exists(root: &Path, name: &str) -> bool {
-    let (file, function) = match name.split_once(".rs::") {
-        Some((stem, function)) => (format!("{stem}.rs"), Some(function)),
-        None => (name.to_owned(), None),
-    };
-    if !is_file(root, &file) {
-        return false;
-    }
-    let Some(function) = function else {
-        return true;
-    };
-    std::fs::read_to_string(root.join(file))
-        .ok()
-        .and_then(|text| syn::parse_file(&text).ok())
-        .is_some_and(|parsed| declares_test(&parsed.items, function))
-}
-
-/// Whether a function with a `#[test]`-like attribute, or one made by a macro such as
-/// `proptest!`, has this name (its modules in front of it or not).
-fn declares_test(items: &[syn::Item], name: &str) -> bool {
-    let last = name.rsplit("::").next().unwrap_or(name);
-    items.iter().any(|item| match item {
-        syn::Item::Fn(function) => {
-            function.sig.ident == last && crate::sources::is_test_only(&function.attrs)
-        }
-        syn::Item::Mod(module) => module
-            .content
-            .as_ref()
-            .is_some_and(|(_, items)| declares_test(items, last)),
-        syn::Item::Macro(call) => call.mac.tokens.to_string().contains(&format!("fn {last} ")),
-        _ => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::sources::Workspace;
 
@@ -232,7 +197,7 @@ text | not a row
     fn a_missing_or_doubled_row_a_free_state_and_an_unproved_done_are_findings() {
         assert_eq!(table_with(row(1, &[], "not yet")), Vec::<String>::new());
         assert_eq!(
-            table_with(row(1, &["tests/x.rs"], "done")),
+            table_with(row(1, &["tests/x.rs::t"], "done")),
             Vec::<String>::new()
         );
         assert_eq!(
@@ -243,27 +208,6 @@ text | not a row
         assert_eq!(table_with(row(1, &[], "almost")).len(), 1);
         assert_eq!(table_with(row(1, &[], "partial:")).len(), 1);
         assert_eq!(table_with(row(1, &[], "done")).len(), 1);
-    }
-
-    #[test]
-    fn a_test_is_a_file_or_a_test_function_in_it() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let this = "tests/house/features.rs";
-        assert!(test_exists(root, this));
-        assert!(test_exists(
-            root,
-            &format!("{this}::tests::rows_are_read_with_their_lists")
-        ));
-        assert!(test_exists(
-            root,
-            &format!("{this}::rows_are_read_with_their_lists")
-        ));
-        assert!(!test_exists(root, &format!("{this}::tests::absent")));
-        assert!(
-            !test_exists(root, &format!("{this}::test_exists")),
-            "a function but no test"
-        );
-        assert!(!test_exists(root, "tests/house/absent.rs"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod features;
 mod files;
 mod licences;
 mod mentions;
+mod named_tests;
 mod pages;
 mod public_items;
 mod reach;

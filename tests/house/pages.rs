@@ -1,44 +1,108 @@
-//! Whether the tests that the pages for readers name exist: a promise without its test is a claim.
+//! Whether the pages for readers tell the truth: the tests that they name exist, their tables leave
+//! out no example, and the manifest in the README is one that works.
 
 use std::{fs, path::Path};
 
+use crate::named_tests::test_exists;
+
 /// The pages that name tests as `folder/file.rs::function`.
-const PAGES: [&str; 3] = ["README.md", "ARCHITECTURE.md", "docs/semantics.md"];
+const PAGES: [&str; 5] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/command.md",
+    "docs/semantics.md",
+    "docs/testing.md",
+];
 
 /// Every test that a page names and that is not there.
-fn absent_tests(page: &str, text: &str, declares: impl Fn(&str, &str) -> bool) -> Vec<String> {
+fn absent_tests(page: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     text.split('`')
         .skip(1)
         .step_by(2)
-        .filter_map(|code| code.split_once(".rs::"))
-        .filter(|(file, test)| !declares(&format!("{file}.rs"), test))
-        .map(|(file, test)| format!("{page}: there is no test {file}.rs::{test}"))
+        .filter(|code| code.contains(".rs::") && !exists(code))
+        .map(|name| format!("{page}: there is no test {name}"))
         .collect()
 }
 
-fn declared(root: &Path, file: &str, test: &str) -> bool {
-    let Ok(text) = fs::read_to_string(root.join(file)) else {
-        return false;
-    };
-    text.contains(&format!("fn {test}("))
+/// Every file of a folder with this ending that no row of a page's tables begins with, as `name`.
+fn unlisted(root: &Path, folder: &str, ending: &str, text: &str) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(root.join(folder))
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(ending).map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    names.retain(|name| {
+        let row = format!("| `{name}` |");
+        !text.lines().any(|line| line.starts_with(&row))
+    });
+    names
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
 }
 
 #[test]
 fn every_test_that_a_page_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let findings: Vec<String> = PAGES
         .iter()
-        .flat_map(|page| {
-            let text = fs::read_to_string(root.join(page)).unwrap();
-            absent_tests(page, &text, |file, test| declared(root, file, test))
-        })
+        .flat_map(|name| absent_tests(name, &page(name), |test| test_exists(root(), test)))
         .collect();
-    assert!(findings.is_empty(), "{}", findings.join("\n"));
+    crate::assert_none(&findings, "pages name tests that are not there:");
 }
 
 #[test]
 fn a_test_that_is_not_there_is_a_finding() {
     let text = "See `tests/a.rs::here`, `tests/a.rs::gone` and `plain.rs`.";
-    let findings = absent_tests("page", text, |_, test| test == "here");
+    let findings = absent_tests("page", text, |test| test == "tests/a.rs::here");
     assert_eq!(findings, ["page: there is no test tests/a.rs::gone"]);
+}
+
+#[test]
+fn every_example_and_every_team_file_is_in_its_table() {
+    let examples = unlisted(root(), "examples", ".rs", &page("README.md"));
+    crate::assert_none(&examples, "README.md has a row for each example, but for:");
+    let teams = unlisted(root(), "examples/teams", ".yaml", &page("docs/command.md"));
+    crate::assert_none(
+        &teams,
+        "docs/command.md has a row for each team file, but for:",
+    );
+}
+
+#[test]
+fn an_example_without_a_row_is_a_finding() {
+    let text = "| `resume` | two deaths |\nThe example `hello` is in no table.";
+    let findings = unlisted(root(), "examples", ".rs", text);
+    assert!(!findings.contains(&"resume".to_owned()));
+    assert!(findings.contains(&"hello".to_owned()));
+}
+
+/// It is what newcomers copy, and nothing else reads it.
+#[test]
+fn the_manifest_in_the_readme_fits_the_workspace() {
+    let text = page("README.md");
+    let (_, after) = text.split_once("```toml\n").unwrap();
+    let (manifest, _) = after.split_once("```").unwrap();
+    let shown: toml::Table = toml::from_str(manifest).unwrap();
+    let ours: toml::Table = toml::from_str(&page("Cargo.toml")).unwrap();
+    let workspace = &ours["workspace"]["package"];
+    for key in ["edition", "rust-version"] {
+        assert_eq!(shown["package"][key], workspace[key], "{key}");
+    }
+    let features = shown["dependencies"]["ghostlight"]["features"].as_array();
+    for feature in features.unwrap() {
+        let known = ours["features"].as_table().unwrap();
+        assert!(known.contains_key(feature.as_str().unwrap()), "{feature:?}");
+    }
+    assert!(
+        shown["dependencies"]["ghostlight"].get("version").is_none(),
+        "nothing has been released"
+    );
 }

@@ -383,7 +383,9 @@ impl Shared {
 }
 
 impl System {
-    /// A System over this store, to be started.
+    /// A System over this store, to be started. It knows the behaviors, tools and providers that it is given and no
+    /// other: give it those of the package `ghostlight` with `.registry(ghostlight::builtin())`, which is what
+    /// `System::open` of that package does.
     pub fn builder(store: impl Into<StoreHandle>) -> SystemBuilder {
         SystemBuilder::new(store.into())
     }

@@ -334,8 +334,8 @@ fn found(defect: Defect) {
 }
 
 macro_rules! each_is_found {
-    ($($name:ident: $defect:ident;)*) => {
-        $(#[test]
+    ($(#[$test:meta] fn $name:ident($defect:ident);)*) => {
+        $(#[$test]
         fn $name() {
             found(Defect::$defect);
         })*
@@ -343,13 +343,13 @@ macro_rules! each_is_found {
 }
 
 each_is_found! {
-    an_acknowledgement_before_it_is_durable_is_found: AcknowledgesBeforeItIsDurable;
-    a_lost_inbox_item_is_found: LosesInboxItems;
-    a_once_call_that_is_retried_is_found: RetriesOnceCalls;
-    a_delivery_out_of_order_is_found: DeliversOutOfOrder;
-    a_budget_that_is_charged_in_replay_is_found: ChargesReplays;
-    a_torn_batch_is_found: TearsBatches;
-    a_stale_epoch_that_is_accepted_is_found: AcceptsStaleEpochs;
-    a_message_that_comes_twice_is_found: DeliversTwice;
-    a_cancelled_run_that_wakes_is_found: WakesCancelledRuns;
+    #[test] fn an_acknowledgement_before_it_is_durable_is_found(AcknowledgesBeforeItIsDurable);
+    #[test] fn a_lost_inbox_item_is_found(LosesInboxItems);
+    #[test] fn a_once_call_that_is_retried_is_found(RetriesOnceCalls);
+    #[test] fn a_delivery_out_of_order_is_found(DeliversOutOfOrder);
+    #[test] fn a_budget_that_is_charged_in_replay_is_found(ChargesReplays);
+    #[test] fn a_torn_batch_is_found(TearsBatches);
+    #[test] fn a_stale_epoch_that_is_accepted_is_found(AcceptsStaleEpochs);
+    #[test] fn a_message_that_comes_twice_is_found(DeliversTwice);
+    #[test] fn a_cancelled_run_that_wakes_is_found(WakesCancelledRuns);
 }
