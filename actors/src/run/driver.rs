@@ -32,7 +32,7 @@ use super::{
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
     load::RecordedDelivery,
-    operation::{Ended, ErasedProgress, ErasedWait, FinishChild, Made},
+    operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, ErasedWait, FinishChild, Made},
 };
 use crate::{
     contract::{BoxFuture, InboxItem, StoreError},
@@ -74,9 +74,27 @@ struct Under {
     once: bool,
     /// Inbox items that its end deals with.
     items: Vec<String>,
+    /// What it comes to where the change is not made that it is about to make: it has done all
+    /// else.
+    unsaved: Option<ErasedUnsaved>,
 }
 
 impl Under {
+    fn new(
+        identity: CallIdentity,
+        cancelled: CancellationToken,
+        resource: Option<Resource>,
+    ) -> Self {
+        Self {
+            identity,
+            cancelled,
+            resource,
+            once: false,
+            items: Vec::new(),
+            unsaved: None,
+        }
+    }
+
     /// What a call consumed that has no result to tell it.
     fn charge(&self) -> Spent {
         self.resource.map(Spent::one).unwrap_or_default()
@@ -130,7 +148,7 @@ pub(crate) struct Driver {
     timers: BTreeSet<(Timestamp, OperationId)>,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ended_children: HashMap<RunId, ChildResult>,
-    ready: VecDeque<(OperationId, Made)>,
+    ready: VecDeque<(OperationId, Deferred)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
     inbox: VecDeque<InboxItem>,
     seen: HashSet<String>,
@@ -226,8 +244,8 @@ impl Driver {
             if let Some(end) = self.overdue(leg) {
                 break end;
             }
-            if let Some((op, made)) = self.ready.pop_front() {
-                self.complete(leg, op, made);
+            if let Some((op, make)) = self.ready.pop_front() {
+                self.complete(leg, op, make());
                 continue;
             }
             self.match_inbox(leg);
@@ -334,9 +352,20 @@ impl Driver {
 
     /// Records an operation's end and gives it to the function.
     fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: Made) {
-        let Some(under) = self.under.remove(&op) else {
+        let Some(under) = self.strike_off(leg, op) else {
             return;
         };
+        let spent = made.spent.unwrap_or_else(|| under.charge());
+        let recorded = self
+            .journal
+            .append_completed(op, &under.identity, &made, spent);
+        self.charge(spent);
+        leg.deliver(op, delivery(recorded, made));
+    }
+
+    /// Takes an operation whose end is being recorded off the books, with what came for it.
+    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<Under> {
+        let under = self.under.remove(&op)?;
         for (_, item, _) in leg.taken.lock().extract_if(.., |(by, ..)| *by == op) {
             self.journal.strike(item);
         }
@@ -349,12 +378,7 @@ impl Driver {
             // An earlier life began it. Cancelling closes what has no end, and this has one now.
             call.completed = true;
         }
-        let spent = made.spent.unwrap_or_else(|| under.charge());
-        let recorded = self
-            .journal
-            .append_completed(op, &under.identity, &made, spent);
-        self.charge(spent);
-        leg.deliver(op, delivery(recorded, made));
+        Some(under)
     }
 
     /// Waits for whatever comes next. `Some` when the leg ends.
@@ -466,8 +490,8 @@ impl Driver {
                 let call = leg.books.lock().recorded.get(&op).cloned();
                 self.begin_wait(op, wait, call.and_then(|call| call.begun));
             }
-            ErasedProgress::Attempt(place, attempt) if self.under.contains_key(&op) => {
-                self.attempt(op, place, attempt);
+            ErasedProgress::Attempt(write) if self.under.contains_key(&op) => {
+                self.attempt(op, write);
             }
             ErasedProgress::Wait(_) | ErasedProgress::Attempt(..) | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
@@ -480,7 +504,7 @@ impl Driver {
                 }
             }
             ErasedProgress::Write(made, changes, attempt, turn) => {
-                let end = self.write(leg, op, made, *changes, attempt).await;
+                let end = self.write(leg, op, (made, *changes), attempt).await;
                 drop(turn);
                 return end;
             }

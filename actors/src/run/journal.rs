@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
 use super::{
-    Changes, Ports,
+    Ports,
     leg::CallIdentity,
     operation::{Ended, Made},
 };
@@ -113,8 +113,6 @@ pub(crate) struct JournalWriter {
     buffer: Vec<u8>,
     /// Inbox items that the pending entries deal with.
     taken: Vec<String>,
-    /// Changes of shared state that the pending entries tell of.
-    changes: Changes,
     pub(crate) row: RunRow,
     row_changed: bool,
     pub(crate) durable: Arc<Durable>,
@@ -133,7 +131,6 @@ impl JournalWriter {
             pending: Vec::new(),
             buffer: Vec::new(),
             taken: Vec::new(),
-            changes: Changes::none(),
             row,
             row_changed: false,
             durable: Arc::new(durable),
@@ -204,13 +201,6 @@ impl JournalWriter {
         ended
     }
 
-    /// Changes shared state with the next commit, whatever is there.
-    pub(crate) fn attach(&mut self, changes: Changes) {
-        changes.entries.iter().for_each(|entry| self.append(entry));
-        self.changes.writes.extend(changes.writes);
-        self.changes.blobs.extend(changes.blobs);
-    }
-
     /// Strikes an item off the run's inbox, with the next commit.
     pub(crate) fn strike(&mut self, inbox_id: String) {
         self.taken.push(inbox_id);
@@ -235,8 +225,6 @@ impl JournalWriter {
             append = append.row(self.row.clone());
         }
         let mut batch = Batch::of(append);
-        let changes = std::mem::take(&mut self.changes);
-        (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
         batch.taken = self.taken.drain(..).map(|id| (self.run, id)).collect();
         Some(batch)
     }

@@ -35,7 +35,7 @@ pub use load::Recorded;
 pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Progress,
-    Wait, WaitFor, Write,
+    Unsaved, Wait, WaitFor, Write,
 };
 pub use policy::{
     Asking, BeforeTool, Decided, Judgement, Moment, OwnTool, Policies, Policy, PolicyContext,

@@ -81,6 +81,9 @@ pub trait Operation: Send + 'static {
 pub enum Begin<T> {
     /// It is done at once, inside the process.
     Ready(Result<T, OperationError>),
+    /// It is done inside the process, in the moment in which its end is recorded; where the function
+    /// wants it no more before that, it is not done.
+    Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
     /// Something is done outside.
     Act(Act<T>),
     /// It ends by something from outside.
@@ -99,7 +102,23 @@ pub struct Write<T> {
     pub place: (String, String),
     /// How it is attempted.
     pub attempt: Attempt<T>,
+    /// What the operation comes to without the change, where it has done something else already.
+    pub unsaved: Option<Unsaved<T>>,
 }
+
+impl<T> Write<T> {
+    /// A change that is all that its operation does.
+    pub fn new(place: (String, String), attempt: Attempt<T>) -> Self {
+        Self {
+            place,
+            attempt,
+            unsaved: None,
+        }
+    }
+}
+
+/// The end of an operation whose change was not made, for this reason.
+pub type Unsaved<T> = Arc<dyn Fn(&OperationError) -> T + Send + Sync>;
 
 /// One attempt to change shared state.
 pub type Attempt<T> =
@@ -293,7 +312,7 @@ pub(crate) enum Ended {
 
 impl Made {
     /// The result of an operation, with what it consumed.
-    fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
+    pub(crate) fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
         let spent = result.as_ref().ok().map(O::spent);
         Self {
             spent,
@@ -302,9 +321,12 @@ impl Made {
     }
 
     pub(crate) fn of<T: Serialize + Send + 'static>(result: Result<T, OperationError>) -> Self {
-        Self {
-            ended: Ended::Result(Box::new(result)),
-            spent: None,
+        match result {
+            Err(error) => Self::failed(error),
+            result => Self {
+                ended: Ended::Result(Box::new(result)),
+                spent: None,
+            },
         }
     }
 
@@ -337,14 +359,14 @@ impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
 
 /// Erased forms, which the driver handles without knowing the result's type.
 pub(crate) enum ErasedBegin {
-    Ready(Made),
+    Ready(Deferred),
     Act {
         record_start: bool,
         gate: Gate,
         future: BoxFuture<'static, ErasedProgress>,
     },
     Wait(ErasedWait),
-    Write((String, String), ErasedAttempt),
+    Write(ErasedWrite),
     Child {
         start: ChildStart,
         awaited: bool,
@@ -356,11 +378,22 @@ pub(crate) enum ErasedBegin {
 pub(crate) type FinishChild = Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Made + Send>;
 pub(crate) type ErasedAttempt = Arc<dyn Fn() -> BoxFuture<'static, (Made, Changes)> + Send + Sync>;
 
+pub(crate) type ErasedUnsaved = Arc<dyn Fn(&OperationError) -> Made + Send + Sync>;
+
+/// Makes an operation's end in the moment in which it is recorded.
+pub(crate) type Deferred = Box<dyn FnOnce() -> Made + Send>;
+
+pub(crate) struct ErasedWrite {
+    pub(crate) place: (String, String),
+    pub(crate) attempt: ErasedAttempt,
+    pub(crate) unsaved: Option<ErasedUnsaved>,
+}
+
 pub(crate) enum ErasedProgress {
     Done(Made),
     Wait(ErasedWait),
     /// It is done, and its end is to be committed with a change of shared state.
-    Attempt((String, String), ErasedAttempt),
+    Attempt(ErasedWrite),
     /// An attempt to change shared state, and how to make another.
     Write(Made, Box<Changes>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
@@ -381,7 +414,8 @@ pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegi
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
     Box::new(move |cx| match operation.begin(cx) {
-        Begin::Ready(result) => ErasedBegin::Ready(Made::by::<O>(result)),
+        Begin::Ready(result) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(result))),
+        Begin::Deferred(make) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(make()))),
         Begin::Act(Act {
             record_start,
             gate,
@@ -393,16 +427,12 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
                 match future.await {
                     Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
                     Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
-                    Progress::Write(Write { place, attempt }) => {
-                        ErasedProgress::Attempt(place, erase_attempt::<O>(attempt))
-                    }
+                    Progress::Write(write) => ErasedProgress::Attempt(erase_write::<O>(write)),
                 }
             }),
         },
         Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
-        Begin::Write(Write { place, attempt }) => {
-            ErasedBegin::Write(place, erase_attempt::<O>(attempt))
-        }
+        Begin::Write(write) => ErasedBegin::Write(erase_write::<O>(write)),
         Begin::Child(Child {
             start,
             awaited,
@@ -417,14 +447,27 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
     })
 }
 
-fn erase_attempt<O: Operation>(attempt: Attempt<O::Output>) -> ErasedAttempt {
-    Arc::new(move || -> BoxFuture<'static, _> {
+pub(crate) fn erase_write<O: Operation>(write: Write<O::Output>) -> ErasedWrite {
+    let Write {
+        place,
+        attempt,
+        unsaved,
+    } = write;
+    let attempt: ErasedAttempt = Arc::new(move || -> BoxFuture<'static, _> {
         let attempt = attempt();
         Box::pin(async move {
             let (result, changes) = attempt.await;
             (Made::by::<O>(result), changes)
         })
-    })
+    });
+    let unsaved = unsaved.map(|unsaved| -> ErasedUnsaved {
+        Arc::new(move |error| Made::by::<O>(Ok(unsaved(error))))
+    });
+    ErasedWrite {
+        place,
+        attempt,
+        unsaved,
+    }
 }
 
 fn erase_wait<O: Operation>(wait: Wait<O::Output>) -> ErasedWait {

@@ -43,4 +43,5 @@ mod stage;
 mod state;
 mod taking_up;
 mod time_travel;
+mod tool_changes;
 mod turns;

@@ -146,16 +146,19 @@ pub(crate) async fn text(run: &Run) -> String {
 #[derive(Debug)]
 pub(crate) struct SlowStore(pub(crate) InMemoryStore);
 
+/// Calls that a store passes on to the one inside of it.
 macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+    (in $inner:tt; $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.0.$name($($argument),*).await
+            self.$inner.$name($($argument),*).await
         })*
     };
 }
+pub(crate) use pass_on;
 
 impl Store for SlowStore {
     pass_on! {
+        in 0;
         fn claim(journal: JournalId, take_over: bool) -> Claim;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;

@@ -105,6 +105,38 @@ async fn passing_state_survives_a_crash_at_any_commit_and_not_its_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn passing_state_holds_nothing_of_an_operation_that_was_dropped() {
+    let scenario = Scenario::new("a", |builder, _| {
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let temp = cx.state(Scope::Temp);
+            temp.set("kept", &1).await?;
+            // Both begin together; the first that ends has the other dropped.
+            let (now, set) = (cx.now(), temp.set("dropped", &1));
+            futures_util::future::select(std::pin::pin!(now), set).await;
+            cx.memory().set("a commit", &1).await?;
+            let (kept, dropped) = (temp.get::<u32>("kept"), temp.get::<u32>("dropped"));
+            // What is written is seen by what is asked after it.
+            let (set, seen) =
+                futures_util::future::join(temp.set("kept", &2), temp.get::<u32>("kept")).await;
+            set?;
+            Ok(Outcome::answer(format!(
+                "{:?} {:?} {seen:?}",
+                kept.await?,
+                dropped.await?
+            )))
+        });
+        builder.team(agent.into_team().unwrap())
+    })
+    .turn("go");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(
+        report.outcomes[0].contains("Some(2) None Ok(Some(2))"),
+        "{report}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_and_owners_may_hold_any_separator_and_never_meet() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {

@@ -14,7 +14,7 @@ use crate::{
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
-            Arrival, ErasedAttempt, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait,
+            Arrival, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait, ErasedWrite,
             FinishChild, Gate, Made, OperationContext,
         },
         task,
@@ -75,17 +75,8 @@ impl Driver {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
                 let cancelled = CancellationToken::new();
-                self.under.insert(
-                    op,
-                    Under {
-                        identity,
-                        cancelled,
-                        resource: None,
-                        once: false,
-                        items: Vec::new(),
-                    },
-                );
-                self.ready.push_back((op, Made::failed(error)));
+                self.under.insert(op, Under::new(identity, cancelled, None));
+                self.ready.push_back((op, Box::new(|| Made::failed(error))));
                 continue;
             }
             self.begin(leg, op, (identity, resource), operation);
@@ -129,18 +120,10 @@ impl Driver {
             allowance: self.ledger.allowance(),
             leg: leg.clone(),
         };
-        self.under.insert(
-            op,
-            Under {
-                identity,
-                cancelled: cancelled.clone(),
-                resource,
-                once: false,
-                items: Vec::new(),
-            },
-        );
+        let under = Under::new(identity, cancelled.clone(), resource);
+        self.under.insert(op, under);
         match operation(cx) {
-            ErasedBegin::Ready(made) => self.ready.push_back((op, made)),
+            ErasedBegin::Ready(make) => self.ready.push_back((op, make)),
             ErasedBegin::Act {
                 record_start,
                 gate,
@@ -156,7 +139,7 @@ impl Driver {
                 self.act(op, (gate, window), cancelled, future);
             }
             ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
-            ErasedBegin::Write(place, attempt) => self.attempt(op, place, attempt),
+            ErasedBegin::Write(write) => self.attempt(op, write),
             ErasedBegin::Child {
                 start,
                 awaited,
@@ -213,12 +196,15 @@ impl Driver {
         }));
     }
 
-    pub(super) fn attempt(
-        &self,
-        op: OperationId,
-        (scope, key): (String, String),
-        attempt: ErasedAttempt,
-    ) {
+    pub(super) fn attempt(&mut self, op: OperationId, write: ErasedWrite) {
+        let ErasedWrite {
+            place: (scope, key),
+            attempt,
+            unsaved,
+        } = write;
+        if let Some(under) = self.under.get_mut(&op) {
+            under.unsaved = unsaved;
+        }
         let turn = self.ports.state_turn(scope, key);
         self.acts.push(Box::pin(async move {
             let turn = turn.await;
@@ -241,7 +227,8 @@ impl Driver {
             WaitFor::Child(run) => {
                 if let Some(result) = self.ended_children.get(run) {
                     let arrival = Arrival::Child(Box::new(result.clone()));
-                    self.ready.push_back((op, (wait.finish)(arrival)));
+                    self.ready
+                        .push_back((op, Box::new(|| (wait.finish)(arrival))));
                     return;
                 }
                 (None, None)
@@ -274,7 +261,8 @@ impl Driver {
         let finish = if awaited {
             Some(finish)
         } else {
-            self.ready.push_back((op, finish(run, None)));
+            self.ready
+                .push_back((op, Box::new(move || finish(run, None))));
             None
         };
         let taken_up = self.children.get_mut(&run);

@@ -10,7 +10,7 @@ use crate::{
         leg::{CallIdentity, Leg},
         operation::{Arrival, ErasedProgress, Made},
     },
-    vocabulary::{Entry, OperationId, RunId, Spent},
+    vocabulary::{Entry, OperationError, OperationId, RunId, Spent},
 };
 
 impl Driver {
@@ -87,6 +87,20 @@ impl Driver {
         let mut batch = self.journal.take().unwrap_or_default();
         batch.appends.push(*append);
         self.journal.commit(batch);
+    }
+
+    /// Records the ends of what has done all that it does but for a change of shared state, which
+    /// nobody wants any more.
+    pub(crate) fn end_unsaved(&mut self, leg: &Arc<Leg>, reason: &OperationError) {
+        let unsaved = self.under.iter().filter_map(|(op, under)| {
+            let unsaved = under.unsaved.as_ref()?;
+            Some((*op, unsaved(reason)))
+        });
+        let mut ends: Vec<_> = unsaved.collect();
+        ends.sort_by_key(|(op, _)| *op);
+        for (op, made) in ends {
+            self.complete(leg, op, made);
+        }
     }
 
     /// What was begun and has not ended, for the closing of a cancelled run.

@@ -11,6 +11,7 @@ use crate::{
         ToolEnd, WaitFor,
         leg::Leg,
         operation::{Arrival, ErasedProgress, ErasedWait, Made},
+        operations::changes::unsaved,
     },
     vocabulary::{
         ErrorKind, OperationError, OperationId, Question, QuestionKind, StopReason, ToolResult,
@@ -129,6 +130,11 @@ impl Driver {
             return;
         }
         under.cancelled.cancel();
+        if let Some(unsaved) = under.unsaved.clone() {
+            // All else is done, and its end is known.
+            self.complete(leg, op, unsaved(&cancelled()));
+            return;
+        }
         let is_tool = under.identity.kind == "tool";
         if is_tool && under.once && !self.waits.contains_key(&op) {
             let abort = self.ports.abort_tool(leg.run, op);
@@ -147,9 +153,10 @@ impl Driver {
     /// A `once` call that was to be cancelled can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
         let made = match end {
+            Some(ToolEnd::Result(result)) => Made::of::<ToolResult>(Ok(result)),
             // What a call changes that was to be cancelled is not wanted.
-            Some(ToolEnd::Result(result) | ToolEnd::Changing(result, _)) => {
-                Made::of::<ToolResult>(Ok(result))
+            Some(ToolEnd::Changing(result, _)) => {
+                Made::of(Ok(unsaved(&result, true, &cancelled())))
             }
             Some(ToolEnd::InDoubt(why)) => {
                 Made::failed(OperationError::new(ErrorKind::InDoubt, why))

@@ -7,83 +7,116 @@ use crate::{
     contract::StoreError,
     run::{
         Changes, Ports,
-        leg::Leg,
-        operation::{ErasedAttempt, Made},
+        leg::{CallIdentity, Leg},
+        operation::{Ended, ErasedAttempt, ErasedUnsaved, ErasedWrite, Made},
     },
-    vocabulary::{Digest, Entry, ErrorKind, OperationError, OperationId},
+    vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
 };
 
 /// How many times a conflicting write is tried again before it fails.
 const WRITE_ATTEMPTS: u32 = 32;
 
 impl Driver {
-    /// Writes what changed of a run's passing state alone.
-    fn tell(&mut self, leg: &Leg, entries: Vec<Entry>) {
-        for entry in entries {
-            self.journal.append(&entry);
-            leg.remember(entry);
-        }
-    }
-
     /// Commits a change of shared state together with its operation's result.
     pub(super) async fn write(
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
-        mut made: Made,
-        mut changes: Changes,
+        (made, changes): (Made, Changes),
         attempt: ErasedAttempt,
     ) -> Option<LegEnd> {
-        if !self.under.contains_key(&op) {
-            return None;
+        let under = self.under.get(&op)?;
+        let (identity, charge, unsaved) = (
+            under.identity.clone(),
+            under.charge(),
+            under.unsaved.clone(),
+        );
+        let attempts = (&attempt, unsaved.as_ref());
+        let call = (op, &identity, charge);
+        match self.record(leg, call, (made, changes), attempts).await {
+            Ok((recorded, made)) => {
+                self.strike_off(leg, op);
+                leg.deliver(op, delivery(recorded, made));
+                None
+            }
+            Err(error) => Some(LegEnd::Store(error)),
         }
+    }
+
+    /// Records the end of an operation of which no function knows, with the change that it makes.
+    pub(crate) async fn record_write(
+        &mut self,
+        leg: &Leg,
+        (op, identity): (OperationId, &CallIdentity),
+        write: ErasedWrite,
+    ) -> Result<(), StoreError> {
+        let (scope, key) = write.place;
+        let turn = self.ports.state_turn(scope, key).await;
+        let first = (write.attempt)().await;
+        let attempts = (&write.attempt, write.unsaved.as_ref());
+        let call = (op, identity, Spent::default());
+        let recorded = self.record(leg, call, first, attempts).await;
+        drop(turn);
+        recorded.map(drop)
+    }
+
+    /// Records the end of an operation, committed with a change of shared state. The change is
+    /// decided again as often as somebody else was faster.
+    async fn record(
+        &mut self,
+        leg: &Leg,
+        (op, identity, charge): (OperationId, &CallIdentity, Spent),
+        (mut made, mut changes): (Made, Changes),
+        (attempt, unsaved): (&ErasedAttempt, Option<&ErasedUnsaved>),
+    ) -> Result<(Result<(), OperationError>, Made), StoreError> {
         self.journal.flush();
-        for _ in 0..WRITE_ATTEMPTS {
-            if changes.writes.is_empty() {
-                self.tell(leg, changes.entries);
-                self.complete(leg, op, made);
-                return None;
+        let mut conflicts = 0;
+        loop {
+            if conflicts == WRITE_ATTEMPTS {
+                let message = "others kept changing the value first".to_owned();
+                let error = OperationError::new(ErrorKind::Conflict, message).retryable();
+                (made, changes) = (Made::failed(error), Changes::none());
             }
-            let keys = changes
-                .writes
-                .iter()
-                .map(|w| (w.scope.clone(), w.key.clone()))
-                .collect();
-            let spent = made.spent.unwrap_or_default();
-            let identity = &self.under.get(&op)?.identity;
-            changes
-                .entries
-                .iter()
-                .for_each(|entry| self.journal.append(entry));
-            let told = changes.entries.len() as u64;
+            if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
+                if error.kind == ErrorKind::Store {
+                    // Whether the change can be made is not known, so neither is recorded.
+                    return Err(StoreError::Io {
+                        place: format!("operation {op} of run {}", self.journal.run),
+                        reason: error.message.clone(),
+                    });
+                }
+                (made, changes) = (unsaved(error), Changes::none());
+            }
+            let spent = made.spent.unwrap_or(charge);
+            let entries = changes.entries.iter();
+            entries.for_each(|entry| self.journal.append(entry));
             let recorded = self.journal.append_completed(op, identity, &made, spent);
-            let mut batch = self.journal.take()?;
-            (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
-            match self.journal.commit_checked(batch).await {
-                Ok(()) => {
-                    self.ports.state_changed(keys);
-                    self.under.remove(&op);
-                    if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
-                        call.completed = true;
+            if !changes.writes.is_empty()
+                && let Some(mut batch) = self.journal.take()
+            {
+                let places = changes.writes.iter();
+                let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
+                (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
+                let committed = self.journal.commit_checked(batch).await;
+                if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
+                    self.ports.state_changed(places);
+                }
+                match committed {
+                    Ok(()) => {}
+                    Err(StoreError::Conflict { .. }) => {
+                        self.journal.take_back(1 + changes.entries.len() as u64);
+                        conflicts += 1;
+                        (made, changes) = attempt().await;
+                        continue;
                     }
-                    let told = changes.entries.into_iter();
-                    told.for_each(|entry| leg.remember(entry));
-                    self.charge(spent);
-                    leg.deliver(op, delivery(recorded, made));
-                    return None;
+                    Err(error) => return Err(error),
                 }
-                Err(StoreError::Conflict { .. }) => {
-                    self.journal.take_back(1 + told);
-                    self.ports.state_changed(keys);
-                    (made, changes) = attempt().await;
-                }
-                Err(error) => return Some(LegEnd::Store(error)),
             }
+            let told = changes.entries.into_iter();
+            told.for_each(|entry| leg.remember(entry));
+            self.charge(spent);
+            return Ok((recorded, made));
         }
-        let message = "others kept changing the value first; try again later".to_owned();
-        let error = OperationError::new(ErrorKind::Conflict, message).retryable();
-        self.complete(leg, op, Made::failed(error));
-        None
     }
 }
 

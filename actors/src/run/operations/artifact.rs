@@ -82,7 +82,7 @@ impl Operation for SaveArtifact {
                 }
             })
         });
-        Begin::Write(Write { place, attempt })
+        Begin::Write(Write::new(place, attempt))
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn writes(scope: &str, info: &ArtifactInfo, expected: Expected) -> Ve
 pub(super) fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
     ArtifactInfo::deserialize(&found.value).map_err(|error| {
         let message = format!("the store's row of an artifact does not read: {error}");
-        OperationError::new(ErrorKind::Store, message)
+        OperationError::new(ErrorKind::Malformed, message)
     })
 }
 

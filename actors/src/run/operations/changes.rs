@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, Change, Expected, Kept, StateValue, StateWrite, artifact_scopes},
-    run::{Attempt, Changes, Leg, Ports, Write},
+    run::{Attempt, Changes, Leg, Ports, Unsaved, Write},
     vocabulary::{
-        Artifact, ArtifactInfo, Changed, Entry, OperationError, OperationId, RunStart, Scope,
-        ToolResult, ToolStatus,
+        Artifact, ArtifactInfo, Changed, Effect, Entry, OperationError, OperationId, RunStart,
+        Scope, ToolResult, ToolStatus,
     },
 };
 
@@ -88,12 +88,20 @@ pub(crate) struct Changing {
     pub(crate) temp: Temp,
     /// The most bytes of an artifact.
     pub(crate) limit: u64,
+    /// Whether the call must not be made again.
+    pub(crate) once: bool,
 }
 
 impl Changing {
-    pub(crate) fn of(operation: OperationId, ports: &Arc<dyn Ports>, leg: &Leg) -> Self {
+    pub(crate) fn of(
+        operation: OperationId,
+        ports: &Arc<dyn Ports>,
+        leg: &Leg,
+        effect: Effect,
+    ) -> Self {
         Self {
             operation,
+            once: effect == Effect::Once,
             ports: ports.clone(),
             start: leg.start.clone(),
             temp: leg.temp.clone(),
@@ -111,6 +119,11 @@ impl Changing {
             (Place::of(&self.start, scope).store, name.clone())
         });
         let changing = Arc::new((self, result, changes));
+        let made = changing.clone();
+        let unsaved: Unsaved<ToolResult> = Arc::new(move |why| {
+            let (this, result, _) = &*made;
+            unsaved(result, this.once, why)
+        });
         let attempt: Attempt<ToolResult> = Arc::new(move || {
             let changing = changing.clone();
             Box::pin(async move {
@@ -124,11 +137,12 @@ impl Changing {
         Write {
             place: place.unwrap_or_default(),
             attempt,
+            unsaved: Some(unsaved),
         }
     }
 
     /// The result as the model reads it, and what is committed with it.
-    pub(crate) async fn make(
+    async fn make(
         &self,
         result: &ToolResult,
         changes: &[Change],
@@ -141,11 +155,8 @@ impl Changing {
                 content,
                 ..
             } = change
-                && let Err(error) = artifact::check(scope, name, content, self.limit)
             {
-                result.status = ToolStatus::Error;
-                result.text = format!("Nothing was saved: {}.", error.message);
-                return Ok((result, Changes::none()));
+                artifact::check(scope, name, content, self.limit)?;
             }
         }
         let mut made = Making {
@@ -164,6 +175,25 @@ impl Changing {
         }
         Ok((result, made.changes))
     }
+}
+
+/// The result of a call whose changes were not made, for this reason. Of a call that must not be
+/// made again it tells all the same what it came to.
+pub(crate) fn unsaved(result: &ToolResult, once: bool, why: &OperationError) -> ToolResult {
+    let (mut result, why) = (result.clone(), &why.message);
+    if once {
+        if !result.text.is_empty() {
+            result.text.push('\n');
+        }
+        result.text.push_str(&format!(
+            "[What this call wanted to save was not saved: {why}. The call itself was made, and must \
+             not be repeated.]"
+        ));
+    } else {
+        result.status = ToolStatus::Error;
+        result.text = format!("Nothing was saved: {why}.");
+    }
+    result
 }
 
 struct Making<'a> {

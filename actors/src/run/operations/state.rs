@@ -84,8 +84,10 @@ impl Operation for Get {
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         if self.place.scope == Scope::Temp {
-            let found = cx.leg.temp.get(&self.key);
-            return Begin::Ready(Ok(found.map(|found| (found.value, found.version))));
+            return Begin::Deferred(Box::new(move || {
+                let found = cx.leg.temp.get(&self.key);
+                Ok(found.map(|found| (found.value, found.version)))
+            }));
         }
         let read = cx.ports.state(self.place.store, self.key);
         Begin::Act(Act {
@@ -185,7 +187,8 @@ impl Operation for Update {
             place, key, decide, ..
         } = self;
         if place.scope == Scope::Temp {
-            return Begin::Ready(cx.leg.temp.update(key, &decide));
+            // Nothing tells of it but the entry of its end.
+            return Begin::Deferred(Box::new(move || cx.leg.temp.update(key, &decide)));
         }
         let scope = place.store;
         let place = (scope.clone(), key.clone());
@@ -218,7 +221,7 @@ impl Operation for Update {
                 (Ok(Updated { value, version }), Changes::of(vec![write]))
             })
         });
-        Begin::Write(Write { place, attempt })
+        Begin::Write(Write::new(place, attempt))
     }
 }
 

@@ -94,7 +94,7 @@ impl CallTool {
             kept: KeptByTeam::of(&cx.ports, &cx.leg),
         };
         let dry_run = cx.start().dry_run;
-        let changing = Changing::of(cx.id, &cx.ports, &cx.leg);
+        let changing = Changing::of(cx.id, &cx.ports, &cx.leg, effect);
         let in_doubt = once && cx.started.is_some();
         let ports = cx.ports.clone();
         let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {

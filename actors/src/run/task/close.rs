@@ -12,9 +12,10 @@ use crate::{
         ToolEnd, ToolInvocation,
         driver::charge_of,
         leg::{CallIdentity, Leg},
+        operation::erase_write,
         operations::{
-            self,
-            changes::{Changing, KeptByTeam},
+            self, CallTool,
+            changes::{Changing, KeptByTeam, unsaved},
         },
     },
     vocabulary::{
@@ -39,6 +40,7 @@ impl Carrier {
         };
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
+        self.driver.end_unsaved(leg, &interrupted(&reason));
         let mut open = self.driver.take_open();
         let mut recorded: Vec<_> = {
             let books = leg.books.lock();
@@ -159,8 +161,9 @@ impl Carrier {
         spent: Spent,
     ) {
         let result: Result<ToolResult, OperationError> = match end {
+            Some(ToolEnd::Result(result)) => Ok(result),
             // What a call changes that was to be cancelled is not wanted.
-            Some(ToolEnd::Result(result) | ToolEnd::Changing(result, _)) => Ok(result),
+            Some(ToolEnd::Changing(result, _)) => Ok(unsaved(&result, true, &interrupted(reason))),
             Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
             Some(ToolEnd::StillRunning) => Err(operations::still_running(&identity.name, reason)),
             _ => Err(interrupted(reason)),
@@ -218,7 +221,8 @@ impl Carrier {
             self.driver.journal.flush();
             let entries = self.driver.journal.entries();
             self.driver.journal.durable.reached(entries).await?;
-            let once = definition.effect == Effect::Once;
+            let effect = definition.effect;
+            let once = effect == Effect::Once;
             let invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
@@ -242,27 +246,24 @@ impl Carrier {
             } else {
                 ports.tool(invocation).await
             };
+            let identity = CallIdentity {
+                kind,
+                name: call.name.clone(),
+                digest,
+            };
             let end = match end {
-                ToolEnd::Result(result) => ToolEnd::Result(result),
                 ToolEnd::Changing(result, changes) => {
-                    let changing = Changing::of(op, &self.driver.ports, leg);
-                    let made = changing.make(&result, &changes).await;
-                    let (result, changes) = made.map_err(|error| StoreError::Io {
-                        place: format!("operation {op} of run {}", self.run),
-                        reason: error.message,
-                    })?;
-                    self.driver.journal.attach(changes);
-                    ToolEnd::Result(result)
+                    let changing = Changing::of(op, &self.driver.ports, leg, effect);
+                    let write = erase_write::<CallTool>(changing.write(result, changes));
+                    self.driver
+                        .record_write(leg, (op, &identity), write)
+                        .await?;
+                    continue;
                 }
-                ToolEnd::InDoubt(why) => ToolEnd::InDoubt(why),
                 ToolEnd::Later | ToolEnd::DidNotHappen | ToolEnd::StillRunning => ToolEnd::Result(
                     ToolResult::new(&call, ToolStatus::Unknown, "no end was heard"),
                 ),
-            };
-            let identity = CallIdentity {
-                kind,
-                name: call.name,
-                digest,
+                end => end,
             };
             self.close_tool(op, identity, Some(end), "undo", charge_of(kind));
         }
