@@ -133,12 +133,18 @@ fn named_by(team: &Node, wanted_by: &str, what: &str, name: Option<&str>) -> Opt
             return Some(inside.unwrap_or(key.place));
         }
     }
-    // `team "desk"` or `interceptor "retry"`: one of its interceptors.
-    let interceptors = team.get("interceptors").map_or(&[][..], Node::items);
     let called = |node: &Node| {
         let called = node.text().or_else(|| node.get("name")?.text());
         called.map(str::to_owned)
     };
+    if what == "policy" && wanted_by.starts_with("team ") {
+        let (key, policies) = team.entry("policies")?;
+        let mut policies = policies.items().iter();
+        let meant = policies.find(|node| name.is_some() && called(node).as_deref() == name);
+        return Some(meant.map_or(key.place, |node| node.get("name").unwrap_or(node).place));
+    }
+    // `team "desk"` or `interceptor "retry"`: one of its interceptors.
+    let interceptors = team.get("interceptors").map_or(&[][..], Node::items);
     if what == "interceptor" || wanted_by.starts_with("interceptor ") {
         let meant = interceptors.iter().find(|node| match called(node) {
             Some(called) => {

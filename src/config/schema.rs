@@ -44,6 +44,10 @@ pub fn schema_for(registry: &Registry) -> Value {
             "/$defs/AgentSpec/properties/policies/items",
             with_settings(&registry.policy_names()),
         ),
+        (
+            "/properties/policies/items",
+            with_settings(&registry.policy_names()),
+        ),
     ];
     for (place, names) in settings {
         if let (Some(Value::Object(field)), Value::Object(names)) =

@@ -1,7 +1,7 @@
 //! An answer that others find under a key.
 
 use ghostlight_actors::{
-    run::{Policy, PolicyContext},
+    run::{Policy, PolicyContext, RunContext},
     vocabulary::{AgentError, Outcome, Scope},
 };
 use schemars::JsonSchema;
@@ -36,6 +36,17 @@ pub enum OutputScope {
     App,
 }
 
+impl OutputScope {
+    /// The scope, as this run has it.
+    pub(crate) fn of(self, cx: &RunContext) -> Scope {
+        match (self, &cx.start().owner) {
+            (Self::App, _) => Scope::App,
+            (Self::User, Some(owner)) => Scope::User(owner.clone()),
+            _ => Scope::Session,
+        }
+    }
+}
+
 impl OutputKey {
     /// Keeps the answer in the session's state.
     pub fn new(key: impl Into<String>) -> Self {
@@ -67,11 +78,7 @@ impl Policy for OutputKey {
             Some(_) => serde_json::from_str(&answer.text).unwrap_or_else(|_| text()),
             None => text(),
         };
-        let scope = match (self.scope, &cx.start().owner) {
-            (OutputScope::App, _) => Scope::App,
-            (OutputScope::User, Some(owner)) => Scope::User(owner.clone()),
-            _ => Scope::Session,
-        };
+        let scope = self.scope.of(cx);
         cx.state(scope).set(self.key.as_str(), &value).await?;
         Ok(None)
     }

@@ -11,6 +11,7 @@
 //! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
 //! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
+//! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
 //! be combined at will: every policy judges an answer, their reasons reach the model as one
@@ -27,6 +28,7 @@
 //! ```
 
 mod control;
+mod keep_state;
 mod plan;
 mod planning;
 mod recovery;
@@ -45,6 +47,7 @@ use serde_json::Value;
 use crate::instructions::{Instructions, OutputKey};
 
 pub use control::Control;
+pub use keep_state::KeepState;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
 pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
@@ -56,9 +59,10 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 9] = [
+const BUILT_IN: [(&str, Make); 10] = [
     ("control", make::<Control>),
     ("instructions", make::<Instructions>),
+    ("keep_state", make::<KeepState>),
     ("output_key", make::<OutputKey>),
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),

@@ -7,7 +7,9 @@ mod making;
 mod orchestrator;
 mod patterns;
 mod reactree;
+mod scenarios;
 mod settings;
+mod state;
 mod topics;
 mod transfers;
 mod typed_tasks;
@@ -17,7 +19,7 @@ use std::collections::BTreeSet;
 use ghostlight::workflows;
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{RunFilter, Store},
+    contract::{RunFilter, RunStatus, Store},
     definition::{BehaviorSpec, PolicySpec, Reach},
     run::{Agent, Registry},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
@@ -151,6 +153,33 @@ async fn a_failing_member_ends_each_as_its_settings_say() {
             }
             (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
         }
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_takes_too_long_is_cancelled_and_fails_each_as_its_settings_say() {
+    for pattern in all().into_iter().filter(|pattern| !pattern.has_tools()) {
+        let name = pattern.name;
+        let (member, expected) = pattern.when_broken;
+        let in_time = |told: &str| told.replace("it broke", "not done within 1s");
+        let store = InMemoryStore::new();
+        let pattern = pattern.within(1_000);
+        let (system, run) = begun(&store, &pattern, Disturbance::Hang(member)).await;
+        match (run.outcome().await, expected) {
+            (Ok(outcome), Ok(answer)) => {
+                assert_eq!(outcome, Outcome::answer(in_time(answer)), "{name}");
+            }
+            (Err(error), Err(reason)) => {
+                let told = error.to_string();
+                assert!(told.contains(&in_time(reason)), "{name}: {told}");
+            }
+            (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
+        }
+        let rows = store.runs(RunFilter::default()).await.unwrap();
+        let mut late = rows.iter().filter(|row| row.agent == member);
+        assert!(late.any(|row| row.status == RunStatus::Cancelled), "{name}");
+        assert!(rows.iter().all(|row| row.status.is_ended()), "{name}");
         system.stop().await.unwrap();
     }
 }

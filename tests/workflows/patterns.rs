@@ -45,6 +45,31 @@ impl Pattern {
         ["tool_chain", "reactree"].contains(&self.name)
     }
 
+    /// The same with a bound on the time that each of its members may take.
+    pub(crate) fn within(mut self, milliseconds: u64) -> Self {
+        let setting = match self.name {
+            "pipeline" => "stage_timeout_ms",
+            "for_each" => "item_timeout_ms",
+            "fan_out" => "part_timeout_ms",
+            "round_robin" | "role_play" | "debate" => "turn_timeout_ms",
+            "coordinator" | "orchestrator" => "task_timeout_ms",
+            _ => "member_timeout_ms",
+        };
+        match self
+            .settings
+            .get_mut("nodes")
+            .and_then(Value::as_object_mut)
+        {
+            Some(nodes) => {
+                for node in nodes.values_mut() {
+                    node["timeout_ms"] = json!(milliseconds);
+                }
+            }
+            None => self.settings[setting] = json!(milliseconds),
+        }
+        self
+    }
+
     pub(crate) fn team(&self, disturbance: Disturbance) -> Team {
         let behavior = BehaviorSpec::new(self.name).settings(self.settings.clone());
         let desk = Agent::new("desk").works_by(behavior);

@@ -1,14 +1,19 @@
 //! How far a conversation and a task can go.
 
-use ghostlight::behaviors;
+use ghostlight::{behaviors, tools::tool_fn};
 use ghostlight_actors::{
-    actor::System,
-    definition::TransferRules,
-    run::{Agent, Registry, RunContext},
-    testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{ErrorKind, Event, Outcome, StopReason},
+    actor::{Session, System, SystemBuilder, recording},
+    definition::{Sees, TakeOver, TransferRules},
+    run::{Agent, Registry, RunContext, replay},
+    testing::{
+        CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, check_transcript,
+        crash_everywhere,
+    },
+    vocabulary::{
+        Effect, ErrorKind, Event, ModelRequest, Outcome, StopReason, ToolDefinition, Transfer,
+    },
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::patterns::acts;
 
@@ -101,4 +106,246 @@ async fn delegations_nest_down_to_a_depth_and_no_deeper() {
     });
     let (outcome, _) = run(desk, ScriptedModel::hanging(), None).await;
     assert_eq!(outcome.text(), "64: delegations nest deeper than 64");
+}
+
+/// The agent that is asked, and what the conversation that it sees says.
+fn seen(request: &ModelRequest) -> (String, Vec<String>) {
+    let messages = request.conversation.messages();
+    let says = messages.iter().map(|message| message.content());
+    (request.instructions.to_string(), says.collect())
+}
+
+/// A model that plays each agent by its instructions, from how often it was asked before.
+fn playing(play: impl Fn(&str, usize) -> Reply + Send + Sync + 'static) -> ScriptedModel {
+    ScriptedModel::from_reply_fn(move |request, _| {
+        check_transcript(&request.conversation.messages()).unwrap();
+        let name = request.instructions.to_string();
+        let own = |message: &std::sync::Arc<ghostlight_actors::vocabulary::Message>| {
+            message.author.as_deref() == Some(name.as_str())
+        };
+        let spoken = request
+            .conversation
+            .messages()
+            .iter()
+            .filter(|m| own(m))
+            .count();
+        play(&name, spoken)
+    })
+}
+
+fn agent(name: &str) -> Agent {
+    Agent::new(name).instructions(name)
+}
+
+fn hand_to(name: &str) -> Reply {
+    acts([(
+        format!("transfer_to_{name}").as_str(),
+        json!({"request": format!("be {name}")}),
+    )])
+}
+
+fn built(builder: SystemBuilder, desk: Agent, model: ScriptedModel) -> SystemBuilder {
+    builder
+        .registry(behaviors::register(Registry::new()))
+        .model("default", model)
+        .team(desk.into_team().unwrap())
+}
+
+async fn started(store: &InMemoryStore, desk: Agent, model: ScriptedModel) -> System {
+    built(System::builder(store.clone()), desk, model)
+        .start()
+        .await
+        .unwrap()
+}
+
+/// The text of a turn's outcome, and the agents that took the conversation over meanwhile.
+async fn turn(session: &Session, text: &str) -> (Outcome, Vec<String>) {
+    let run = session.send(text).await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    let records = run.events().so_far().await.unwrap();
+    let legs = records.into_iter().filter_map(|record| match record.event {
+        Event::LegStarted { agent, .. } => Some(agent),
+        _ => None,
+    });
+    (outcome, legs.collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_sees_what_its_rule_says_and_the_session_keeps_all() {
+    let note = "[You have taken over this conversation. be billing]";
+    for (sees, before) in [
+        (Sees::All, &["one", "first", "two", "", "", ""][..]),
+        (Sees::Spoken, &["one", "first", "two"]),
+        (Sees::Last(1), &["two"]),
+        (Sees::Request, &[]),
+    ] {
+        let look = ToolDefinition::new("look", "looks").effect(Effect::Read);
+        let look = tool_fn(look, |_: Value| async { Ok("seen") });
+        let billing = agent("billing").takes_over(TakeOver::new().sees(sees));
+        let desk = agent("desk").tool(look).agent(billing);
+        let model = playing(|name, spoken| match (name, spoken) {
+            ("desk", 0) => "first".into(),
+            ("desk", 1) => acts([
+                ("look", json!({})),
+                ("transfer_to_billing", json!({"request": "be billing"})),
+            ]),
+            (name, _) => format!("{name} answers").into(),
+        });
+        let system = started(&InMemoryStore::new(), desk, model.clone()).await;
+        let session = system.session("desk", "s");
+        turn(&session, "one").await;
+        let (outcome, legs) = turn(&session, "two").await;
+        assert_eq!(
+            (outcome.text(), legs),
+            ("billing answers", vec!["billing".to_owned()])
+        );
+        // It has the next turn too, and sees the same of what was before its time.
+        turn(&session, "three").await;
+        let requests = model.requests();
+        let mut of_billing: Vec<Vec<String>> = requests
+            .iter()
+            .map(seen)
+            .filter(|(name, _)| name == "billing")
+            .map(|(_, says)| says)
+            .collect();
+        let mut expected: Vec<&str> = before.to_vec();
+        if sees == Sees::All {
+            // The calls, and their results.
+            expected.truncate(5);
+        }
+        expected.push(note);
+        assert_eq!(of_billing.remove(0), expected, "{sees:?}");
+        expected.extend(["billing answers", "three"]);
+        assert_eq!(of_billing.remove(0), expected, "{sees:?}");
+        let kept = session.transcript().await.unwrap().messages();
+        check_transcript(&kept).unwrap();
+        assert_eq!(
+            kept.iter()
+                .flat_map(|message| message.tool_results())
+                .count(),
+            2
+        );
+        system.stop().await.unwrap();
+    }
+}
+
+/// A desk whose billing gives the conversation back, and asks a tax office that does so too.
+fn returning() -> (Agent, ScriptedModel) {
+    let returns = || TakeOver::new().returning();
+    let tax = agent("tax").takes_over(returns());
+    let billing = agent("billing")
+        .takes_over(returns().sees(Sees::Request))
+        .agent(tax);
+    let model = playing(|name, spoken| match (name, spoken) {
+        ("desk", 0) => hand_to("billing"),
+        ("billing", 0) => hand_to("tax"),
+        ("tax", _) => "nineteen percent".into(),
+        ("billing", _) => "95.20 euro".into(),
+        _ => "it is 95.20 euro".into(),
+    });
+    (agent("desk").agent(billing), model)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_done_gives_the_conversation_back_to_who_handed_it_over() {
+    let (desk, model) = returning();
+    let store = InMemoryStore::new();
+    let system = started(&store, desk, model.clone()).await;
+    let session = system.session("desk", "s");
+    let run = session.send("80 euro and VAT?").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "it is 95.20 euro");
+    let (outcome, legs) = turn(&session, "thanks").await;
+    // The turn that follows is the desk's, which had the conversation last.
+    assert_eq!((outcome.text(), legs.len()), ("it is 95.20 euro", 0));
+    let requests: Vec<_> = model.requests().iter().map(seen).collect();
+    let order: Vec<&str> = requests.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(order, ["desk", "billing", "tax", "billing", "desk", "desk"]);
+    let (_, billing) = &requests[3];
+    assert_eq!(
+        billing[0],
+        "[You have taken over this conversation. be billing]"
+    );
+    assert_eq!(
+        billing[billing.len() - 2..],
+        [
+            "nineteen percent",
+            "[You have this conversation again. tax is done.]"
+        ]
+    );
+    let (_, again) = &requests[4];
+    let last = "[You have this conversation again. billing is done.]";
+    assert_eq!(again.last().unwrap(), last);
+
+    // Its journal says the same, and so does today's code.
+    let recording = recording(&store.clone().into(), run.id()).await.unwrap();
+    let registry = behaviors::register(Registry::new());
+    let replayed = replay(&recording, &registry, None).unwrap();
+    assert!(replayed.runs[0].divergence.is_none(), "{replayed:?}");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_comes_back_wherever_a_crash_strikes() {
+    let scenario = Scenario::new("desk", |builder, _| {
+        let (desk, model) = returning();
+        built(builder, desk, model)
+    });
+    let scenario = scenario
+        .named("returning")
+        .turn("80 euro and VAT?")
+        .turn("thanks");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.crashes >= 10, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_from_a_receiver_gives_back_in_its_place_and_a_problem_goes_back_too() {
+    // Billing hands over for good, so what the tax office answers goes back to the desk; and what
+    // it cannot do is the desk's to deal with.
+    for (answer, told) in [
+        (Outcome::answer("nineteen percent"), "tax is done."),
+        (
+            Outcome::escalated("no access"),
+            "tax hands the problem back: no access",
+        ),
+    ] {
+        let tax = Agent::from_fn("tax", move |_| {
+            let answer = answer.clone();
+            async move { Ok(answer) }
+        });
+        let billing = Agent::from_fn("billing", |_| async {
+            Ok(Outcome::Transfer(Transfer::to("tax")))
+        });
+        let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+            Ok(match cx.returned_by() {
+                None => Outcome::Transfer(Transfer::to("billing").returning()),
+                Some(by) => {
+                    let last = cx.conversation().last().map(|last| last.content());
+                    assert_eq!(cx.request(), None);
+                    Outcome::answer(format!("{by}: {}", last.unwrap_or_default()))
+                }
+            })
+        });
+        let desk = desk.agent(billing.agent(tax));
+        let system = started(&InMemoryStore::new(), desk, ScriptedModel::hanging()).await;
+        let (outcome, legs) = turn(&system.session("desk", "s"), "go").await;
+        let expected = format!("tax: [You have this conversation again. {told}]");
+        assert_eq!(outcome, Outcome::answer(expected));
+        assert_eq!(legs, ["billing", "tax", "desk"]);
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_for_ever_is_stopped_at_the_bound_on_transfers() {
+    let billing = agent("billing").takes_over(TakeOver::new().returning());
+    let desk = agent("desk").agent(billing);
+    let model = playing(|name, _| match name {
+        "desk" => hand_to("billing"),
+        _ => "done".into(),
+    });
+    let (outcome, legs) = run(desk, model, Some(5)).await;
+    assert_eq!(outcome.stop_reason(), Some(&StopReason::TransferLimit(5)));
+    assert_eq!(legs, ["billing", "desk", "billing", "desk", "billing"]);
 }

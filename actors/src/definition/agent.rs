@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec};
+use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, TakeOver};
 use crate::vocabulary::{Budget, ModelSettings};
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
@@ -71,6 +71,9 @@ pub struct AgentSpec {
     pub reach: Reach,
     /// Where it may hand the conversation.
     pub transfers: TransferRules,
+    /// How it takes over a conversation that is handed to it.
+    #[serde(skip_serializing_if = "super::team::is_default")]
+    pub takes_over: TakeOver,
     /// The agents below it.
     pub agents: Vec<AgentSpec>,
 }

@@ -11,6 +11,7 @@ mod drawing;
 mod interceptor;
 mod pinned;
 mod schedule;
+mod take_over;
 mod team;
 mod turns;
 
@@ -23,8 +24,9 @@ pub use context::{
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use pinned::{
-    CLARIFY, DELEGATE_PREFIX, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
+    CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
 };
 pub use schedule::{Missed, Schedule};
+pub use take_over::{Sees, TakeOver};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;

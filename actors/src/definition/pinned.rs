@@ -78,7 +78,10 @@ impl Pinned {
 
     fn make_agent(&self, name: &str, top: Option<&str>) -> Option<PinnedAgent> {
         let lineage = self.team.agent.lineage(name)?;
-        let spec = Arc::new(AgentSpec::clone(lineage.last()?));
+        let mut spec = AgentSpec::clone(lineage.last()?);
+        let own = std::mem::take(&mut spec.policies).into_iter();
+        spec.policies = self.team.policies.iter().cloned().chain(own).collect();
+        let spec = Arc::new(spec);
         // The nearest model named on the way up.
         let mut named = lineage.iter().rev().filter_map(|agent| agent.model.clone());
         let model = named.next().unwrap_or_else(|| "default".to_owned());
@@ -172,6 +175,9 @@ pub const DELEGATE_PREFIX: &str = "delegate_to_";
 /// How the note begins by which the engine tells an agent that a conversation was handed to it; what
 /// it is asked follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
+/// How the note begins by which the engine tells an agent that the conversation which it had handed
+/// over is back; by whom and why follows.
+pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
 /// What is offered to the last agent of a lineage.
 fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet {

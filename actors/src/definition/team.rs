@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, Reach, Schedule,
-    WhileAsking, WhileBusy,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, PolicySpec, Reach,
+    Schedule, WhileAsking, WhileBusy,
 };
 use crate::vocabulary::Budget;
 
@@ -27,6 +27,9 @@ pub struct TeamSpec {
     pub tools: BTreeMap<String, ToolSpec>,
     /// The agent that takes the first turn, with all below it.
     pub agent: AgentSpec,
+    /// What watches over every agent, in order, before what watches over it alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicySpec>,
     /// The bounds of one run of the team.
     pub budget: Budget,
     /// At which shares of a bound observers are warned, in percent from 1 to 100; once, at 80,
@@ -55,7 +58,7 @@ pub struct TeamSpec {
     pub interceptors: Vec<InterceptorSpec>,
 }
 
-fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
     *setting == T::default()
 }
 

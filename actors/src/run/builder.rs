@@ -7,7 +7,7 @@ use crate::{
     contract::ToolHandle,
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TeamSpec,
+        DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TakeOver, TeamSpec,
         TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome},
@@ -194,6 +194,13 @@ impl Agent {
         self
     }
 
+    /// Sets how it takes over a conversation that is handed to it.
+    #[must_use]
+    pub fn takes_over(mut self, rule: TakeOver) -> Self {
+        self.spec.takes_over = rule;
+        self
+    }
+
     /// Sets the most steps of a leg.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
@@ -311,6 +318,30 @@ impl Team {
     #[must_use]
     pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
         self.registry = self.registry.intercept(intercept);
+        self
+    }
+
+    /// Has a policy of the caller's own watch over every agent, after those of the team that were
+    /// named before, and before those of each agent. It is made afresh for each leg of a run.
+    #[must_use]
+    pub fn policy<P: Policy>(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Self {
+        let (team, place) = (&self.spec.name, self.spec.policies.len());
+        let name = format!("team:{team}:{place}:{}", name.into());
+        let handle = PolicyHandle::new(make);
+        self.registry = self
+            .registry
+            .policy(name.clone(), move |_| Ok(handle.clone()));
+        self.watched_by(PolicySpec::new(name))
+    }
+
+    /// Has a registered policy watch over every agent, with its settings.
+    #[must_use]
+    pub fn watched_by(mut self, policy: PolicySpec) -> Self {
+        self.spec.policies.push(policy);
         self
     }
 

@@ -162,10 +162,18 @@ impl RunContext {
 
     /// What this agent is asked by the one that transferred to it.
     pub fn request(&self) -> Option<&str> {
-        self.leg.request.as_deref()
+        let is_given_back = self.leg.returned_by.is_some();
+        self.leg.request.as_deref().filter(|_| !is_given_back)
     }
 
-    /// The conversation so far: the session's history, the turn, and what earlier legs said.
+    /// The agent that is done and gave the conversation back which this one had handed over
+    /// [to return](crate::vocabulary::Transfer::returning): this leg goes on from there.
+    pub fn returned_by(&self) -> Option<&str> {
+        self.leg.returned_by.as_deref()
+    }
+
+    /// The conversation so far: the session's history, the turn, and what earlier legs said; of
+    /// what was said before this agent took it over, what it [sees](AgentSpec::takes_over).
     pub fn conversation(&self) -> Transcript {
         self.leg.conversation.clone()
     }

@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    News, Recorded, Registry,
+    News, Recorded, Registry, handover,
     load::RecordedDelivery,
     operation::{ErasedOperation, Operation, erase},
     operations::{self, MadeAgent, Temp},
 };
 use crate::{
-    definition::{Pinned, PinnedAgent, TAKEN_OVER},
+    definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, Begun, CallDigest, Digest, Entry, ErrorKind, Message, OperationError,
         OperationId, OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
@@ -34,12 +34,19 @@ pub(crate) struct Leg {
     pub(crate) agent: Arc<PinnedAgent>,
     /// The code behind the names, against which agents are checked that the function makes.
     pub(crate) registry: Arc<Registry>,
-    /// History, the turn, and what was said in earlier legs.
+    /// History, the turn, and what was said in earlier legs, as the agent sees it.
     pub(crate) conversation: Transcript,
-    /// How many messages of it are the session's history.
-    pub(crate) history: usize,
-    /// What this leg is asked, where another agent handed over.
+    /// The same, whole.
+    whole: Transcript,
+    /// How many messages of the whole are the session's history.
+    history: usize,
+    /// What this leg is asked, where another agent handed over; or why it has the conversation
+    /// again.
     pub(crate) request: Option<String>,
+    /// The agents to which the conversation goes back when this one is done, the next one last.
+    pub(crate) callers: Vec<String>,
+    /// The agent that gave the conversation back.
+    pub(crate) returned_by: Option<String>,
     pub(crate) books: Mutex<Books>,
     /// What people said to the run, with the inbox ids, until a model call takes it along.
     pub(crate) steering: Mutex<Vec<(String, Message)>>,
@@ -153,6 +160,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) number: u32,
     pub(crate) history: &'a Transcript,
     pub(crate) request: Option<String>,
+    pub(crate) callers: Vec<String>,
+    pub(crate) returned_by: Option<String>,
     /// What was said in the run before this leg.
     pub(crate) said: &'a [Arc<Message>],
     pub(crate) news: News,
@@ -170,20 +179,21 @@ impl Leg {
             number,
             history,
             request,
+            callers,
+            returned_by,
             said,
             news,
         } = opening;
-        let mut conversation = history.clone();
-        let history = conversation.len();
+        let mut whole = history.clone();
+        let history = whole.len();
         if said.is_empty() {
-            conversation.push(start.input.clone());
+            whole.push(start.input.clone());
         } else {
-            conversation.extend(said.iter().cloned());
+            whole.extend(said.iter().cloned());
         }
-        if let Some(request) = &request {
-            let text = format!("{TAKEN_OVER} {request}]");
-            conversation.push(Message::user(text));
-        }
+        let (asked, by) = (request.as_deref(), returned_by.as_deref());
+        whole.extend(handover::note(&agent.spec, asked, by, number > 0));
+        let conversation = handover::seen(&whole, &agent.spec);
         let books = Books {
             recorded: std::mem::take(&mut recorded.calls),
             noted: std::mem::take(&mut recorded.noted),
@@ -198,8 +208,11 @@ impl Leg {
             agent,
             registry,
             conversation,
+            whole,
             history,
             request,
+            callers,
+            returned_by,
             books: Mutex::new(books),
             steering: Mutex::default(),
             taken: Mutex::default(),
@@ -355,7 +368,7 @@ impl Leg {
 
     /// What was said in the leg so far, for a transcript that is handed on.
     pub(crate) fn said(&self) -> Vec<Arc<Message>> {
-        self.conversation.since(self.history)
+        self.whole.since(self.history)
     }
 }
 

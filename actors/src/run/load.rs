@@ -35,6 +35,8 @@ pub struct Recorded {
     pub(crate) agent: String,
     pub(crate) request: Option<String>,
     pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) callers: Vec<String>,
+    pub(crate) returned_by: Option<String>,
     /// The books of its budget.
     pub(crate) ledger: Ledger,
     /// The leg's results in the order in which they were delivered.
@@ -126,11 +128,14 @@ impl Recorded {
                 agent,
                 request,
                 messages,
+                callers,
+                returned_by,
             } => {
                 self.leg = leg;
                 self.agent = agent;
                 self.request = request;
                 self.messages = messages;
+                (self.callers, self.returned_by) = (callers, returned_by);
                 self.deliveries.clear();
                 self.calls.clear();
                 self.noted.clear();

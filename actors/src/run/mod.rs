@@ -9,6 +9,7 @@ mod builder;
 mod context;
 mod driver;
 mod fork;
+mod handover;
 mod interception;
 mod journal;
 mod ledger;

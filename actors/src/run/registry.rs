@@ -222,30 +222,38 @@ impl Registry {
         &self,
         agent: &AgentSpec,
     ) -> Result<Vec<(String, PolicyHandle)>, DefinitionError> {
-        let make = |policy: &PolicySpec| {
-            let (wanted_by, name) = (format!("agent {:?}", agent.name), policy.name.clone());
-            let Some(make) = self.policies.get(&policy.name) else {
-                return Err(DefinitionError::Unknown {
-                    wanted_by,
-                    what: "policy",
-                    name,
-                    known: list(self.policies.keys()),
-                });
-            };
-            let made = make(&policy.settings).map_err(|reason| DefinitionError::Settings {
-                wanted_by,
-                what: "policy",
-                name: name.clone(),
-                reason,
-            })?;
-            Ok((name, made))
-        };
         // What bounds a request looks at it last.
         let context = agent.context.as_ref().map(|context| {
             let settings = serde_json::to_value(context).unwrap_or_default();
             PolicySpec::new(CONTEXT).settings(settings)
         });
-        agent.policies.iter().chain(&context).map(make).collect()
+        let policies = agent.policies.iter().chain(&context);
+        policies
+            .map(|policy| self.make_policy(policy, format!("agent {:?}", agent.name)))
+            .collect()
+    }
+
+    fn make_policy(
+        &self,
+        policy: &PolicySpec,
+        wanted_by: String,
+    ) -> Result<(String, PolicyHandle), DefinitionError> {
+        let name = policy.name.clone();
+        let Some(make) = self.policies.get(&policy.name) else {
+            return Err(DefinitionError::Unknown {
+                wanted_by,
+                what: "policy",
+                name,
+                known: list(self.policies.keys()),
+            });
+        };
+        let made = make(&policy.settings).map_err(|reason| DefinitionError::Settings {
+            wanted_by,
+            what: "policy",
+            name: name.clone(),
+            reason,
+        })?;
+        Ok((name, made))
     }
 
     /// Makes the models and tools that a team defines, and checks that every name of it stands for
@@ -276,6 +284,9 @@ impl Registry {
         for (name, spec) in &team.tools {
             let tool = self.make_tool(name, spec)?;
             self.tools.insert(name.clone(), tool);
+        }
+        for policy in &team.policies {
+            self.make_policy(policy, format!("team {:?}", team.name))?;
         }
         for (_, agent) in team.agent.walk() {
             self.check_agent(agent)?;

@@ -280,6 +280,10 @@ impl Rehearsal<'_> {
         } else {
             &nothing
         };
+        let (callers, returned_by) = (
+            std::mem::take(&mut recorded.callers),
+            recorded.returned_by.take(),
+        );
         let opening = Opening {
             run,
             start,
@@ -289,6 +293,8 @@ impl Rehearsal<'_> {
             number: recorded.leg,
             history,
             request,
+            callers,
+            returned_by,
             said: &said,
             news: News::channel().0,
         };
@@ -306,6 +312,10 @@ impl Rehearsal<'_> {
         let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
         let came = self.drive(&leg, function, deliveries);
         leg.books.lock().detached = true;
+        let came = match came {
+            Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),
+            came => came,
+        };
         Ok((leg, came))
     }
 

@@ -349,6 +349,9 @@ impl Carrier {
                 Err(rest) => return *rest,
             };
             number += 1;
+            self.recorded.callers = leg.callers_after(&transfer);
+            let by = transfer.is_return.then(|| leg.agent.name.to_string());
+            self.recorded.returned_by = by;
             said = leg.said();
             said.extend(transfer.messages);
             agent = transfer.to;
@@ -358,6 +361,8 @@ impl Carrier {
                 agent: agent.clone(),
                 request: request.clone(),
                 messages: said.clone(),
+                callers: self.recorded.callers.clone(),
+                returned_by: self.recorded.returned_by.clone(),
             };
             self.driver.journal.append(&entry);
             self.driver.journal.change_row(|row| {
@@ -386,6 +391,8 @@ impl Carrier {
             number,
             history: &self.history,
             request,
+            callers: std::mem::take(&mut self.recorded.callers),
+            returned_by: self.recorded.returned_by.take(),
             said,
             news: self.driver.news.clone(),
         };
@@ -457,6 +464,10 @@ impl Carrier {
 
     /// What to do when a leg came to rest: go on with the next one, or rest.
     async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<Rest>> {
+        let end = match end {
+            LegEnd::Returned(Ok(outcome)) => LegEnd::Returned(Ok(leg.onward(outcome))),
+            end => end,
+        };
         match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
                 // What this leg would have undone holds for the legs after it.

@@ -66,6 +66,13 @@ pub enum Entry {
         request: Option<String>,
         /// What was said in the run before this leg, beyond the session's history.
         messages: Vec<Arc<Message>>,
+        /// The agents to which the conversation goes back when this one is done, the next one
+        /// last.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        callers: Vec<String>,
+        /// The agent that is done and gave the conversation back, where this leg began so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        returned_by: Option<String>,
     },
     /// An operation began whose beginning matters: a `once` effect, a question, a timer, a
     /// child run.

@@ -127,9 +127,16 @@ pub struct Transfer {
     pub to: String,
     /// What it is asked to do, in the words of the agent that hands over.
     pub request: Option<String>,
+    /// Whether the conversation comes back once the receiver, or whoever has it from there, is
+    /// done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub returns: bool,
     /// What was said since the leg began.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
+    /// Whether this is the way back.
+    #[serde(skip)]
+    pub(crate) is_return: bool,
 }
 
 impl Transfer {
@@ -138,8 +145,18 @@ impl Transfer {
         Self {
             to: agent.into(),
             request: None,
+            returns: false,
             messages: Vec::new(),
+            is_return: false,
         }
+    }
+
+    /// Has the conversation come back once the receiver has answered, or hands the problem back:
+    /// in a leg of its own, with all that was said.
+    #[must_use]
+    pub fn returning(mut self) -> Self {
+        self.returns = true;
+        self
     }
 
     /// Sets what the receiver is asked to do.

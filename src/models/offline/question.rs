@@ -1,7 +1,7 @@
 //! What is asked: the task of a conversation, and its parts.
 
 use ghostlight_actors::{
-    definition::TAKEN_OVER,
+    definition::{GIVEN_BACK, TAKEN_OVER},
     vocabulary::{Role, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 
@@ -137,17 +137,22 @@ impl Turn {
             .iter()
             .rposition(spoken(Role::Assistant))
             .map_or(0, |at| at + 1);
-        let asked = messages.iter().skip(answered).position(spoken(Role::User));
+        // That the conversation is back is nothing that somebody asks.
+        let asks = |m: &std::sync::Arc<ghostlight_actors::vocabulary::Message>| {
+            spoken(Role::User)(m) && !m.content().starts_with(GIVEN_BACK)
+        };
+        let asked = messages.iter().skip(answered).position(asks);
         let start = match asked {
             Some(offset) => answered + offset,
             // Nobody spoke since: another agent answered, and the task is still the same.
-            None => messages.iter().rposition(spoken(Role::User)).unwrap_or(0),
+            None => messages.iter().rposition(asks).unwrap_or(0),
         };
         let mut turn = Self::default();
         for message in &messages[start.min(messages.len())..] {
             let said = message.content();
-            // The engine's note of a transfer is nobody's wish: this model hands over tasks whole.
-            if message.role == Role::User && !said.starts_with(TAKEN_OVER) {
+            // The engine's notes of a transfer are nobody's wish: this model hands over tasks whole.
+            let is_note = said.starts_with(TAKEN_OVER) || said.starts_with(GIVEN_BACK);
+            if message.role == Role::User && !is_note {
                 if !turn.task.is_empty() {
                     turn.task.push('\n');
                 }

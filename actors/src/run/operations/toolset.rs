@@ -59,6 +59,8 @@ impl RunContext {
         self.tools_offered().get(&call.name)?;
         let mut transfer = Transfer::to(agent);
         transfer.request = argument(call, "request");
+        let to = self.leg().pinned.team.find(agent);
+        transfer.returns = to.is_some_and(|to| to.takes_over.returns);
         Some(transfer)
     }
 

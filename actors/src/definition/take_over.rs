@@ -1,0 +1,59 @@
+//! How agents take over conversations.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How an agent takes over a conversation that another one hands to it.
+///
+/// ```yaml
+/// takes_over: { sees: { last: 6 }, returns: true }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TakeOver {
+    /// What it sees of what was said before.
+    pub sees: Sees,
+    /// Whether the conversation goes back to the agent that handed it over, once this one has
+    /// answered or hands the problem back. Otherwise its answer is the turn's, and it has the next
+    /// turns too.
+    pub returns: bool,
+}
+
+/// What an agent sees of a conversation that was handed to it, of what was said before that. The
+/// conversation itself stays whole, for its session and for the agents that have it later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Sees {
+    /// All of it.
+    #[default]
+    All,
+    /// What people and agents said, without calls of tools and their results.
+    Spoken,
+    /// So many of the last messages that people and agents said.
+    Last(u32),
+    /// Nothing but what it is asked.
+    Request,
+}
+
+impl TakeOver {
+    /// With the whole conversation, which does not come back by itself.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what it sees of what was said before.
+    #[must_use]
+    pub fn sees(mut self, sees: Sees) -> Self {
+        self.sees = sees;
+        self
+    }
+
+    /// Gives the conversation back to the agent that handed it over, once this one is done.
+    #[must_use]
+    pub fn returning(mut self) -> Self {
+        self.returns = true;
+        self
+    }
+}

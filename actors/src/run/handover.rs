@@ -1,0 +1,223 @@
+//! How a conversation goes from one agent to another, and what the one that gets it sees of it.
+
+use std::sync::Arc;
+
+use super::leg::Leg;
+use crate::{
+    definition::{AgentSpec, GIVEN_BACK, Sees, TAKEN_OVER},
+    vocabulary::{Message, Outcome, Part, Role, StopReason, Transcript, Transfer},
+};
+
+impl Leg {
+    /// What a leg's outcome means for its run: where another agent waits for this one to be done,
+    /// that the conversation goes back to it.
+    pub(crate) fn onward(&self, outcome: Outcome) -> Outcome {
+        let Some(caller) = self.callers.last() else {
+            return outcome;
+        };
+        let name = &*self.agent.name;
+        let why = match &outcome {
+            Outcome::Answer(_) => format!("{name} is done."),
+            Outcome::Stopped {
+                reason: StopReason::Escalated(reason),
+                ..
+            } => format!("{name} hands the problem back: {reason}"),
+            _ => return outcome,
+        };
+        let mut messages = outcome.messages().to_vec();
+        if messages.is_empty() && !outcome.text().is_empty() {
+            messages.push(Arc::new(Message::assistant(outcome.text()).by(name)));
+        }
+        let mut back = Transfer::to(caller).request(why).with_messages(messages);
+        back.is_return = true;
+        Outcome::Transfer(back)
+    }
+
+    /// The agents that wait for the conversation after this transfer, the next one last. Who takes
+    /// over from an agent on which others wait is waited for in its place.
+    pub(crate) fn callers_after(&self, transfer: &Transfer) -> Vec<String> {
+        let mut callers = self.callers.clone();
+        if transfer.is_return {
+            callers.pop();
+        } else if transfer.returns {
+            callers.push(self.agent.name.to_string());
+        } else if let Some(place) = callers.iter().position(|caller| *caller == transfer.to) {
+            // It has the conversation already, and so have those that it waited for in vain.
+            callers.truncate(place);
+        }
+        callers
+    }
+}
+
+/// What the engine tells an agent with which a leg begins, as a message of a user.
+pub(super) fn note(
+    agent: &AgentSpec,
+    request: Option<&str>,
+    returned_by: Option<&str>,
+    is_transferred: bool,
+) -> Option<Message> {
+    let text = match (request, returned_by) {
+        (why, Some(_)) => format!("{GIVEN_BACK} {}]", why.unwrap_or_default()),
+        (Some(request), None) => format!("{TAKEN_OVER} {request}]"),
+        // What comes before it is told apart by it.
+        (None, None) if is_transferred && agent.takes_over.sees != Sees::All => {
+            format!("{TAKEN_OVER}]")
+        }
+        (None, None) => return None,
+    };
+    Some(Message::user(text))
+}
+
+/// The conversation as an agent sees it that has it, or had it and has it again.
+pub(super) fn seen(whole: &Transcript, agent: &AgentSpec) -> Transcript {
+    let sees = agent.takes_over.sees;
+    if sees == Sees::All {
+        return whole.clone();
+    }
+    let messages = whole.messages();
+    let Some(place) = taken_over_at(&messages, &agent.name) else {
+        return whole.clone();
+    };
+    let (before, since) = messages.split_at(place);
+    let mut kept = match sees {
+        Sees::Request => asked(before, &since[0]),
+        _ => spoken(before),
+    };
+    if let Sees::Last(most) = sees {
+        kept.drain(..kept.len().saturating_sub(most as usize));
+    }
+    kept.extend(since.iter().cloned());
+    kept.into_iter().collect()
+}
+
+/// The note by which an agent got the conversation: the last one that it, or nobody yet, answered.
+fn taken_over_at(messages: &[Arc<Message>], agent: &str) -> Option<usize> {
+    let is_note =
+        |message: &Message| message.role == Role::User && message.content().starts_with(TAKEN_OVER);
+    let is_its_own = |place: &usize| {
+        let mut after = messages[*place..].iter();
+        let next = after.find(|message| message.role == Role::Assistant);
+        next.is_none_or(|next| next.author.as_deref() == Some(agent))
+    };
+    (0..messages.len())
+        .rev()
+        .filter(|place| is_note(&messages[*place]))
+        .find(is_its_own)
+}
+
+/// What an agent is asked by this note; by the last words of a person, where it says nothing.
+fn asked(before: &[Arc<Message>], note: &Message) -> Vec<Arc<Message>> {
+    let says_nothing = note.content().len() <= TAKEN_OVER.len() + 1;
+    let mut of_people = before
+        .iter()
+        .rev()
+        .filter(|message| message.role == Role::User);
+    let last = of_people.next().filter(|_| says_nothing);
+    last.into_iter().cloned().collect()
+}
+
+/// What people and agents said, without calls and their results.
+fn spoken(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let mut spoken: Vec<Arc<Message>> = Vec::new();
+    for message in messages {
+        let says = |part: &&Part| match part {
+            Part::Text(text) => !text.trim().is_empty(),
+            Part::Data(_) => true,
+            _ => false,
+        };
+        let parts: Vec<Part> = message.parts.iter().filter(says).cloned().collect();
+        if parts.is_empty() || message.role == Role::Tool {
+            continue;
+        }
+        match spoken.last_mut() {
+            // Some providers refuse two messages of a model in a row.
+            Some(last)
+                if message.role == Role::Assistant
+                    && last.role == Role::Assistant
+                    && last.author == message.author =>
+            {
+                Arc::make_mut(last).parts.extend(parts);
+            }
+            _ => spoken.push(Arc::new(Message {
+                parts,
+                role: message.role,
+                author: message.author.clone(),
+            })),
+        }
+    }
+    spoken
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::check_transcript,
+        vocabulary::{ToolCall, ToolResult, ToolStatus},
+    };
+
+    fn conversation() -> Transcript {
+        let call = ToolCall::new("1", "look", "{}");
+        let mut asks = Message::assistant("I look.").by("desk");
+        asks.parts.push(Part::ToolCall(call.clone()));
+        let result = ToolResult::new(&call, ToolStatus::Success, "found");
+        [
+            Message::user("first question"),
+            asks,
+            Message::results([result]),
+            Message::assistant("It is there.").by("desk"),
+            Message::user("second question"),
+            Message::user(format!("{TAKEN_OVER} bill it]")),
+            Message::assistant("Billed.").by("billing"),
+            Message::user("third question"),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    fn seen_by(name: &str, sees: Sees, whole: &Transcript) -> Vec<String> {
+        let mut agent = AgentSpec::new(name);
+        agent.takes_over.sees = sees;
+        let seen = super::seen(whole, &agent).messages();
+        check_transcript(&seen).unwrap();
+        seen.iter().map(|message| message.content()).collect()
+    }
+
+    #[test]
+    fn what_was_said_before_an_agent_took_over_is_seen_by_its_rule_and_the_rest_is() {
+        let whole = conversation();
+        let since = [
+            "[You have taken over this conversation. bill it]",
+            "Billed.",
+            "third question",
+        ];
+        let with = |before: &[&str]| {
+            let all = before.iter().chain(&since);
+            all.map(|text| (*text).to_owned()).collect::<Vec<_>>()
+        };
+        let seen = |sees| seen_by("billing", sees, &whole);
+        assert_eq!(seen(Sees::All).len(), whole.len());
+        let words = ["first question", "I look.\nIt is there.", "second question"];
+        assert_eq!(seen(Sees::Spoken), with(&words));
+        assert_eq!(seen(Sees::Last(1)), with(&words[2..]));
+        assert_eq!(seen(Sees::Last(9)), with(&words));
+        assert_eq!(seen(Sees::Request), with(&[]));
+        // Who did not take it over sees it whole, and so does who had it all along.
+        assert_eq!(seen_by("desk", Sees::Request, &whole).len(), whole.len());
+    }
+
+    #[test]
+    fn who_is_asked_nothing_sees_what_a_person_said_last() {
+        let whole: Transcript = [
+            Message::user("a question"),
+            Message::assistant("One moment.").by("desk"),
+            Message::user(format!("{TAKEN_OVER}]")),
+        ]
+        .into_iter()
+        .collect();
+        let seen = seen_by("billing", Sees::Request, &whole);
+        assert_eq!(seen[..1], ["a question"]);
+        assert_eq!(seen.len(), 2);
+    }
+}
