@@ -2,12 +2,14 @@
 //!
 //! The test starts itself as the command (`ghostlight::cli` with three tools that leave a trace
 //! in a file outside the store), kills it with SIGKILL, resumes it, and compares.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod subject;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -126,20 +128,25 @@ impl Scene {
         panic!("the run does not come to its end: {:?}", self.look());
     }
 
-    /// Answers what is asked, if anything is: blue to the question, and yes to the approval.
+    /// Answers what is asked, if anything is.
     fn answer_what_is_asked(&self) {
-        let Some(kind) = self.open_question() else {
+        let Some(mut answer) = self.answer_to_what_is_asked() else {
             return;
         };
-        let said = match kind {
-            QuestionKind::Approval => "--approve",
-            _ => "blue",
-        };
-        let answered = run(&mut self.command(&["answer", &self.run_id(), said]));
+        let answered = run(&mut answer);
         assert!(
             matches!(answered.status.code(), Some(0 | 4)),
             "{answered:?}"
         );
+    }
+
+    /// The command that answers what is asked: blue to the question, and yes to the approval.
+    fn answer_to_what_is_asked(&self) -> Option<Command> {
+        let said = match self.open_question()? {
+            QuestionKind::Approval => "--approve",
+            _ => "blue",
+        };
+        Some(self.command(&["answer", &self.run_id(), said]))
     }
 
     fn open_question(&self) -> Option<QuestionKind> {
@@ -283,17 +290,31 @@ struct Killed {
     repeats: BTreeMap<String, usize>,
 }
 
-fn undisturbed(beside: &str) -> (String, usize, usize) {
+/// What a run comes to that nobody kills.
+struct Undisturbed {
+    answer: String,
+    entries: usize,
+    effects: usize,
+    /// How long it takes on this machine until it asks.
+    until_it_asks: Duration,
+}
+
+fn undisturbed(beside: &str) -> Undisturbed {
     let scene = Scene::new(&format!("undisturbed-{beside}"));
+    let begun = Instant::now();
     let output = run(&mut scene.begin());
+    let until_it_asks = begun.elapsed();
     assert_eq!(
         output.status.code(),
         Some(4),
         "it waits for an answer: {output:?}"
     );
-    let answer = scene.finish();
-    let entries = scene.look().unwrap().1.len();
-    (answer, entries, subject::effects(&scene.effects).len())
+    Undisturbed {
+        answer: scene.finish(),
+        entries: scene.look().unwrap().1.len(),
+        effects: subject::effects(&scene.effects).len(),
+        until_it_asks,
+    }
 }
 
 /// Kills by `kill`, goes on, and holds the end against an undisturbed run's.
@@ -342,11 +363,13 @@ fn kill_at_entry(scene: &Scene, entries: usize) {
 
 #[test]
 fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
-    let (expected, entries, _) = undisturbed("boundaries");
+    let Undisturbed {
+        answer, entries, ..
+    } = undisturbed("boundaries");
     assert!(entries >= 40, "{entries} entries");
     let mut tally = Tally::default();
     for at in 1..=entries {
-        tally.add(check(&format!("at-{at}"), &expected, |scene| {
+        tally.add(check(&format!("at-{at}"), &answer, |scene| {
             kill_at_entry(scene, at);
         }));
     }
@@ -360,50 +383,78 @@ fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
 
 #[test]
 fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
-    let (expected, _, effects) = undisturbed("effects");
+    let Undisturbed {
+        answer, effects, ..
+    } = undisturbed("effects");
+    assert!(effects >= 15, "{effects} effects");
     let mut tally = Tally::default();
     for at in 1..=effects {
-        let killed = check(&format!("in-{at}"), &expected, |scene| {
-            let at = at.to_string();
-            let output = run(scene.begin().env(subject::KILL_AT, &at));
-            if output.status.code() == Some(4) {
-                run(&mut scene.command(&["answer", &scene.run_id(), "blue"]));
-                run(&mut scene.command(&["answer", &scene.run_id(), "--approve"]));
-                let resume = scene.run_id();
-                run(scene
-                    .command(&["resume", &resume])
-                    .env(subject::KILL_AT, &at));
-            }
+        let mut struck = None;
+        let killed = check(&format!("in-{at}"), &answer, |scene| {
+            struck = Some(kill_in_effect(scene, at));
         });
+        let struck = struck.unwrap();
+        let may_be_repeated = ["look", "put"].contains(&struck.as_str());
+        assert!(
+            !may_be_repeated || killed.repeats.contains_key(&struck),
+            "{struck}, the effect {at}, was left half done"
+        );
         tally.add(killed);
     }
     tally.print("in the middle of an effect");
+    assert_eq!(tally.in_the_middle, effects, "each kill strikes at work");
+}
+
+/// Lets the process kill itself in the middle of this effect, counted from 1, and tells of which
+/// tool it is.
+fn kill_in_effect(scene: &Scene, at: usize) -> String {
+    let number = at.to_string();
+    let mut next = scene.begin();
+    let output = loop {
+        let output = run(next.env(subject::KILL_AT, &number));
+        match output.status.code() {
+            // It comes to its questions before that effect.
+            Some(4) => next = scene.answer_to_what_is_asked().unwrap(),
+            _ => break output,
+        }
+    };
+    let signal = output.status.signal();
+    assert_eq!(signal, Some(9), "no kill in the effect {at}: {output:?}");
+    subject::effects(&scene.effects)[at - 1].0.clone()
 }
 
 /// `GHOSTLIGHT_KILLS=1000 cargo nextest run --test crash random --no-capture` is the soak.
 #[test]
 fn killed_at_random_times_it_goes_on_to_the_same_end() {
     let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(100, |kills| kills.parse().unwrap());
-    let (expected, ..) = undisturbed("random");
+    let Undisturbed {
+        answer,
+        until_it_asks,
+        ..
+    } = undisturbed("random");
     let chance = SeededEntropy::new(kills);
     let mut tally = Tally::default();
     for kill in 0..kills {
-        tally.add(check(&format!("after-{kill}"), &expected, |scene| {
+        tally.add(check(&format!("after-{kill}"), &answer, |scene| {
             // One in three is killed a second time, while it is recovering.
             let mut child = scene.begin().spawn().unwrap();
-            kill_after(&mut child, &chance, 200_000);
+            kill_within(until_it_asks, &mut child, &chance);
             if chance.fraction() < 0.33 && scene.look().is_some() {
                 let mut again = scene.command(&["resume", &scene.run_id()]).spawn().unwrap();
-                kill_after(&mut again, &chance, 100_000);
+                kill_within(until_it_asks / 2, &mut again, &chance);
             }
         }));
     }
     tally.print("at random times");
+    let in_the_middle = tally.in_the_middle;
+    assert!(
+        in_the_middle as u64 >= kills / 10,
+        "only {in_the_middle} of {kills} kills came while it was at work"
+    );
 }
 
-fn kill_after(child: &mut Child, chance: &SeededEntropy, most_micros: u64) {
-    let after = chance.fraction() * most_micros as f64;
-    std::thread::sleep(Duration::from_micros(after as u64));
+fn kill_within(most: Duration, child: &mut Child, chance: &SeededEntropy) {
+    std::thread::sleep(most.mul_f64(chance.fraction()));
     child.kill().unwrap();
     child.wait().unwrap();
 }
