@@ -19,7 +19,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     session::Turn,
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{Arguments, Effect, ModelResponse, Outcome, ToolDefinition},
+    vocabulary::{Arguments, Effect, Event, ModelResponse, Outcome, ToolDefinition},
 };
 use serde_json::json;
 
@@ -80,6 +80,11 @@ async fn a_race_has_one_winner_and_cancels_the_loser() {
     let system = system(agent, no_model()).await;
     let run = ask(&system, "racer", "go").await;
     assert_eq!(run.outcome().await.unwrap().text(), "winner 0, late true");
+    let events = run.events().so_far().await.unwrap();
+    let lost = events
+        .iter()
+        .filter(|record| matches!(record.event, Event::OperationDropped { .. }));
+    assert_eq!(lost.count(), 2, "the slow one, and what came too late");
 }
 
 #[tokio::test(start_paused = true)]

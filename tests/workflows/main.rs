@@ -5,6 +5,7 @@ mod graph;
 mod graph_files;
 mod making;
 mod orchestrator;
+mod outcomes;
 mod patterns;
 mod reactree;
 mod scenarios;

@@ -69,3 +69,40 @@ async fn a_store_that_fails_for_ever_is_told_to_who_waits_and_nothing_spins() {
     }
     assert!(told >= 10 && ended >= 1, "{told} told, {ended} ended");
 }
+
+/// Only the commit of its start is between a call and the world.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_before_a_once_call_lets_it_not_begin() {
+    let mut begun = Vec::new();
+    for commit in 1..=4 {
+        let stage = Stage::alone();
+        let fault = Fault {
+            call: commit,
+            strike: Strike::Before,
+            harm: Harm::FailForEver,
+        };
+        let store = FaultyStore::at_commit(InMemoryStore::new(), fault);
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let paid = cx.tool(call("1", "pay")).await?;
+            Ok(Outcome::answer(paid.text))
+        });
+        let team = agent.tool(stage.tool("pay", Effect::Once, 5));
+        let system = System::builder(store)
+            .limits(stage.limits)
+            .model("default", silent())
+            .team(team.into_team().unwrap())
+            .start()
+            .await
+            .unwrap();
+        let work = async {
+            let run = system.session("a", "s").send(Turn::text("go")).await?;
+            run.outcome().await
+        };
+        let outcome = work.await;
+        // Nothing begins later either.
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        begun.push((outcome.is_ok(), stage.log.count("pay")));
+    }
+    // The turn, the start of the call, and the end of both are a commit each.
+    assert_eq!(begun, [(false, 0), (false, 0), (false, 1), (true, 1)]);
+}

@@ -7,10 +7,11 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::ScriptedModel,
     vocabulary::{
-        AgentError, Arguments, Effect, Event, EventRecord, Outcome, Preview, Question, RunResult,
-        StopReason, ToolDefinition,
+        AgentError, Arguments, Effect, Event, EventRecord, Message, Outcome, Preview, Question,
+        Role, RunResult, StopReason, ToolDefinition,
     },
 };
+use serde_json::json;
 
 use crate::stage::{Stage, ask, call, pause, text};
 
@@ -267,4 +268,66 @@ async fn a_run_that_went_on_is_taken_up_by_the_next_process() {
     let slow = stage.tool("look", Effect::Read, 5_000);
     let system = stage.start(agent().tool(slow)).await;
     assert_eq!(text(&system.run(run.id())).await, "looked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_tells_all_that_it_did_and_no_more_than_its_bound() {
+    let mut stage = Stage::new();
+    stage.limits.max_entries = 30;
+    let agent = Agent::from_fn("endless", |cx: RunContext| async move {
+        loop {
+            let note = async { Ok::<_, AgentError>(()) };
+            cx.step("note", Effect::Read, note).await?;
+        }
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "endless", "go").await;
+    let error = run.outcome().await.unwrap_err().to_string();
+    assert!(error.contains("entries"), "{error}");
+    let told = run.events().so_far().await.unwrap();
+    let notes = told
+        .iter()
+        .filter(|record| matches!(record.event, Event::OperationCompleted { .. }));
+    assert!((20..30).contains(&notes.count()), "{told:?}");
+    let last = &told.last().unwrap().event;
+    let Event::RunEnded { end, .. } = last else {
+        panic!("{last}");
+    };
+    assert!(matches!(end, RunResult::Failed(_)), "{end:?}");
+    let entries = stage.entries(run.id()).await.len();
+    assert!(entries <= 30 + 3, "{entries} entries");
+}
+
+/// What a run notes of itself is in its journal, and no message of any conversation.
+#[tokio::test(start_paused = true)]
+async fn what_a_run_notes_reaches_no_model() {
+    let agent = Agent::from_fn("noting", |cx: RunContext| async move {
+        cx.emit("noted", &"a note");
+        cx.version("words", 2).await?;
+        cx.memory().set("noted", &"a note").await?;
+        let note = async { Ok::<_, AgentError>(1) };
+        cx.step("note", Effect::Read, note).await?;
+        let response = cx.model(cx.model_request(cx.conversation())).await?;
+        Ok(Outcome::answer(response.content()))
+    });
+    let (stage, model) = (Stage::new(), ScriptedModel::turns(["one", "two"]));
+    let system = stage.start_with(agent, model.clone()).await;
+    for said in ["one", "two"] {
+        assert_eq!(text(&ask(&system, "noting", "go").await).await, said);
+    }
+    let requests = model.requests();
+    let messages = requests[1].conversation.messages();
+    let said: Vec<(Role, String)> = messages
+        .iter()
+        .map(|message| (message.role, message.content()))
+        .collect();
+    let (user, assistant) = (Role::User, Role::Assistant);
+    let text = |role, text: &str| (role, text.to_owned());
+    assert_eq!(
+        said,
+        [text(user, "go"), text(assistant, "one"), text(user, "go")]
+    );
+    let bookkeeping = json!({"role": "internal", "author": null, "parts": []});
+    let error = serde_json::from_value::<Message>(bookkeeping).unwrap_err();
+    assert!(error.to_string().contains("internal"), "{error}");
 }

@@ -34,6 +34,14 @@ impl Stage {
         }
     }
 
+    /// One on which nothing comes from other processes: its Systems look for it once a minute, so
+    /// that hours are over in no time.
+    pub(crate) fn alone() -> Self {
+        let mut stage = Self::new();
+        stage.limits.look = Duration::from_secs(60);
+        stage
+    }
+
     /// A System of this team, in the process that the stage stands for now.
     pub(crate) async fn start(&self, agent: Agent) -> System {
         self.start_with(agent, silent()).await

@@ -1,0 +1,182 @@
+//! A `once` call whose process died in the middle of it: its tool is asked what became of it, and
+//! where nobody knows, its setting decides.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::SystemError,
+    contract::{Reconciled, Tool, ToolContext, ToolError, ToolOutput},
+    run::{Agent, RunContext},
+    testing::EffectLog,
+    vocabulary::{
+        AgentError, Arguments, Effect, InDoubt, Outcome, QuestionKind, ToolCall, ToolDefinition,
+    },
+};
+use serde_json::json;
+
+use crate::stage::{Stage, ask, call, outcome, pause};
+
+/// Pays, which takes ten seconds, and tells this of a payment in doubt.
+struct Payment {
+    log: EffectLog,
+    in_doubt: InDoubt,
+    told: Reconciled,
+}
+
+impl Tool for Payment {
+    fn definition(&self) -> ToolDefinition {
+        let definition = ToolDefinition::new("pay", "pays").effect(Effect::Once);
+        definition.in_doubt(self.in_doubt)
+    }
+
+    async fn call(&self, _: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let takes = Duration::from_secs(10);
+        let key = cx.idempotency_key();
+        self.log.perform(key, "pay", Effect::Once, takes).await;
+        Ok(ToolOutput::text("paid"))
+    }
+
+    async fn reconcile(&self, call: &ToolCall, cx: ToolContext) -> Reconciled {
+        assert_eq!(call.name, "pay");
+        let (key, takes) = (cx.idempotency_key(), Duration::from_millis(10));
+        self.log
+            .perform(key, "reconcile", Effect::Read, takes)
+            .await;
+        self.told.clone()
+    }
+}
+
+fn payer(log: &EffectLog, in_doubt: InDoubt, told: &Reconciled) -> Agent {
+    let agent = Agent::from_fn("payer", |cx: RunContext| async move {
+        let results = cx.tools([call("1", "pay")]).await?;
+        let (status, text) = (results[0].status, &results[0].text);
+        Ok(Outcome::answer(format!("{status:?}: {text}")))
+    });
+    let (log, told) = (log.clone(), told.clone());
+    agent.tool(Payment {
+        log,
+        in_doubt,
+        told,
+    })
+}
+
+/// What the run comes to whose process died in the middle of its payment, and how often it paid
+/// over both lives. A person who is asked says this.
+async fn after_a_crash(
+    in_doubt: InDoubt,
+    told: &Reconciled,
+    says: bool,
+) -> (Result<Outcome, SystemError>, usize) {
+    let mut stage = Stage::new();
+    let system = stage.start(payer(&stage.log, in_doubt, told)).await;
+    let run = ask(&system, "payer", "go").await.id();
+    while stage.log.count("pay") == 0 {
+        pause(1).await;
+    }
+    stage.crash(&system).await;
+    let system = stage.start(payer(&stage.log, in_doubt, told)).await;
+    let run = system.run(run);
+    run.settled().await.unwrap();
+    let asked = *told == Reconciled::Unknown && in_doubt == InDoubt::AskPerson;
+    let questions = run.questions().await.unwrap();
+    assert_eq!(questions.len(), usize::from(asked), "{questions:?}");
+    for (_, operation, question) in questions {
+        assert_eq!(question.kind, QuestionKind::InDoubt);
+        assert_eq!(question.call.unwrap().name, "pay");
+        run.answer(operation, json!(says)).await.unwrap();
+    }
+    let end = run.outcome().await;
+    assert_eq!(stage.log.count("reconcile"), 1, "it is asked once");
+    assert_eq!(stage.ends(run.id()).await, 1);
+    (end, stage.log.count("pay"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_tool_is_asked_first_and_where_nobody_knows_its_setting_decides() {
+    use InDoubt::{AskPerson, Fail, TellModel};
+    let happened = Reconciled::Happened(ToolOutput::text("it was paid"));
+    for (in_doubt, told, says, expected, payments) in [
+        (TellModel, &happened, false, "Success: it was paid", 1),
+        (AskPerson, &happened, false, "Success: it was paid", 1),
+        (Fail, &happened, false, "Success: it was paid", 1),
+        (
+            TellModel,
+            &Reconciled::DidNotHappen,
+            false,
+            "Success: paid",
+            2,
+        ),
+        (
+            AskPerson,
+            &Reconciled::DidNotHappen,
+            false,
+            "Success: paid",
+            2,
+        ),
+        (Fail, &Reconciled::DidNotHappen, false, "Success: paid", 2),
+        (
+            TellModel,
+            &Reconciled::Unknown,
+            false,
+            "Unknown: The outcome of this call is unknown",
+            1,
+        ),
+        (
+            AskPerson,
+            &Reconciled::Unknown,
+            true,
+            "Success: The call happened",
+            1,
+        ),
+        (
+            AskPerson,
+            &Reconciled::Unknown,
+            false,
+            "Error: The call did not happen",
+            1,
+        ),
+        (
+            Fail,
+            &Reconciled::Unknown,
+            false,
+            "InDoubt: the outcome of pay is unknown",
+            1,
+        ),
+    ] {
+        let case = format!("{told:?}, {in_doubt:?}, says {says}");
+        let (end, paid) = after_a_crash(in_doubt, told, says).await;
+        let told = match end {
+            Ok(outcome) => outcome.text().to_owned(),
+            Err(SystemError::Failed {
+                error: AgentError::Operation(error),
+                ..
+            }) => format!("{:?}: {error}", error.kind),
+            Err(error) => panic!("{case}: {error}"),
+        };
+        assert!(told.starts_with(expected), "{case}: {told}");
+        assert_eq!(paid, payments, "{case}: payments");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_is_made_after_all_is_in_doubt_again_when_its_process_dies_too() {
+    let mut stage = Stage::new();
+    let mut told = Reconciled::DidNotHappen;
+    let system = stage.start(payer(&stage.log, InDoubt::Fail, &told)).await;
+    let run = ask(&system, "payer", "go").await.id();
+    let mut system = system;
+    for life in 1..=2 {
+        while stage.log.count("pay") < life {
+            pause(1).await;
+        }
+        stage.crash(&system).await;
+        if life == 2 {
+            told = Reconciled::Happened(ToolOutput::text("the second was paid"));
+        }
+        system = stage.start(payer(&stage.log, InDoubt::Fail, &told)).await;
+    }
+    let outcome = outcome(&system.run(run)).await;
+    assert_eq!(outcome.text(), "Success: the second was paid");
+    assert_eq!(stage.log.count("pay"), 2);
+    assert_eq!(stage.log.count("reconcile"), 2);
+}

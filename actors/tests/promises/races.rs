@@ -1,0 +1,67 @@
+//! The loser of a race is cancelled: its journal says so, and it comes to no end.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    run::{Agent, RunContext},
+    vocabulary::{Effect, Entry, OperationId, Outcome},
+};
+
+use crate::stage::{Stage, ask, call, pause, text};
+
+/// Races a tool against another one, and goes on for longer than either takes.
+fn racer(stage: &Stage, slow: Effect) -> Agent {
+    Agent::from_fn("racer", |cx: RunContext| async move {
+        let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
+        let contestants = vec![fast.tool(call("1", "hare")), slow.tool(call("2", "snail"))];
+        let (place, result) = cx.race(contestants).await;
+        let winner = result?.text;
+        cx.sleep(Duration::from_secs(120)).await?;
+        Ok(Outcome::answer(format!("{place}: {winner}")))
+    })
+    .tool(stage.tool("hare", Effect::Read, 1_000))
+    .tool(stage.tool("snail", slow, 60_000))
+}
+
+fn dropped(entries: &[Entry]) -> Vec<OperationId> {
+    let dropped = entries.iter().filter_map(|entry| match entry {
+        Entry::Dropped { op, .. } => Some(*op),
+        _ => None,
+    });
+    dropped.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slower_of_two_tools_is_dropped_and_never_ends_whatever_its_effect() {
+    for slow in [Effect::Read, Effect::Idempotent, Effect::Once] {
+        let stage = Stage::alone();
+        let system = stage.start(racer(&stage, slow)).await;
+        let run = ask(&system, "racer", "go").await;
+        assert_eq!(text(&run).await, "0: hare {}", "{slow:?}");
+        let entries = stage.entries(run.id()).await;
+        let dropped = dropped(&entries);
+        assert_eq!(dropped.len(), 1, "{slow:?}: {entries:?}");
+        let ends =
+            |entry: &Entry| matches!(entry, Entry::Completed { op, .. } if *op == dropped[0]);
+        assert!(!entries.iter().any(ends), "{slow:?}: {entries:?}");
+        let effects = stage.log.effects();
+        let ended: Vec<_> = effects.iter().map(|e| (e.name.as_str(), e.ended)).collect();
+        assert_eq!(ended, [("hare", true), ("snail", false)], "{slow:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loser_stays_one_in_the_next_process() {
+    for slow in [Effect::Read, Effect::Idempotent, Effect::Once] {
+        let mut stage = Stage::alone();
+        let system = stage.start(racer(&stage, slow)).await;
+        let run = ask(&system, "racer", "go").await.id();
+        pause(30_000).await;
+        stage.crash(&system).await;
+        let system = stage.start(racer(&stage, slow)).await;
+        assert_eq!(text(&system.run(run)).await, "0: hare {}", "{slow:?}");
+        assert_eq!(stage.log.count("hare"), 1, "{slow:?}");
+        assert_eq!(stage.log.count("snail"), 1, "{slow:?}");
+        assert_eq!(dropped(&stage.entries(run).await).len(), 1, "{slow:?}");
+    }
+}
