@@ -304,7 +304,7 @@ pub(super) fn open_writer(
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Where the system's plain sync leaves data in the disk's own cache (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
+    reader::settle(&connection)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fault::Damaged(format!(

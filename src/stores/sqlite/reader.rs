@@ -14,7 +14,9 @@ use ghostlight_actors::{
     vocabulary::{Digest, JournalId, RunId, Timestamp},
 };
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, Row, params, params_from_iter, types::Value};
+use rusqlite::{
+    Connection, OpenFlags, Row, config::DbConfig, params, params_from_iter, types::Value,
+};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -114,9 +116,18 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(32);
+    settle(&connection)?;
+    Ok(connection)
+}
+
+/// What each connection is set to, whether it writes or only reads.
+pub(super) fn settle(connection: &Connection) -> Result<(), Fault> {
     // SQLite then looks closer at the pages that it reads.
     connection.pragma_update(None, "cell_size_check", true)?;
-    Ok(connection)
+    // Without this guarantee SQLite plans a statement anew whenever another value is bound to its
+    // LIMIT, which takes longer than a short read.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// At most so many rows, as SQLite counts.
@@ -479,4 +490,29 @@ pub(super) fn checkpoint(connection: &Connection, session: &str) -> Result<Optio
         .prepare_cached("SELECT session, bytes, digest FROM checkpoints WHERE session = ?1")?;
     let mut rows = select.query([session])?;
     rows.next()?.map(rows::read_checkpoint).transpose()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once() {
+        let connection = Connection::open_in_memory().unwrap();
+        settle(&connection).unwrap();
+        connection
+            .execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+            .unwrap();
+        let mut select = connection
+            .prepare("SELECT id FROM t WHERE id >= ?1 LIMIT ?2")
+            .unwrap();
+        for limit in 1..4 {
+            let mut rows = select.query([0, limit]).unwrap();
+            assert!(rows.next().unwrap().is_none());
+        }
+        assert_eq!(select.get_status(StatementStatus::RePrepare), 0);
+    }
 }
