@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateValue,
-        StoreError, StoreHandle, StoredLine,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateSlot,
+        StateValue, StoreError, StoreHandle, StoredLine,
     },
     run::{
         Acknowledge, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded, Registry,
@@ -212,7 +212,7 @@ impl Ports for Doors {
         &self,
         scope: String,
         key: String,
-    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>> {
+    ) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
         let doors = self.clone();
         Box::pin(async move {
             for _ in 0..LIVES {

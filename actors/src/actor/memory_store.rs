@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::{sync::oneshot, task::JoinSet};
 
-use crate::contract::{StateValue, StoreError, StoreHandle};
+use crate::contract::{StateSlot, StoreError, StoreHandle};
 
 /// Keeps what was read of shared state. Writes are committed together with the journal entry of
 /// the operation that made them, by the store; then the actor is told, and forgets what it had.
@@ -16,7 +16,7 @@ pub(crate) enum MemoryMessage {
     /// The value under this scope and key.
     Get(Place, Reply),
     /// It was read.
-    Read(Place, Result<Option<StateValue>, StoreError>),
+    Read(Place, Result<StateSlot, StoreError>),
     /// These values changed.
     Changed(Vec<Place>),
     /// Anything of this scope may have changed: whoever wrote it was lost before it could say so.
@@ -24,11 +24,11 @@ pub(crate) enum MemoryMessage {
 }
 
 type Place = (String, String);
-type Reply = oneshot::Sender<Result<Option<StateValue>, StoreError>>;
+type Reply = oneshot::Sender<Result<StateSlot, StoreError>>;
 
 pub(crate) struct MemoryState {
     store: StoreHandle,
-    cached: HashMap<Place, Option<StateValue>>,
+    cached: HashMap<Place, StateSlot>,
     waiting: HashMap<Place, Vec<Reply>>,
     /// Places that changed while they were being read; they are read again.
     stale: HashSet<Place>,
@@ -110,7 +110,7 @@ impl MemoryState {
         &mut self,
         myself: &ActorRef<MemoryMessage>,
         place: Place,
-        result: Result<Option<StateValue>, StoreError>,
+        result: Result<StateSlot, StoreError>,
     ) {
         if self.stale.remove(&place) {
             self.begin_read(myself, place);

@@ -204,7 +204,7 @@ impl Sessions {
                 (artifact_scopes::versions(&scope), key)
             }
         };
-        let Some(row) = self.store.state(rows, key).await? else {
+        let Some(row) = self.store.state(rows, key).await?.present() else {
             return Ok(None);
         };
         let info = info(&scope, &row)?;

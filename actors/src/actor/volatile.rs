@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
-        RunRow, SessionFilter, SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine,
-        TreeLine, artifact_scopes,
+        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle,
+        StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -215,7 +215,7 @@ impl Store for VolatileTeams {
         Ok(filter.pick(found))
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         ask!(self, self.holds_scope(&scope).await?, state(scope, key))
     }
 

@@ -32,7 +32,8 @@ pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
     Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, InboxBody,
-    InboxItem, RunFilter, RunRow, RunStatus, StateValue, StateWrite, Store, StoredLine, TreeLine,
+    InboxItem, RunFilter, RunRow, RunStatus, StateSlot, StateValue, StateWrite, Store, StoredLine,
+    TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

@@ -102,14 +102,14 @@ pub trait Store: Send + Sync + 'static {
         filter: SessionFilter,
     ) -> impl Future<Output = Result<Vec<SessionRow>, StoreError>> + Send;
 
-    /// A value of shared state.
+    /// A value of shared state, and how often it was changed, also where it was deleted.
     fn state(
         &self,
         scope: String,
         key: String,
-    ) -> impl Future<Output = Result<Option<StateValue>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<StateSlot, StoreError>> + Send;
 
-    /// All values of a scope, by key.
+    /// All values of a scope that are there, by key.
     fn scope(
         &self,
         scope: String,
@@ -477,8 +477,26 @@ pub struct RunFilter {
 pub struct StateValue {
     /// The value.
     pub value: Value,
-    /// How often it was written; 1 after the first time.
+    /// How often it was changed; 1 after the first time.
     pub version: u64,
+}
+
+/// A place of shared state: the value that is there, if one is, and how often it was changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateSlot {
+    /// The value; `None` where it was deleted or never written, which is not the value `null`.
+    pub value: Option<Value>,
+    /// How often it was written or deleted; 0 where it never was. It does not begin anew with a
+    /// deletion, so that a later value is never taken for an earlier one.
+    pub version: u64,
+}
+
+impl StateSlot {
+    /// The value, if it is there.
+    pub fn present(self) -> Option<StateValue> {
+        let version = self.version;
+        self.value.map(|value| StateValue { value, version })
+    }
 }
 
 /// A change of shared state.
@@ -501,9 +519,9 @@ pub enum Expected {
     /// Anything or nothing: the last write wins.
     #[default]
     Any,
-    /// Nothing.
+    /// Nothing: it was deleted or never written.
     Absent,
-    /// The value of this version.
+    /// What this version left there, a value or nothing: see [`StateSlot::version`].
     Version(u64),
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::{
     Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow,
-    SessionFilter, SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
+    SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
@@ -63,7 +63,7 @@ erased_store! {
     /// See [`Store::sessions`].
     fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
     /// See [`Store::state`].
-    fn state(scope: String, key: String) -> Option<StateValue>;
+    fn state(scope: String, key: String) -> StateSlot;
     /// See [`Store::scope`].
     fn scope(scope: String) -> Vec<(String, StateValue)>;
     /// See [`Store::blob`].

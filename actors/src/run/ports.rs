@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Entropy, InboxItem, Kept,
-        StateValue, StoreError, StoredLine,
+        StateSlot, StateValue, StoreError, StoredLine,
     },
     definition::Pinned,
     vocabulary::{
@@ -69,12 +69,12 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Waits for the end of a run that is no child of who asks, live or not.
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>>;
 
-    /// A value of shared state.
+    /// A value of shared state, also how often it was changed where there is none.
     fn state(
         &self,
         scope: String,
         key: String,
-    ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>>;
+    ) -> BoxFuture<'static, Result<StateSlot, OperationError>>;
 
     /// All values of a scope of shared state, by key.
     fn scope(

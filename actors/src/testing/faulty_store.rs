@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -229,7 +229,7 @@ impl<S: Store> Store for FaultyStore<S> {
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> Option<StateValue>;
+        fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;
@@ -275,8 +275,7 @@ mod tests {
     }
 
     async fn written(memory: &InMemoryStore) -> u64 {
-        let value = memory.state("s".into(), "k".into()).await.unwrap();
-        value.map_or(0, |value| value.version)
+        memory.state("s".into(), "k".into()).await.unwrap().version
     }
 
     fn fault(call: u64, strike: Strike, harm: Harm) -> Fault {

@@ -7,7 +7,7 @@ use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{
         Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateValue, Store, StoreError, StoredLine, TreeLine,
+        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     run::Agent,
     session::{SessionFold, Turn},
@@ -173,7 +173,7 @@ impl Store for SlowStore {
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> Option<StateValue>;
+        fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;

@@ -220,6 +220,84 @@ async fn deleting_is_no_null_and_each_change_is_an_event() {
     assert_eq!(back, told);
 }
 
+/// A tool that writes what it is told, or deletes where it is told nothing.
+struct Setter;
+
+impl Tool for Setter {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("put", "sets or deletes").effect(Effect::Idempotent)
+    }
+
+    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let output = ToolOutput::text("done");
+        match arguments.value().ok().and_then(|given| given.get("value")) {
+            Some(value) => output
+                .set(Scope::Session, "k", value)?
+                .set(Scope::Temp, "k", value),
+            None => Ok(output.delete(Scope::Session, "k").delete(Scope::Temp, "k")),
+        }
+    }
+}
+
+/// Writes, deletes and writes again, and tells each version that it is told.
+fn rewriter() -> Agent {
+    Agent::from_fn("a", |cx: RunContext| async move {
+        let mut told = Vec::new();
+        for scope in [Scope::Session, Scope::Run, Scope::Temp] {
+            let state = cx.state(scope);
+            let first = state.set("k", &1).await?;
+            state.delete("k").await?;
+            let again = state.set_if("k", &2, None).await?;
+            let late = state.set_if("k", &3, Some(first)).await;
+            let next = state.set_if("k", &4, Some(again)).await?;
+            let found = state.get_versioned("k").await?;
+            told.push(format!(
+                "{first} {again} {} {next} {found:?}",
+                late.is_err()
+            ));
+        }
+        for arguments in [r#"{"value": 5}"#, "{}", "{}", r#"{"value": 6}"#] {
+            let mut put = call("1", "put");
+            put.arguments = Arguments::from_text(arguments);
+            cx.tool(put).await?;
+        }
+        for scope in [Scope::Session, Scope::Temp] {
+            told.push(format!("{:?}", cx.state(scope).get_versioned("k").await?));
+        }
+        Ok(Outcome::answer(told.join("; ")))
+    })
+    .tool(Setter)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_was_deleted_is_never_taken_for_a_later_one() {
+    let scenario = Scenario::new("a", |builder, _| {
+        builder.team(rewriter().into_team().unwrap())
+    })
+    .turn("go");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    let each = "1 3 true 4 Some((Number(4), 4))";
+    let wanted = format!("{each}; {each}; {each}; Some((Number(6), 7)); Some((Number(6), 7))");
+    assert!(report.outcomes[0].contains(&wanted), "{report}");
+
+    let stage = Stage::new();
+    let system = stage.start(rewriter()).await;
+    let run = system.session("a", "s").send("go").await.unwrap();
+    text(&run).await;
+    let told = changes(&run).await;
+    for scope in [Scope::Session, Scope::Temp] {
+        let versions = told.iter().filter_map(|changed| match changed {
+            Changed::State {
+                scope: of, version, ..
+            } if *of == scope => Some(*version),
+            _ => None,
+        });
+        let versions: Vec<u64> = versions.collect();
+        assert_eq!(versions, [1, 2, 3, 4, 5, 6, 7], "{scope}");
+    }
+}
+
 /// A tool that reads and changes what the team keeps.
 struct Notebook;
 

@@ -12,7 +12,7 @@ use std::{
 use ghostlight_actors::{
     contract::{
         Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
-        SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::{Faults, InMemoryStore, Simulation, SimulationReport},
     vocabulary::{Digest, JournalId, RunId, SessionId},
@@ -221,7 +221,7 @@ impl Store for Defective {
         self.disk.sessions(filter).await
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.write_held().await?;
         self.disk.state(scope, key).await
     }

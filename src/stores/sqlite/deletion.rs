@@ -427,7 +427,7 @@ fn keep_unreferred(
     )?;
     let mut rows = select.query(params![from, to, after])?;
     while let Some(row) = rows.next()?.filter(|_| !unused.is_empty()) {
-        let Some(found) = StateRow::from_row(row)?.visible()? else {
+        let Some(found) = StateRow::from_row(row)?.visible()?.present() else {
             continue;
         };
         match artifact_scopes::referred(&found.value) {

@@ -23,7 +23,7 @@ use std::{
 use ghostlight_actors::{
     contract::{
         Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -283,7 +283,7 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.read(move |connection| reader::state(connection, &scope, &key))
             .await
     }

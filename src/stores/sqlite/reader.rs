@@ -8,8 +8,8 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateValue, StoreError,
-        StoredLine, TreeLine,
+        InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
+        StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, Timestamp},
 };
@@ -397,14 +397,10 @@ pub(super) fn sessions(
 }
 
 /// See `Store::state`.
-pub(super) fn state(
-    connection: &Connection,
-    scope: &str,
-    key: &str,
-) -> Result<Option<StateValue>, Fault> {
+pub(super) fn state(connection: &Connection, scope: &str, key: &str) -> Result<StateSlot, Fault> {
     match StateRow::find(connection, scope, key)? {
         Some(row) => row.visible(),
-        None => Ok(None),
+        None => Ok(StateSlot::default()),
     }
 }
 
@@ -420,7 +416,7 @@ pub(super) fn scope(
     let mut values = Vec::new();
     while let Some(row) = rows.next()? {
         let key = rows::needed(row, 1)?;
-        let value = StateRow::from_row(row)?.visible()?;
+        let value = StateRow::from_row(row)?.visible()?.present();
         values.extend(value.map(|value| (key.to_owned(), value)));
     }
     Ok(values)

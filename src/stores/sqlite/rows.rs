@@ -2,7 +2,7 @@
 //! its columns, which is compared whenever the row is read.
 
 use ghostlight_actors::{
-    contract::{InboxItem, RunRow, RunStatus, StateValue},
+    contract::{InboxItem, RunRow, RunStatus, StateSlot},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::ValueRef};
@@ -232,16 +232,13 @@ impl StateRow {
     }
 
     /// The value as callers see it.
-    pub(super) fn visible(&self) -> Result<Option<StateValue>, Fault> {
-        let Some(text) = &self.value else {
-            return Ok(None);
-        };
-        let value = serde_json::from_str(text)
-            .map_err(|error| Fault::Damaged(format!("a value of shared state: {error}")))?;
-        Ok(Some(StateValue {
-            value,
-            version: self.version,
-        }))
+    pub(super) fn visible(&self) -> Result<StateSlot, Fault> {
+        let value = self.value.as_deref().map(serde_json::from_str);
+        let value = value.transpose();
+        let version = self.version;
+        value
+            .map(|value| StateSlot { value, version })
+            .map_err(|error| Fault::Damaged(format!("a value of shared state: {error}")))
     }
 }
 

@@ -307,7 +307,7 @@ impl Writer {
             let fits = match write.expected {
                 Expected::Any => true,
                 Expected::Absent => !present,
-                Expected::Version(expected) => present && version == expected,
+                Expected::Version(expected) => version == expected,
             };
             if !fits {
                 return Err(Stop::Refused(StoreError::Conflict {

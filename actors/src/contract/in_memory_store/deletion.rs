@@ -99,7 +99,10 @@ impl Memory {
                 let Ok(value) = visible(scope, key, slot) else {
                     return 0;
                 };
-                match value.map(|found| artifact_scopes::referred(&found.value)) {
+                match value
+                    .present()
+                    .map(|found| artifact_scopes::referred(&found.value))
+                {
                     Some(Ok(digest)) => used.insert(digest),
                     // A value of a later version may refer to any of them.
                     Some(Err(_)) => return 0,

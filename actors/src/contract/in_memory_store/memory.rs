@@ -11,7 +11,7 @@ use super::deletion::Deletions;
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateValue, StateWrite, StoreError, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId},
 };
@@ -241,7 +241,7 @@ impl Memory {
             let fits = match write.expected {
                 Expected::Any => true,
                 Expected::Absent => !present,
-                Expected::Version(expected) => present && version == expected,
+                Expected::Version(expected) => version == expected,
             };
             if !fits {
                 return Err(StoreError::Conflict {
@@ -409,19 +409,12 @@ fn stale(journal: &JournalId, epoch: u64, current: u64) -> StoreError {
 }
 
 /// A stored value as callers see it.
-pub(super) fn visible(
-    scope: &str,
-    key: &str,
-    slot: &Versioned,
-) -> Result<Option<StateValue>, StoreError> {
-    let Some(raw) = &slot.value else {
-        return Ok(None);
-    };
-    match serde_json::from_str(raw.get()) {
-        Ok(value) => Ok(Some(StateValue {
-            value,
-            version: slot.version,
-        })),
+pub(super) fn visible(scope: &str, key: &str, slot: &Versioned) -> Result<StateSlot, StoreError> {
+    let value = slot.value.as_ref();
+    let value = value.map(|raw| serde_json::from_str(raw.get())).transpose();
+    let version = slot.version;
+    match value {
+        Ok(value) => Ok(StateSlot { value, version }),
         // Well-formed JSON that `Value` cannot hold, such as a number out of range.
         Err(error) => Err(StoreError::Damaged {
             place: format!("{scope}/{key}"),

@@ -11,7 +11,7 @@ use self::memory::{Memory, visible};
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateValue, Store, StoreError, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -128,10 +128,10 @@ impl Store for InMemoryStore {
         self.with(|memory| Ok(memory.sessions(&filter)))
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.with(|memory| {
             let slot = memory.scopes.get(&scope).and_then(|keys| keys.get(&key));
-            slot.map_or(Ok(None), |slot| visible(&scope, &key, slot))
+            slot.map_or(Ok(StateSlot::default()), |slot| visible(&scope, &key, slot))
         })
     }
 
@@ -139,7 +139,8 @@ impl Store for InMemoryStore {
         self.with(|memory| {
             let mut values = Vec::new();
             for (key, slot) in memory.scopes.get(&scope).into_iter().flatten() {
-                values.extend(visible(&scope, key, slot)?.map(|value| (key.clone(), value)));
+                let value = visible(&scope, key, slot)?.present();
+                values.extend(value.map(|value| (key.clone(), value)));
             }
             Ok(values)
         })

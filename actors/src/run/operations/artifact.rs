@@ -121,11 +121,11 @@ pub(super) async fn next_version(
 ) -> Result<(ArtifactInfo, Changes), OperationError> {
     let latest = artifact_scopes::latest(scope);
     let found = ports.state(latest, name.to_owned()).await?;
-    let before = found.as_ref().map(read).transpose()?;
+    let expected = Expected::Version(found.version);
+    let before = found.present().as_ref().map(read).transpose()?;
     let version = before.map_or(0, |info| info.version) + 1;
     let at = ports.clock().now();
     let info = ArtifactInfo::of(name, version, media_type, content, at);
-    let expected = found.map_or(Expected::Absent, |found| Expected::Version(found.version));
     let mut changes = Changes::of(writes(scope, &info, expected));
     changes.blobs.push((info.content, content.clone()));
     Ok((info, changes))
@@ -168,7 +168,7 @@ pub(super) fn look_up(
             ports.state(artifact_scopes::versions(scope), key)
         }
     };
-    Box::pin(async move { read_row.await?.as_ref().map(read).transpose() })
+    Box::pin(async move { read_row.await?.present().as_ref().map(read).transpose() })
 }
 
 /// What is known of the latest version of each artifact of a scope, by name.

@@ -47,10 +47,11 @@ impl Kept for KeptByTeam {
     ) -> BoxFuture<'static, Result<Option<StateValue>, OperationError>> {
         let place = Place::of(&self.start, scope);
         if place.scope == Scope::Temp {
-            let found = self.temp.get(key);
+            let found = self.temp.get(key).present();
             return Box::pin(async move { Ok(found) });
         }
-        self.ports.state(place.store, key.to_owned())
+        let found = self.ports.state(place.store, key.to_owned());
+        Box::pin(async move { Ok(found.await?.present()) })
     }
 
     fn artifact(
@@ -198,9 +199,9 @@ pub(crate) fn unsaved(result: &ToolResult, once: bool, why: &OperationError) -> 
 
 struct Making<'a> {
     changing: &'a Changing,
-    /// What the writes so far make of each value: how often it was written, and the version of
-    /// an artifact.
-    versions: BTreeMap<(String, String), (u64, u64)>,
+    /// What the writes so far make of each value: whether it is there, how often it was changed,
+    /// and the version of an artifact.
+    versions: BTreeMap<(String, String), (bool, u64, u64)>,
     changes: Changes,
 }
 
@@ -212,27 +213,28 @@ impl Making<'_> {
             Change::State { scope, key, value } => {
                 let place = Place::of(start, scope);
                 let at = (place.store.clone(), key.clone());
-                let before = match self.versions.get(&at) {
-                    Some((written, _)) => Some(*written),
-                    None if place.scope == Scope::Temp => {
-                        Some(self.changing.temp.version(key)).filter(|version| *version > 0)
-                    }
+                let known = self.versions.get(&at);
+                let (is_there, before) = match known.map(|known| (known.0, known.1)) {
+                    Some(known) => known,
                     None => {
-                        let found = ports.state(at.0.clone(), at.1.clone()).await?;
-                        found.map(|found| found.version)
+                        let found = match place.scope {
+                            Scope::Temp => self.changing.temp.get(key),
+                            _ => ports.state(at.0.clone(), at.1.clone()).await?,
+                        };
+                        (found.value.is_some(), found.version)
                     }
                 };
-                if before.is_none() && value.is_none() {
+                if !is_there && value.is_none() {
                     return Ok(None);
                 }
-                let version = before.unwrap_or(0) + 1;
-                self.versions.insert(at, (version, 0));
+                let version = before + 1;
+                self.versions.insert(at, (value.is_some(), version, 0));
                 if place.scope != Scope::Temp {
                     self.changes.writes.push(StateWrite {
                         scope: place.store.clone(),
                         key: key.clone(),
                         value: value.as_ref().and_then(|value| to_raw_value(value).ok()),
-                        expected: Expected::Any,
+                        expected: Expected::Version(before),
                     });
                 }
                 let (scope, key, value) = (place.scope, key.clone(), value.clone());
@@ -253,19 +255,18 @@ impl Making<'_> {
                 let place = Place::of(start, scope);
                 let at = (artifact_scopes::latest(&place.store), name.clone());
                 let (written, latest) = match self.versions.get(&at) {
-                    Some(known) => (Some(known.0), known.1),
+                    Some(known) => (known.1, known.2),
                     None => {
                         let found = ports.state(at.0.clone(), at.1.clone()).await?;
-                        let info = found.as_ref().map(artifact::read).transpose()?;
-                        let version = info.map_or(0, |info| info.version);
-                        (found.map(|found| found.version), version)
+                        let written = found.version;
+                        let info = found.present().as_ref().map(artifact::read).transpose()?;
+                        (written, info.map_or(0, |info| info.version))
                     }
                 };
-                let expected = written.map_or(Expected::Absent, Expected::Version);
+                let expected = Expected::Version(written);
                 let now = ports.clock().now();
                 let info = ArtifactInfo::of(name, latest + 1, media_type, content, now);
-                self.versions
-                    .insert(at, (written.unwrap_or(0) + 1, info.version));
+                self.versions.insert(at, (true, written + 1, info.version));
                 let writes = artifact::writes(&place.store, &info, expected);
                 self.changes.writes.extend(writes);
                 self.changes.blobs.push((info.content, content.clone()));

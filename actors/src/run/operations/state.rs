@@ -7,7 +7,7 @@ use serde_json::{
 };
 
 use crate::{
-    contract::{Expected, StateValue, StateWrite},
+    contract::{Expected, StateSlot, StateValue, StateWrite},
     run::{
         Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
         Progress, RunContext, Write,
@@ -85,20 +85,21 @@ impl Operation for Get {
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         if self.place.scope == Scope::Temp {
             return Begin::Deferred(Box::new(move || {
-                let found = cx.leg.temp.get(&self.key);
-                Ok(found.map(|found| (found.value, found.version)))
+                Ok(versioned(cx.leg.temp.get(&self.key)))
             }));
         }
         let read = cx.ports.state(self.place.store, self.key);
         Begin::Act(Act {
             record_start: false,
             gate: Gate::After,
-            future: Box::pin(async move {
-                let read = read.await;
-                Progress::Done(read.map(|found| found.map(|found| (found.value, found.version))))
-            }),
+            future: Box::pin(async move { Progress::Done(read.await.map(versioned)) }),
         })
     }
+}
+
+fn versioned(slot: StateSlot) -> Option<(Value, u64)> {
+    let found = slot.present()?;
+    Some((found.value, found.version))
 }
 
 /// Decides a shared value from the one that is there; `None` deletes it.
@@ -129,7 +130,7 @@ impl std::fmt::Debug for Update {
 pub struct Updated {
     /// The value; `None` when it was deleted, which is not the value `null`.
     pub value: Option<Value>,
-    /// How often it was written by now; 0 when there was nothing to delete.
+    /// How often it was changed by now; 0 when there was nothing to delete.
     pub version: u64,
 }
 
@@ -200,13 +201,12 @@ impl Operation for Update {
                     Ok(found) => found,
                     Err(error) => return (Err(error), Changes::none()),
                 };
+                // A deleted value's version counts on.
+                let before = found.version;
+                let found = found.present();
                 let value = match decide(found.as_ref()) {
                     Ok(value) => value,
                     Err(error) => return (Err(error), Changes::none()),
-                };
-                let (expected, version) = match &found {
-                    Some(found) => (Expected::Version(found.version), found.version + 1),
-                    None => (Expected::Absent, 1),
                 };
                 if value.is_none() && found.is_none() {
                     return (Ok(Updated::nothing()), Changes::none());
@@ -216,8 +216,9 @@ impl Operation for Update {
                     scope,
                     key,
                     value: raw,
-                    expected,
+                    expected: Expected::Version(before),
                 };
+                let version = before + 1;
                 (Ok(Updated { value, version }), Changes::of(vec![write]))
             })
         });
@@ -254,7 +255,8 @@ impl Shared<'_> {
         })
     }
 
-    /// Writes a value, whatever is there, and gives its version.
+    /// Writes a value, whatever is there, and gives its version: how often it was written or
+    /// deleted by now.
     ///
     /// # Errors
     /// When the value is no JSON.

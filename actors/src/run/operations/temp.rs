@@ -3,45 +3,38 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::state::{Decide, Updated};
 use crate::{
-    contract::StateValue,
+    contract::StateSlot,
     vocabulary::{Changed, OperationError, Scope},
 };
 
 /// A run's passing state, over all its legs. What it holds follows from the run's journal; shared
 /// by the clones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Temp(Arc<Mutex<BTreeMap<String, Written>>>);
-
-/// What was written last and how often, a deletion counted.
-type Written = (Option<Value>, u64);
+pub(crate) struct Temp(Arc<Mutex<BTreeMap<String, StateSlot>>>);
 
 impl Temp {
-    pub(crate) fn get(&self, key: &str) -> Option<StateValue> {
-        let values = self.0.lock();
-        let (value, version) = values.get(key)?;
-        let (value, version) = (value.clone()?, *version);
-        Some(StateValue { value, version })
+    pub(crate) fn get(&self, key: &str) -> StateSlot {
+        self.0.lock().get(key).cloned().unwrap_or_default()
     }
 
     /// Writes what this decides on the value that is there.
     pub(super) fn update(&self, key: String, decide: &Decide) -> Result<Updated, OperationError> {
         let found = self.get(&key);
+        let version = found.version + 1;
+        let found = found.present();
         let value = decide(found.as_ref())?;
         if value.is_none() && found.is_none() {
             return Ok(Updated::nothing());
         }
-        let version = self.version(&key) + 1;
-        self.0.lock().insert(key, (value.clone(), version));
+        let slot = StateSlot {
+            value: value.clone(),
+            version,
+        };
+        self.0.lock().insert(key, slot);
         Ok(Updated { value, version })
-    }
-
-    /// How often a value was written.
-    pub(crate) fn version(&self, key: &str) -> u64 {
-        self.0.lock().get(key).map_or(0, |(_, version)| *version)
     }
 
     /// Takes over what a journal records, where it is about this state.
@@ -53,7 +46,7 @@ impl Temp {
             version,
         } = changed
         {
-            self.0.lock().insert(key, (value, version));
+            self.0.lock().insert(key, StateSlot { value, version });
         }
     }
 }

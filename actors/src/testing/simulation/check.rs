@@ -408,7 +408,7 @@ fn check_state(world: &World, records: &Records, faults: &mut Vec<String>) {
     }
     for ((team, key), times) in written {
         let value = world.disk.state(format!("app:{team}"), key.to_owned());
-        let value = value.now_or_never().and_then(Result::ok).flatten();
+        let value = value.now_or_never().and_then(Result::ok);
         let version = value.map_or(0, |value| value.version);
         if version != times {
             faults.push(format!(

@@ -10,7 +10,7 @@ use super::world::World;
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::Strike,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -298,7 +298,7 @@ impl Store for SimulatedStore {
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> Option<StateValue>;
+        fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;

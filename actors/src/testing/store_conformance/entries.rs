@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, Line, StateWrite, Store, StoreError,
+        Append, Batch, Expected, InboxBody, InboxItem, Line, StateSlot, StateWrite, Store,
+        StoreError,
     },
     vocabulary::{Digest, JournalId, Timestamp},
 };
@@ -27,7 +28,7 @@ pub(super) async fn unknown_is_empty(place: &impl Place) -> Checked {
     same!(store.run(run(1)).await?, None, "a row");
     same!(store.runs(Default::default()).await?, [], "the runs");
     let value = store.state("scope".to_owned(), "key".to_owned()).await?;
-    same!(value, None, "a value");
+    same!(value, StateSlot::default(), "a value");
     same!(store.scope("scope".to_owned()).await?, [], "a scope");
     same!(store.blob(Digest::of(b"none")).await?, None, "a blob");
     same!(store.inbox(run(1)).await?, [], "an inbox");
@@ -145,7 +146,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     same!(store.run(run(1)).await?, Some(row(1)), "the first row");
     same!(store.read_tree(run(3), 0, 9).await?, [], "its tree");
     let value = store.state("scope".to_owned(), "key".to_owned()).await?;
-    same!(value, None, "the value");
+    same!(value, StateSlot::default(), "the value");
     same!(store.blob(Digest::of(b"no")).await?, None, "the blob");
     same!(store.inbox(run(1)).await?, [item], "the inbox");
     // Nobody owns what was not made.
@@ -414,8 +415,8 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
         );
         same!(store.run(run(1)).await?, Some(row(1)), "the row");
         let value = store.state("scope".to_owned(), "key".to_owned()).await?;
-        let value = value.map(|value| (value.value, value.version));
-        same!(value, Some((serde_json::json!([1, 2]), 1)), "the value");
+        let value = (value.value, value.version);
+        same!(value, (Some(serde_json::json!([1, 2])), 1), "the value");
         let blob = store.blob(Digest::of(b"blob")).await?;
         same!(blob.as_deref(), Some(&b"blob"[..]), "the blob");
         same!(store.inbox(run(1)).await?, [item("left")], "the inbox");

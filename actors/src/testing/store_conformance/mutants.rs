@@ -7,8 +7,8 @@ use super::{Place, check};
 use crate::{
     contract::{
         Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateValue, StateWrite, Store, StoreError, StoredLine, TreeLine,
-        artifact_scopes,
+        SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, Store, StoreError,
+        StoredLine, TreeLine, artifact_scopes,
     },
     testing::InMemoryStore,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -42,6 +42,7 @@ enum Flaw {
     KeepsBlobs,
     ForgetsArtifacts,
     ForgetsPages,
+    ForgetsVersions,
 }
 
 #[derive(Debug)]
@@ -178,8 +179,12 @@ impl Store for Mutant {
         self.0.sessions(filter).await
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
-        self.0.state(scope, key).await
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
+        let slot = self.0.state(scope, key).await?;
+        Ok(match slot.value {
+            None if self.has(Flaw::ForgetsVersions) => StateSlot::default(),
+            _ => slot,
+        })
     }
 
     async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
@@ -320,6 +325,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::KeepsBlobs, "blobs go with"),
         (Flaw::ForgetsArtifacts, "contents of artifacts"),
         (Flaw::ForgetsPages, "sessions are listed"),
+        (Flaw::ForgetsVersions, "versions that never come again"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

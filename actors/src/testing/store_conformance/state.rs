@@ -8,7 +8,7 @@ use super::{
     Checked, Found, Place, commit, ensure, making, refused, row, run, same, session, texts,
 };
 use crate::{
-    contract::{Batch, Expected, StateWrite, Store, StoreError},
+    contract::{Batch, Expected, StateSlot, StateWrite, Store, StoreError},
     vocabulary::Digest,
 };
 
@@ -37,7 +37,7 @@ fn writing(writes: impl IntoIterator<Item = StateWrite>) -> Batch {
 
 async fn value(store: &impl Store, key: &str) -> Result<Option<(Value, u64)>, Found> {
     let found = store.state("scope".to_owned(), key.to_owned()).await?;
-    Ok(found.map(|found| (found.value, found.version)))
+    Ok(found.present().map(|found| (found.value, found.version)))
 }
 
 pub(super) async fn versions(place: &impl Place) -> Checked {
@@ -71,37 +71,64 @@ pub(super) async fn versions(place: &impl Place) -> Checked {
     );
     same!(value(&store, "other").await?, None, "another key");
     let elsewhere = store.state("scope2".to_owned(), "k".to_owned()).await?;
-    same!(elsewhere, None, "another scope");
+    same!(elsewhere, StateSlot::default(), "another scope");
 
     commit(&store, writing([delete("k", Expected::Version(3))])).await?;
-    same!(value(&store, "k").await?, None, "a deleted value");
+    same!(
+        store.state("scope".to_owned(), "k".to_owned()).await?,
+        StateSlot {
+            value: None,
+            version: 4
+        },
+        "a deleted value"
+    );
     same!(
         store.scope("scope".to_owned()).await?,
         [],
         "the scope of a deleted value"
     );
     commit(&store, writing([delete("k", Expected::Any)])).await?;
-    commit(&store, writing([write("k", json!(4), Expected::Absent)])).await?;
+    commit(
+        &store,
+        writing([write("k", json!(4), Expected::Version(5))]),
+    )
+    .await?;
     // Who read version 1 to 3 must not take the new value for the one that was read.
-    let again = value(&store, "k").await?;
-    let fits = again
-        .as_ref()
-        .is_some_and(|(v, version)| *v == json!(4) && *version > 3);
-    ensure!(fits, "a value written after its deletion: {again:?}");
+    same!(
+        value(&store, "k").await?,
+        Some((json!(4), 6)),
+        "a value written after its deletion"
+    );
+    commit(
+        &store,
+        writing([write("new", json!(5), Expected::Version(0))]),
+    )
+    .await?;
+    same!(
+        value(&store, "new").await?,
+        Some((json!(5), 1)),
+        "a value that was expected never to have been written"
+    );
     Ok(())
 }
 
 pub(super) async fn conflicts(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, writing([write("k", json!(1), Expected::Any)])).await?;
+    let gone = [
+        write("gone", json!(1), Expected::Any),
+        delete("gone", Expected::Any),
+    ];
+    commit(&store, writing(gone)).await?;
     let cases = [
+        (write("gone", json!(0), Expected::Version(0)), None),
+        (write("gone", json!(0), Expected::Version(1)), None),
         (write("k", json!(0), Expected::Absent), Some(1)),
         (write("k", json!(0), Expected::Version(2)), Some(1)),
         (write("k", json!(0), Expected::Version(0)), Some(1)),
         (delete("k", Expected::Absent), Some(1)),
         (delete("k", Expected::Version(9)), Some(1)),
         (write("none", json!(0), Expected::Version(1)), None),
-        (write("none", json!(0), Expected::Version(0)), None),
         (delete("none", Expected::Version(1)), None),
     ];
     for (refused, has) in cases {
