@@ -78,14 +78,22 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A view of a conversation in which these messages ask for what is done now; the first of
-    /// them begins the turn.
-    pub(super) fn new(conversation: Transcript, asked: &[&Message]) -> Self {
+    /// A view of a conversation in which these messages ask for what is done now, in this order;
+    /// the first of them begins the turn.
+    pub(super) fn new(conversation: Transcript, asked: &[Arc<Message>]) -> Self {
         let messages = conversation.messages();
-        let place = |asked: &&Message| messages.iter().rposition(|message| **message == **asked);
-        let mut pins: BTreeSet<usize> = asked.iter().filter_map(place).collect();
+        let mut pins = BTreeSet::new();
+        // From the end on: the same may have been said before.
+        let (mut end, mut turn) = (messages.len(), None);
+        for asked in asked.iter().rev() {
+            let place = messages[..end].iter().rposition(|message| message == asked);
+            if let Some(place) = place {
+                pins.insert(place);
+                (end, turn) = (place, Some(place));
+            }
+        }
         let last_user = || messages.iter().rposition(|said| said.role == Role::User);
-        let turn = asked.first().and_then(place).or_else(last_user);
+        let turn = turn.or_else(last_user);
         pins.extend(turn);
         Self {
             turn: turn.unwrap_or(0),

@@ -6,8 +6,8 @@ use ghostlight_actors::{
     definition::{ContextSpec, ContextStrategy, OtherAgents, TokenCounting},
     run::{BeforeTool, OwnTool, Policy, PolicyContext, operations::Scope},
     vocabulary::{
-        AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
-        OutputSchema, ToolCall, ToolResult, Transcript,
+        AgentError, Digest, ErrorKind, ModelRequest, ModelResponse, OperationError, OutputSchema,
+        ToolCall, ToolResult, Transcript,
     },
 };
 use serde_json::json;
@@ -235,12 +235,7 @@ impl ContextOptimizer {
         fixed: u64,
         counter: &TokenCounterHandle,
     ) -> Result<(), AgentError> {
-        let taken_over = cx.request().and_then(|_| cx.conversation().last());
-        let asked: Vec<&Message> = [cx.input()]
-            .into_iter()
-            .chain(taken_over.as_deref())
-            .collect();
-        let view = View::new(conversation.clone(), &asked);
+        let view = View::new(conversation.clone(), &cx.asked());
         let known = self.layouts.iter().rev().find(|layout| layout.fits(&view));
         let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
         let bounds = Bounds::of(&spec);

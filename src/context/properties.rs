@@ -61,11 +61,19 @@ fn step() -> impl Strategy<Value = Vec<Message>> {
     });
     let said = text().prop_map(|text| vec![Message::assistant(text)]);
     let nudged = text().prop_map(|text| vec![Message::assistant("hm"), Message::user(text)]);
-    prop_oneof![3 => called, 2 => said, 1 => nudged]
+    let heard = prop_oneof![text(), Just("go on".to_owned())];
+    let heard = heard.prop_map(|text| {
+        let heard = Message::user(format!("{MEANWHILE}{text}"));
+        vec![Message::assistant("hm"), heard]
+    });
+    prop_oneof![3 => called, 2 => said, 1 => nudged, 1 => heard]
 }
 
-/// Several turns, and steps of a turn that is under way.
-fn history() -> impl Strategy<Value = (Transcript, Message)> {
+/// How what people say to a turn under way begins.
+const MEANWHILE: &str = "meanwhile: ";
+
+/// Several turns, and steps of a turn that is under way, with what that turn asks for.
+fn history() -> impl Strategy<Value = (Transcript, Vec<Arc<Message>>)> {
     let turn = (text(), prop::collection::vec(step(), 1..5));
     let earlier = prop::collection::vec(turn, 0..6);
     (earlier, text(), prop::collection::vec(step(), 0..6)).prop_map(|(earlier, now, steps)| {
@@ -75,10 +83,16 @@ fn history() -> impl Strategy<Value = (Transcript, Message)> {
             steps.into_iter().for_each(|step| conversation.extend(step));
             conversation.push(Message::assistant("That is it."));
         }
-        let input = Message::user(format!("now: {now}"));
-        conversation.push(input.clone());
+        let begin = conversation.len();
+        conversation.push(Message::user(format!("now: {now}")));
         steps.into_iter().for_each(|step| conversation.extend(step));
-        (conversation, input)
+        let mut asked = conversation.since(begin);
+        let mut place = 0;
+        asked.retain(|said| {
+            place += 1;
+            place == 1 || said.content().starts_with(MEANWHILE)
+        });
+        (conversation, asked)
     })
 }
 
@@ -136,24 +150,26 @@ fn texts(message: &Message) -> Vec<&str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// After any strategies in any order: providers accept the conversation, the current turn's
-    /// message is in it word for word, the last step is whole, and the count is that of what is
+    /// After any strategies in any order: providers accept the conversation, what the current turn
+    /// asks for is in it word for word, the last step is whole, and the count is that of what is
     /// there.
     #[test]
-    fn whatever_is_left_out_the_rest_is_a_conversation((conversation, input) in history(), acts in acts()) {
+    fn whatever_is_left_out_the_rest_is_a_conversation((conversation, asked) in history(), acts in acts()) {
         let spec = spec();
         let whole = conversation.messages();
         prop_assert_eq!(check_transcript(&whole), Ok(()));
         let last = whole.iter().rposition(|said| said.role == Role::Assistant);
-        let view = View::new(conversation.clone(), &[&input]);
+        let view = View::new(conversation.clone(), &asked);
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
         for act in &acts {
             carry_out(&mut draft, act);
             let messages = &draft.messages;
             prop_assert_eq!(check_transcript(messages), Ok(()), "after {:?}", act);
             prop_assert_eq!(messages[0].role, Role::User);
-            let asked = texts(&input)[0];
-            prop_assert!(messages.iter().any(|said| texts(said).contains(&asked)));
+            let mut there = messages.iter().flat_map(|said| texts(said));
+            for asked in &asked {
+                prop_assert!(there.any(|text| text == asked.content()), "{:?} is gone", asked);
+            }
             let counted: u64 = messages.iter().map(|said| Estimate.message(said)).sum();
             prop_assert_eq!(counted, draft.tokens);
             let now = last.filter(|last| *last > draft.view.turn);
@@ -169,9 +185,9 @@ proptest! {
 
     /// A bound is kept, or nothing more may be left out.
     #[test]
-    fn a_window_fits_or_nothing_more_may_go((conversation, input) in history(), tokens in 0_u64..3_000) {
+    fn a_window_fits_or_nothing_more_may_go((conversation, asked) in history(), tokens in 0_u64..3_000) {
         let spec = spec();
-        let view = View::new(conversation, &[&input]);
+        let view = View::new(conversation, &asked);
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
         draft.cut_to(tokens);
         if draft.tokens > tokens {
@@ -181,9 +197,9 @@ proptest! {
 
     /// No more is left out than it takes: one cut earlier would be too much.
     #[test]
-    fn a_window_keeps_what_fits((conversation, input) in history(), tokens in 200_u64..3_000) {
+    fn a_window_keeps_what_fits((conversation, asked) in history(), tokens in 200_u64..3_000) {
         let spec = ContextSpec::new(1_000).failures(0);
-        let view = View::new(conversation, &[&input]);
+        let view = View::new(conversation, &asked);
         let cuts = view.cuts(0);
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
         draft.cut_to(tokens);
@@ -199,12 +215,12 @@ proptest! {
     /// What was decided of a conversation holds for what extends it, and for no other.
     #[test]
     fn a_layout_is_of_one_conversation(
-        (conversation, input) in history(),
+        (conversation, asked) in history(),
         acts in acts(),
         place in any::<prop::sample::Index>(),
     ) {
         let spec = spec();
-        let view = View::new(conversation.clone(), &[&input]);
+        let view = View::new(conversation.clone(), &asked);
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
         acts.iter().for_each(|act| carry_out(&mut draft, act));
         let layout = draft.layout.clone().about(&conversation);
@@ -212,14 +228,14 @@ proptest! {
         let mut longer = conversation.clone();
         longer.push(Message::assistant("more"));
         longer.push(Message::user("and more"));
-        prop_assert!(layout.fits(&View::new(longer, &[&input])));
+        prop_assert!(layout.fits(&View::new(longer, &asked)));
         if !layout.is_whole() {
             let changed = place.index(layout.cut.max(layout.compacted).max(1));
             let other = conversation.messages().into_iter().enumerate().map(|(place, said)| match place {
                 place if place == changed => Arc::new(Message { author: Some("other".to_owned()), ..Message::clone(&said) }),
                 _ => said,
             });
-            let other = View::new(other.collect(), &[&input]);
+            let other = View::new(other.collect(), &asked);
             prop_assert!(!layout.fits(&other));
         }
         let json = serde_json::to_value(&layout).unwrap_or_default();
@@ -241,11 +257,11 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
         conversation.push(Message::results([found]));
         conversation.push(Message::assistant(format!("answer {turn}")));
     }
-    let input = Message::user("question 6");
+    let input = Arc::new(Message::user("question 6"));
     conversation.push(input.clone());
     let spec = ContextSpec::new(1_000)
         .strategy(ContextStrategy::SlidingWindow(SlidingWindow { turns: 3 }));
-    let view = View::new(conversation, &[&input]);
+    let view = View::new(conversation, &[input]);
     let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
     draft.keep_turns(3);
     let kept = &draft.messages;

@@ -1,8 +1,11 @@
 //! Requests stay in bounds, whatever a behavior does and however long a conversation grows.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use ghostlight::{
@@ -12,11 +15,14 @@ use ghostlight::{
 use ghostlight_actors::{
     actor::{Run, SystemError},
     definition::{
-        Compact, ContextSpec, ContextStrategy, SlidingWindow, Spill, Summarize, TokenCounting,
+        BehaviorSpec, Compact, ContextSpec, ContextStrategy, SlidingWindow, Spill, Summarize,
+        TokenCounting,
     },
     run::{Agent, Registry, RunContext},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Effect, ErrorKind, ModelRequest, ModelResponse, Outcome, ToolDefinition},
+    vocabulary::{
+        Effect, ErrorKind, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
+    },
 };
 use serde_json::{Value, json};
 
@@ -154,6 +160,52 @@ async fn the_steps_of_one_long_turn_fit_and_its_question_stays() {
         again.ask("and before?").await;
         let whole = again.request(0).conversation.len();
         assert!(whole > 60, "{behavior}: {whole}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_people_say_meanwhile_stays_however_long_the_turn_gets() {
+    // Said twice in the same words, and to the agent before the one that has it now.
+    for (at, of) in [(vec![2, 4], 1), (vec![4, 4], 1), (vec![2, 8], 2)] {
+        let model = ScriptedModel::from_fn(move |_, number| {
+            let text = format!("{number} {}", "found words ".repeat(20));
+            Ok(match number {
+                6 if of == 2 => ModelResponse::tool_calls([ToolCall::new(
+                    "t",
+                    "transfer_to_clerk",
+                    json!({ "request": "go on with it" }),
+                )]),
+                20 => ModelResponse::text("done"),
+                _ => ModelResponse::tool_calls([echo_call(&format!("c{number}"), &text)]),
+            })
+        });
+        let model = model.delay(Duration::from_secs(1));
+        let settings = json!({ "max_steps": 50 });
+        let clerk = Agent::new("clerk").works_by(BehaviorSpec::new("function_calling"));
+        let clerk = clerk.max_steps(50).tool(echo());
+        let clerk = bounded(clerk, window(1_200));
+        let agent = desk("function_calling", settings).tool(echo());
+        let agent = bounded(agent, window(1_200)).agent(clerk);
+        let stage = Stage::with(agent, model).await;
+        let run = stage.say("what is to be found").await;
+        let began = tokio::time::Instant::now();
+        for second in at {
+            let moment = Duration::from_millis(1000 * second + 500);
+            tokio::time::sleep_until(began + moment).await;
+            run.steer("mind the gap").await.unwrap();
+        }
+        assert_eq!(run.outcome().await.unwrap().text(), "done");
+        stage.check();
+        let requests = stage.model.requests();
+        let heard = |request: &ModelRequest| {
+            let lines = said(&request.conversation.messages()).join("\n");
+            assert!(lines.contains("what is to be found"), "{lines}");
+            lines.matches("mind the gap").count()
+        };
+        let heard: Vec<usize> = requests.iter().map(heard).collect();
+        assert!(heard.is_sorted() && heard.last() == Some(&2), "{heard:?}");
+        let last = requests.last().map(|request| request.conversation.len());
+        assert!(last < Some(20), "nothing was left out");
     }
 }
 

@@ -47,8 +47,12 @@ pub(crate) enum AgentMessage {
     Turn(Box<Turn>, TurnReply),
     /// A turn that waits for the run under way, whatever the team's setting is.
     Queue(Box<Turn>, TurnReply),
-    /// A turn was said to this run, which is under way.
-    Steered(RunId, Box<Turn>),
+    /// A turn was said to this run, which was under way.
+    Steered(RunId, String),
+    /// This run of the session ended, perhaps without having read all turns that were said to it.
+    LookForUnread(RunId),
+    /// This turn was said to this run, which ended without having read it.
+    Unread(RunId, Box<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer.
     Asking(RunId),
     /// The session's journal was read.
@@ -139,8 +143,9 @@ struct SessionState {
     desk: Desk<TurnReply>,
     /// How many entries the last checkpoint has, or had to be read.
     kept: u64,
-    /// Turns that were said to a run, in case that it ends without having read them.
-    steered: Vec<(RunId, Turn)>,
+    /// Turns that were said to a run which ended without having read them, by their ids: they are
+    /// struck off its inbox when they begin.
+    unread: BTreeMap<String, RunId>,
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
@@ -184,7 +189,7 @@ impl Actor for Agent {
             loaded: None,
             loading: false,
             desk: Desk::new(bound).while_busy(while_busy),
-            steered: Vec::new(),
+            unread: BTreeMap::new(),
             kept: 0,
             early: Vec::new(),
             wakes: Vec::new(),
@@ -219,7 +224,9 @@ impl Actor for Agent {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
             AgentMessage::Asking(run) => state.asking(&myself, run),
             AgentMessage::Queue(turn, reply) => state.queue(&myself, *turn, reply),
-            AgentMessage::Steered(run, turn) => state.steered(&myself, run, *turn),
+            AgentMessage::Steered(run, turn) => state.steered(&myself, run, &turn),
+            AgentMessage::LookForUnread(run) => state.look_for_unread(&myself, run),
+            AgentMessage::Unread(run, turn) => state.unread(&myself, run, *turn),
             AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
             AgentMessage::TurnRecorded(turn, result) => {
                 Box::pin(state.turn_recorded(&myself, *turn, result)).await;
@@ -258,6 +265,7 @@ impl Actor for Agent {
             AgentMessage::Recover => {
                 state.recovering = true;
                 state.load_session(&myself);
+                state.look_for_all_unread(&myself);
             }
             AgentMessage::Passivate(stirred) => {
                 state.idle_watched = false;

@@ -295,7 +295,8 @@ impl Run {
         (filter.open, filter.root) = (true, Some(row.root));
         for row in store.runs(filter).await? {
             let stays = |item: &InboxItem| {
-                matches!(item.body, InboxBody::Message { .. } | InboxBody::Steer(_))
+                use InboxBody::{Message, Steer, Turn};
+                matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
             };
             if !store.inbox(row.run).await?.iter().all(stays) {
                 return Ok(true);
@@ -364,7 +365,10 @@ impl Run {
     }
 
     /// Says something to the agent while it works; its model reads it after the results of the
-    /// step under way.
+    /// step under way. It is durable when this returns, and is said to this run only: what the run
+    /// ends without having read is read by nobody. Words that must be read are a turn
+    /// ([`Session::send`](super::Session::send), with
+    /// [`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)).
     ///
     /// # Errors
     /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.

@@ -301,7 +301,7 @@ impl Shared {
     }
 
     /// Whether a run is on disk whose team looks only into memory.
-    async fn is_out_of_reach(&self, row: &RunRow) -> Result<bool, StoreError> {
+    pub(crate) async fn is_out_of_reach(&self, row: &RunRow) -> Result<bool, StoreError> {
         match &self.volatile {
             Some(volatile) => volatile.leaves_out(row).await,
             None => Ok(false),
@@ -324,6 +324,9 @@ impl Shared {
             Ok(Some(row)) => row,
             _ => return,
         };
+        if row.status.is_ended() {
+            self.look_for_unread(&row).await;
+        }
         let Ok(Some(root)) = self.open_root_of(row).await else {
             return;
         };

@@ -11,6 +11,7 @@ mod clock;
 mod credential;
 mod entropy;
 mod in_memory_store;
+mod inbox;
 mod interceptor;
 mod kept;
 mod line;
@@ -25,15 +26,15 @@ pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
+pub use inbox::{InboxBody, InboxItem};
 pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
 pub use kept::{Change, Kept};
 pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
-    Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, InboxBody,
-    InboxItem, RunFilter, RunRow, RunStatus, StateSlot, StateValue, StateWrite, Store, StoredLine,
-    TreeLine,
+    Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, RunFilter, RunRow,
+    RunStatus, StateSlot, StateValue, StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Line, SessionFilter, SessionRow, StoreError};
-use crate::vocabulary::{Digest, JournalId, Message, OperationId, RunId, SessionId, Timestamp};
+use super::{InboxItem, Line, SessionFilter, SessionRow, StoreError};
+use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
@@ -523,69 +523,4 @@ pub enum Expected {
     Absent,
     /// What this version left there, a value or nothing: see [`StateSlot::version`].
     Version(u64),
-}
-
-/// Something from outside for a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct InboxItem {
-    /// The sender's id of it; an id counts once in a run.
-    pub id: String,
-    /// When it was posted.
-    pub at: Timestamp,
-    /// What it is.
-    pub body: InboxBody,
-}
-
-impl InboxItem {
-    /// An item with this id.
-    pub fn new(id: impl Into<String>, at: Timestamp, body: InboxBody) -> Self {
-        Self {
-            id: id.into(),
-            at,
-            body,
-        }
-    }
-}
-
-/// What comes from outside.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum InboxBody {
-    /// An answer to the question that this operation asked.
-    Answer {
-        /// The operation.
-        operation: OperationId,
-        /// The answer.
-        value: Value,
-    },
-    /// The result of a call that gave a ticket.
-    Result {
-        /// The operation.
-        operation: OperationId,
-        /// The result's text, or why it failed.
-        result: Result<String, String>,
-    },
-    /// A typed message for `RunContext::receive`.
-    Message {
-        /// The type's stable name.
-        name: String,
-        /// Its content.
-        value: Value,
-    },
-    /// A person says something while the run is under way.
-    Steer(Message),
-    /// The run is to be cancelled.
-    Cancel {
-        /// Why.
-        reason: String,
-    },
-    /// One call is to be cancelled while the run goes on.
-    CancelCall {
-        /// The operation.
-        operation: OperationId,
-    },
-    /// A parked run is to be tried again.
-    Retry,
 }

@@ -152,6 +152,8 @@ pub(crate) struct Driver {
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
     inbox: VecDeque<InboxItem>,
     seen: HashSet<String>,
+    /// The turns that were said to the run, and that it heard.
+    pub(crate) heard: Vec<String>,
     /// Until when the run waits for the outside, as the parent and the index were told; nothing
     /// while it goes on.
     told_idle: Option<Option<Timestamp>>,
@@ -209,6 +211,7 @@ impl Driver {
             acts: FuturesUnordered::new(),
             inbox: VecDeque::new(),
             seen: HashSet::new(),
+            heard: Vec::new(),
             told_idle: None,
         }
     }
@@ -366,8 +369,13 @@ impl Driver {
     /// Takes an operation whose end is being recorded off the books, with what came for it.
     fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<Under> {
         let under = self.under.remove(&op)?;
-        for (_, item, _) in leg.taken.lock().extract_if(.., |(by, ..)| *by == op) {
-            self.journal.strike(item);
+        for (_, said) in leg.taken.lock().extract_if(.., |(by, _)| *by == op) {
+            self.journal.strike(said.item);
+            if let Some(turn) = said.turn {
+                let heard = turn.clone();
+                self.journal.append(&Entry::TurnHeard { op, turn });
+                self.heard.push(heard);
+            }
         }
         for item in under.items.iter().cloned() {
             self.journal.strike(item);

@@ -47,18 +47,32 @@ pub(crate) struct Leg {
     pub(crate) callers: Vec<String>,
     /// The agent that gave the conversation back.
     pub(crate) returned_by: Option<String>,
+    /// What the engine told the agent when it got the conversation.
+    note: Option<Arc<Message>>,
     pub(crate) books: Mutex<Books>,
-    /// What people said to the run, with the inbox ids, until a model call takes it along.
-    pub(crate) steering: Mutex<Vec<(String, Message)>>,
+    /// What people said to the run, until a model call takes it along.
+    pub(crate) steering: Mutex<Vec<Steering>>,
     /// What a model call took along: it is struck off the inbox with that call's result, or
     /// said again when the call comes to nothing.
-    pub(crate) taken: Mutex<Vec<(OperationId, String, Message)>>,
+    pub(crate) taken: Mutex<Vec<(OperationId, Steering)>>,
+    /// What people said to the run that its loops have heard: in earlier legs, and in this one.
+    pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's passing state.
     pub(crate) temp: Temp,
     /// What operations loaded and the function has not taken yet: an entry holds its hash only.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// Where children tell how they stand.
     pub(crate) news: News,
+}
+
+/// Something that people said to the run while it was under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Steering {
+    /// Its id in the inbox.
+    pub(crate) item: String,
+    /// The turn that it is, where it was said to the session.
+    pub(crate) turn: Option<String>,
+    pub(crate) message: Message,
 }
 
 /// The books of a leg's operations.
@@ -164,6 +178,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) returned_by: Option<String>,
     /// What was said in the run before this leg.
     pub(crate) said: &'a [Arc<Message>],
+    /// Which of these people said while the run was under way, by their places.
+    pub(crate) heard: &'a [u32],
     pub(crate) news: News,
 }
 
@@ -182,17 +198,21 @@ impl Leg {
             callers,
             returned_by,
             said,
+            heard,
             news,
         } = opening;
         let mut whole = history.clone();
         let history = whole.len();
+        let heard = heard.iter().filter_map(|place| said.get(*place as usize));
+        let heard = [Mutex::new(heard.cloned().collect()), Mutex::default()];
         if said.is_empty() {
             whole.push(start.input.clone());
         } else {
             whole.extend(said.iter().cloned());
         }
         let (asked, by) = (request.as_deref(), returned_by.as_deref());
-        whole.extend(handover::note(&agent.spec, asked, by, number > 0));
+        let note = handover::note(&agent.spec, asked, by, number > 0).map(Arc::new);
+        whole.extend(note.clone());
         let conversation = handover::seen(&whole, &agent.spec);
         let books = Books {
             recorded: std::mem::take(&mut recorded.calls),
@@ -213,9 +233,11 @@ impl Leg {
             request,
             callers,
             returned_by,
+            note,
             books: Mutex::new(books),
             steering: Mutex::default(),
             taken: Mutex::default(),
+            heard,
             temp: recorded.temp.clone(),
             contents: Mutex::default(),
             news,
@@ -369,6 +391,32 @@ impl Leg {
     /// What was said in the leg so far, for a transcript that is handed on.
     pub(crate) fn said(&self) -> Vec<Arc<Message>> {
         self.whole.since(self.history)
+    }
+
+    /// What the turn asks for, in the order in which it was said: the turn itself, what people said
+    /// to the run meanwhile, and what the agent was asked that took over.
+    pub(crate) fn asked(&self) -> Vec<Arc<Message>> {
+        let mut asked = vec![self.start.input.clone()];
+        let [before, here] = &self.heard;
+        asked.extend(before.lock().iter().cloned());
+        asked.extend(self.note.clone());
+        asked.extend(here.lock().iter().cloned());
+        asked
+    }
+
+    /// The places among these messages of what people said to the run so far.
+    pub(crate) fn places_of_heard(&self, said: &[Arc<Message>]) -> Vec<u32> {
+        let mut places = Vec::new();
+        let mut from = 0;
+        for heard in self.heard.iter().flat_map(|heard| heard.lock().clone()) {
+            let rest = said.get(from..).unwrap_or_default();
+            // What a function heard and did not keep is not there.
+            if let Some(place) = rest.iter().position(|said| **said == *heard) {
+                places.extend(u32::try_from(from + place));
+                from += place + 1;
+            }
+        }
+        places
     }
 }
 

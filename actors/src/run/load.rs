@@ -37,6 +37,10 @@ pub struct Recorded {
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) callers: Vec<String>,
     pub(crate) returned_by: Option<String>,
+    /// Which of these people said to the run while it was under way, by their places.
+    pub(crate) said_meanwhile: Vec<u32>,
+    /// The turns that were said to the run, and that it heard.
+    pub(crate) heard: Vec<String>,
     /// The books of its budget.
     pub(crate) ledger: Ledger,
     /// The leg's results in the order in which they were delivered.
@@ -130,16 +134,18 @@ impl Recorded {
                 messages,
                 callers,
                 returned_by,
+                heard,
             } => {
                 self.leg = leg;
                 self.agent = agent;
                 self.request = request;
-                self.messages = messages;
+                (self.messages, self.said_meanwhile) = (messages, heard);
                 (self.callers, self.returned_by) = (callers, returned_by);
                 self.deliveries.clear();
                 self.calls.clear();
                 self.noted.clear();
             }
+            Entry::TurnHeard { turn, .. } => self.heard.push(turn),
             Entry::Started {
                 op,
                 kind,

@@ -69,8 +69,8 @@ impl Observer {
     }
 }
 
-/// The event of an entry. An undo step that is registered, the terms of a child and its
-/// settlement, and the entries of a session's own journal, have none.
+/// The event of an entry. An undo step that is registered, a turn that was heard, the terms of a
+/// child and its settlement, and the entries of a session's own journal, have none.
 pub fn events_of(entry: &Entry) -> Option<Event> {
     Some(match entry {
         Entry::RunStarted(start) => Event::RunStarted {
@@ -142,6 +142,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         },
         Entry::RunEnded(end) => ended(end),
         Entry::UndoRegistered { .. }
+        | Entry::TurnHeard { .. }
         | Entry::Granted { .. }
         | Entry::Settled { .. }
         | Entry::TurnStarted(_)

@@ -296,6 +296,7 @@ impl Rehearsal<'_> {
             callers,
             returned_by,
             said: &said,
+            heard: &recorded.said_meanwhile.clone(),
             news: News::channel().0,
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);

@@ -21,7 +21,7 @@ use crate::{
     definition::Pinned,
     vocabulary::{
         AgentError, Entry, JournalId, Message, Outcome, RunId, RunStart, SessionId, SessionTurn,
-        Spent, StopReason, Timestamp, Transcript, Transfer,
+        StopReason, Timestamp, Transcript, Transfer, TurnEnd,
     },
 };
 
@@ -94,12 +94,8 @@ pub enum Rest {
     Ended {
         /// Its outcome.
         outcome: Result<Outcome, AgentError>,
-        /// The agent that carried its last leg.
-        agent: String,
-        /// What was said in it, as the session keeps it.
-        messages: Vec<Arc<Message>>,
-        /// What it consumed.
-        spent: Spent,
+        /// What it left to its session.
+        end: Box<TurnEnd>,
         /// Whether an earlier life had recorded its end already; who keeps a fold of the
         /// session has to read it again then.
         found_ended: bool,
@@ -257,6 +253,7 @@ impl Carrier {
             .entries_warning(&driver.warn_at, driver.max_entries);
         driver.parent = task.parent;
         driver.replay = std::mem::take(&mut task.recorded.deliveries);
+        driver.heard = std::mem::take(&mut task.recorded.heard);
         Ok(Box::new(Self {
             run: task.run,
             start,
@@ -313,11 +310,14 @@ impl Carrier {
         let mut agent = self.recorded.agent.clone();
         let mut request = self.recorded.request.take();
         let mut said = std::mem::take(&mut self.recorded.messages);
+        let mut heard = std::mem::take(&mut self.recorded.said_meanwhile);
+        let mut unheard = Vec::new();
         loop {
-            let leg = match self.leg(number, &agent, request.take(), &said) {
+            let leg = match self.leg(number, &agent, request.take(), (&said, &heard)) {
                 Ok(leg) => leg,
                 Err(error) => return self.park(error).await,
             };
+            *leg.steering.lock() = std::mem::take(&mut unheard);
             if let Err(rest) = self.before_leg(&leg).await {
                 return rest;
             }
@@ -354,6 +354,9 @@ impl Carrier {
             self.recorded.returned_by = by;
             said = leg.said();
             said.extend(transfer.messages);
+            heard = leg.places_of_heard(&said);
+            // What this agent ended without having heard is for the next one.
+            unheard = std::mem::take(&mut *leg.steering.lock());
             agent = transfer.to;
             request = transfer.request;
             let entry = Entry::LegStarted {
@@ -363,6 +366,7 @@ impl Carrier {
                 messages: said.clone(),
                 callers: self.recorded.callers.clone(),
                 returned_by: self.recorded.returned_by.clone(),
+                heard: heard.clone(),
             };
             self.driver.journal.append(&entry);
             self.driver.journal.change_row(|row| {
@@ -376,7 +380,7 @@ impl Carrier {
         number: u32,
         agent: &str,
         request: Option<String>,
-        said: &[Arc<Message>],
+        (said, heard): (&[Arc<Message>], &[u32]),
     ) -> Result<Arc<Leg>, AgentError> {
         let Some(pinned) = self.pinned.agent(agent, self.start.top()) else {
             let message = format!("the pinned team {} has no agent {agent}", self.start.team);
@@ -394,6 +398,7 @@ impl Carrier {
             callers: std::mem::take(&mut self.recorded.callers),
             returned_by: self.recorded.returned_by.take(),
             said,
+            heard,
             news: self.driver.news.clone(),
         };
         Ok(Arc::new(Leg::open(opening, &mut self.recorded)))

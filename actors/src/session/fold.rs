@@ -102,6 +102,9 @@ impl SessionFold {
 
     fn turn_ended(&mut self, end: TurnEnd) {
         self.close(end.run);
+        // Said again it is no other turn.
+        let heard = end.heard.into_iter();
+        self.turns.extend(heard.map(|turn| (turn, end.run)));
         self.said(end.messages);
         self.active_agent = Some(end.active_agent);
         self.spent += end.spent;

@@ -73,6 +73,9 @@ pub enum Entry {
         /// The agent that is done and gave the conversation back, where this leg began so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         returned_by: Option<String>,
+        /// Which of these people said to the run while it was under way, by their places.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        heard: Vec<u32>,
     },
     /// An operation began whose beginning matters: a `once` effect, a question, a timer, a
     /// child run.
@@ -87,6 +90,14 @@ pub enum Entry {
         digest: CallDigest,
         /// What began.
         begun: Begun,
+    },
+    /// A turn that was said to the run while it was under way was heard with this model call, and
+    /// has no run of its own.
+    TurnHeard {
+        /// The model call.
+        op: OperationId,
+        /// The caller's id of the turn.
+        turn: String,
     },
     /// An operation ended, with a result or an error.
     Completed {
@@ -559,6 +570,9 @@ pub struct TurnEnd {
     pub active_agent: String,
     /// What the run consumed.
     pub spent: Spent,
+    /// The callers' ids of the turns that were said to the run, and that it heard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<String>,
 }
 
 impl TurnEnd {
@@ -569,6 +583,7 @@ impl TurnEnd {
             messages,
             active_agent: active_agent.into(),
             spent: Spent::default(),
+            heard: Vec::new(),
         }
     }
 }

@@ -45,6 +45,7 @@ mod sessions;
 mod sleeping;
 mod stage;
 mod state;
+mod steering;
 mod taking_up;
 mod time_travel;
 mod tool_changes;

@@ -9,8 +9,8 @@ use ghostlight_actors::{
     actor::System,
     contract::{
         Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateValue, Store, StoreError, StoredLine, Tool, ToolContext, ToolError, ToolOutput,
-        TreeLine,
+        StateSlot, StateValue, Store, StoreError, StoredLine, Tool, ToolContext, ToolError,
+        ToolOutput, TreeLine,
     },
     run::{Agent, RunContext},
     testing::InMemoryStore,
@@ -71,7 +71,7 @@ impl Store for Contested {
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
     }
 
-    async fn state(&self, scope: String, key: String) -> Result<Option<StateValue>, StoreError> {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         let mut held = self.held.subscribe();
         let _ = held.wait_for(|held| !held).await;
         if one_of(&self.failures) {

@@ -8,7 +8,7 @@ use super::{AgentMessage, AgentState, Hosted, SessionState};
 use crate::{
     actor::routes::Route,
     run::{ChildNews, Rest},
-    vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp, TurnEnd},
+    vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };
 
 impl AgentState {
@@ -25,9 +25,7 @@ impl AgentState {
         match rest {
             Rest::Ended {
                 outcome,
-                agent,
-                messages,
-                spent,
+                end,
                 found_ended,
             } => {
                 // A child's end is durable only with its parent's next entries.
@@ -37,16 +35,14 @@ impl AgentState {
                     .is_some_and(|hosted| hosted.child.is_none())
                 {
                     let routes = &self.doors().previewer.routes;
-                    routes.ended(run, || RunEnd::of(&outcome, spent));
+                    routes.ended(run, || RunEnd::of(&outcome, end.spent));
                 }
                 let child = self.forget(run).and_then(|hosted| hosted.child);
                 if child.is_some() {
                     self.tell_gone(child);
                     return;
                 }
-                let mut end = TurnEnd::new(run, agent, messages);
-                end.spent = spent;
-                self.turn_ended(myself, end, found_ended);
+                self.turn_ended(myself, *end, found_ended);
             }
             Rest::Continued { next, found_ended } => {
                 self.continue_in(myself, run, next, found_ended);
@@ -149,6 +145,7 @@ impl AgentState {
         }
         self.runs.insert(next, hosted);
         self.load(myself, next, false);
+        self.look_for_unread(myself, run);
     }
 
     pub(super) fn watch_idleness(&mut self, myself: &ActorRef<AgentMessage>) {

@@ -2,7 +2,9 @@
 
 use ractor::ActorRef;
 
-use super::{AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply};
+use super::{
+    AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply, steering::item_of,
+};
 use crate::{
     actor::{
         SystemError,
@@ -161,6 +163,7 @@ impl AgentState {
                 }
                 self.next_turn(myself);
                 self.answer_known();
+                self.settle_unread();
             }
             Err(error) => {
                 for (_, reply) in early {
@@ -219,6 +222,7 @@ impl AgentState {
         let Some(SessionState {
             id,
             loaded: Some((fold, claim)),
+            unread,
             ..
         }) = &self.session
         else {
@@ -236,6 +240,7 @@ impl AgentState {
             .clone()
             .unwrap_or_else(|| format!("{:032x}", doors.entropy.bits()));
         let run = RunId::of_turn(id, &turn_id);
+        let said_to = unread.get(&turn_id).map(|run| (*run, item_of(&turn_id)));
         let now = doors.clock.now();
         let start = first_start(run, &turn, &team, fold, id, now);
         let mut said = SessionTurn::new(turn_id, run, turn.message);
@@ -250,6 +255,7 @@ impl AgentState {
             .appends
             .push(Append::new(run, 0, 1, vec![line]).row(row));
         batch.blobs.push((team.digest, team.bytes.clone()));
+        batch.taken.extend(said_to);
         let (ports, root) = (doors.clone(), run);
         let begun = Box::new(BegunTurn {
             run,
@@ -298,6 +304,7 @@ impl AgentState {
         let Some((fold, claim)) = &mut session.loaded else {
             return;
         };
+        session.unread.remove(&turn.turn);
         fold.add(Entry::TurnStarted(Box::new(turn)));
         claim.entries += 1;
         let Some(pinned) = self
@@ -415,7 +422,7 @@ impl AgentState {
             });
         }
         session.desk.set_busy(false);
-        self.say_what_was_not_read(myself, run);
+        self.look_for_unread(myself, run);
         self.next_turn(myself);
     }
 

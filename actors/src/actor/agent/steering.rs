@@ -1,21 +1,65 @@
 //! Turns that are said to the run that is under way.
 
+use std::sync::Arc;
+
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
-use super::{AgentMessage, AgentState, TurnReply};
+use super::{AgentMessage, AgentState, SessionState, TurnReply};
 use crate::{
-    actor::questions::is_asking,
-    contract::{InboxBody, InboxItem, RunStatus},
-    definition::WhileAsking,
+    actor::{questions::is_asking, system::Shared},
+    contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus},
+    definition::{WhileAsking, WhileBusy},
     run::Ports,
     session::Turn,
     vocabulary::{Message, RunId},
 };
 
+/// How many of a session's latest runs are looked at when its agent was lost.
+const LATEST: usize = 8;
+
 /// The id under which a turn is in a run's inbox: said twice it is read once.
-fn item_of(turn: &Turn) -> String {
-    format!("turn/{}", turn.id.as_deref().unwrap_or_default())
+pub(super) fn item_of(turn: &str) -> String {
+    format!("turn/{turn}")
+}
+
+/// The turn that somebody said to a run.
+fn turn_of(body: InboxBody) -> Option<Turn> {
+    let InboxBody::Turn {
+        turn,
+        message,
+        owner,
+        budget,
+        deadline,
+    } = body
+    else {
+        return None;
+    };
+    let mut said = Turn::from(message).id(turn).budget(budget);
+    (said.owner, said.deadline) = (owner, deadline);
+    Some(said)
+}
+
+impl Shared {
+    /// Something is left in the inbox of a run that has ended: a turn that was said to it, perhaps,
+    /// which its session is to begin.
+    pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) {
+        let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {
+            return;
+        };
+        let team = self.team(&session.team);
+        let steers = team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer);
+        if !steers || !matches!(self.is_out_of_reach(row).await, Ok(false)) {
+            return;
+        }
+        let is_turn = |item: &InboxItem| matches!(item.body, InboxBody::Turn { .. });
+        let inbox = self.doors.store.inbox(row.run).await;
+        if inbox.is_ok_and(|inbox| inbox.iter().any(is_turn))
+            && let Ok(agent) = self.agent_of(session).await
+        {
+            let _ = agent.cast(AgentMessage::LookForUnread(row.run));
+        }
+    }
 }
 
 impl AgentState {
@@ -34,12 +78,19 @@ impl AgentState {
 
     /// Says a turn to the run that is under way, beside the mailbox. Where that run waits for a
     /// person's answer, the turn waits at the desk, for what the team says of such turns.
-    pub(super) fn steer(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+    pub(super) fn steer(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        mut turn: Turn,
+        reply: TurnReply,
+    ) {
         let Some(run) = self.open_run() else {
             return self.queue(myself, turn, reply);
         };
         let (doors, myself) = (self.doors().clone(), myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
+        let fresh = || format!("{:032x}", doors.entropy.bits());
+        let id = turn.id.get_or_insert_with(fresh).clone();
         self.loads.spawn(async move {
             let store = &doors.store;
             let waits =
@@ -48,12 +99,18 @@ impl AgentState {
                 let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
                 return;
             }
-            let body = InboxBody::Steer(Message::clone(&turn.message));
-            let item = InboxItem::new(item_of(&turn), doors.clock.now(), body);
+            let body = InboxBody::Turn {
+                turn: id.clone(),
+                message: Message::clone(&turn.message),
+                owner: turn.owner.clone(),
+                budget: turn.budget,
+                deadline: turn.deadline,
+            };
+            let item = InboxItem::new(item_of(&id), doors.clock.now(), body);
             // One that has ended takes nothing: the turn begins a run of its own.
             match doors.post(run, item).await {
                 Ok(()) => {
-                    let _ = myself.cast(AgentMessage::Steered(run, Box::new(turn)));
+                    let _ = myself.cast(AgentMessage::Steered(run, id));
                     let _ = reply.send(Ok(run));
                 }
                 Err(_) => {
@@ -63,39 +120,94 @@ impl AgentState {
         });
     }
 
-    pub(super) fn steered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, turn: Turn) {
-        let is_open = self.open_run() == Some(run);
-        if let Some(session) = &mut self.session {
-            session.steered.push((run, turn));
-        }
-        if !is_open {
+    pub(super) fn steered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, id: &str) {
+        if self.open_run() != Some(run) {
             // It ended meanwhile.
-            self.say_what_was_not_read(myself, run);
+            self.look_for_unread(myself, run);
+        }
+        // It is in this run's inbox now, if it was in another's before.
+        let session = self.session.as_mut();
+        let before = session.and_then(|session| session.unread.remove(id));
+        if let Some(before) = before.filter(|before| *before != run) {
+            self.strike(before, id);
         }
     }
 
-    /// Begins turns for what was said to a run that ended without having read it.
-    pub(super) fn say_what_was_not_read(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let said = session.steered.extract_if(.., |(to, _)| *to == run);
-        let said: Vec<Turn> = said.map(|(_, turn)| turn).collect();
-        if said.is_empty() {
+    fn steers(&self) -> bool {
+        let session = self.session.as_ref();
+        let team = session.and_then(|session| self.shared.team(&session.id.team));
+        team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
+    }
+
+    /// Looks for turns that were said to a run which has ended without having read them.
+    pub(super) fn look_for_unread(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+        if !self.steers() {
             return;
         }
         let (store, myself) = (self.doors().store.clone(), myself.clone());
         self.loads.spawn(async move {
-            let Ok(unread) = store.inbox(run).await else {
-                return;
-            };
-            for turn in said {
-                let id = item_of(&turn);
-                if unread.iter().any(|item| item.id == id) {
-                    // Its sender has the run that was to read it, and waits for nothing more.
-                    let (reply, _) = oneshot::channel();
-                    let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
+            // Who cannot read it now finds it when the next process starts.
+            for item in store.inbox(run).await.unwrap_or_default() {
+                if let Some(turn) = turn_of(item.body) {
+                    let _ = myself.cast(AgentMessage::Unread(run, Box::new(turn)));
                 }
+            }
+        });
+    }
+
+    /// Does so for the session's latest runs, after a life that was lost.
+    pub(super) fn look_for_all_unread(&mut self, myself: &ActorRef<AgentMessage>) {
+        let Some(session) = self.session.as_ref().filter(|_| self.steers()) else {
+            return;
+        };
+        let mut filter = RunFilter::default();
+        (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
+        let (store, myself) = (self.doors().store.clone(), myself.clone());
+        self.loads.spawn(async move {
+            let rows = store.runs(filter).await.unwrap_or_default();
+            for row in rows.into_iter().rev().filter(|row| row.status.is_ended()) {
+                let _ = myself.cast(AgentMessage::LookForUnread(row.run));
+            }
+        });
+    }
+
+    /// Such a turn is a turn of its own now, or is said to the run that is under way.
+    pub(super) fn unread(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, turn: Turn) {
+        let Some((session, id)) = self.session.as_mut().zip(turn.id.clone()) else {
+            return;
+        };
+        if session.unread.insert(id, run) != Some(run) {
+            // Its sender has the run that was to read it, and waits for nothing more.
+            let (reply, _) = oneshot::channel();
+            self.turn(myself, turn, reply);
+        }
+        self.settle_unread();
+    }
+
+    /// Strikes those turns off the inboxes of ended runs that have a run of their own by now.
+    pub(super) fn settle_unread(&mut self) {
+        let Some(SessionState {
+            loaded: Some((fold, _)),
+            unread,
+            ..
+        }) = &mut self.session
+        else {
+            return;
+        };
+        let settled = unread.extract_if(.., |turn, _| fold.turns.contains_key(turn));
+        for (turn, run) in settled.collect::<Vec<_>>() {
+            self.strike(run, &turn);
+        }
+    }
+
+    fn strike(&mut self, run: RunId, turn: &str) {
+        let mut batch = Batch::default();
+        batch.taken.push((run, item_of(turn)));
+        let store = self.doors().store.clone();
+        self.loads.spawn(async move {
+            if let Err(error) = store.commit(vec![batch]).await {
+                // It is looked at once more by the next process.
+                tracing::debug!(%run, %error, "a turn stays in the inbox of a run that ended");
             }
         });
     }

@@ -84,8 +84,6 @@ impl Driver {
 /// What a call took along that comes to nothing waits for the next one.
 fn give_back(leg: &Leg, op: OperationId) {
     let mut taken = leg.taken.lock();
-    let untaken = taken.extract_if(.., |(by, ..)| *by == op);
-    leg.steering
-        .lock()
-        .extend(untaken.map(|(_, item, message)| (item, message)));
+    let untaken = taken.extract_if(.., |(by, _)| *by == op);
+    leg.steering.lock().extend(untaken.map(|(_, said)| said));
 }

@@ -9,7 +9,7 @@ use crate::{
     contract::{InboxBody, InboxItem},
     run::{
         ToolEnd, WaitFor,
-        leg::Leg,
+        leg::{Leg, Steering},
         operation::{Arrival, ErasedProgress, ErasedWait, Made},
         operations::changes::unsaved,
     },
@@ -72,8 +72,18 @@ impl Driver {
                 let Some(op) = op else { return Some(item) };
                 (Some(op), Arrival::Message(value.clone()))
             }
-            InboxBody::Steer(message) => {
-                leg.steering.lock().push((item.id, message.clone()));
+            InboxBody::Steer(message) | InboxBody::Turn { message, .. } => {
+                let turn = match &item.body {
+                    InboxBody::Turn { turn, .. } => Some(turn.clone()),
+                    _ => None,
+                };
+                let message = message.clone();
+                let item = item.id;
+                leg.steering.lock().push(Steering {
+                    item,
+                    turn,
+                    message,
+                });
                 return None;
             }
             InboxBody::CancelCall { operation } => {

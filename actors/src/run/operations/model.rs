@@ -58,9 +58,9 @@ impl Operation for CallModel {
                 let mut answer = answer.await;
                 if let Ok(response) = &mut answer {
                     let mut taken = leg.taken.lock();
-                    for (item, message) in leg.steering.lock().drain(..) {
-                        response.steering.push(message.clone());
-                        taken.push((id, item, message));
+                    for said in leg.steering.lock().drain(..) {
+                        response.steering.push(said.message.clone());
+                        taken.push((id, said));
                     }
                 }
                 Progress::Done(answer)

@@ -84,9 +84,7 @@ impl Operation for Get {
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         if self.place.scope == Scope::Temp {
-            return Begin::Deferred(Box::new(move || {
-                Ok(versioned(cx.leg.temp.get(&self.key)))
-            }));
+            return Begin::Deferred(Box::new(move || Ok(versioned(cx.leg.temp.get(&self.key)))));
         }
         let read = cx.ports.state(self.place.store, self.key);
         Begin::Act(Act {

@@ -1,6 +1,6 @@
 //! The policies of one leg, and the rules by which they are asked.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -164,6 +164,13 @@ impl Policies {
         moment: Moment<'_>,
         response: &ModelResponse,
     ) -> Result<Option<ModelResponse>, AgentError> {
+        if !response.steering.is_empty()
+            && let Some(installed) = self.turn().await.first()
+        {
+            let [_, here] = &installed.cx.leg().heard;
+            let said = response.steering.iter().cloned();
+            here.lock().extend(said.map(Arc::new));
+        }
         first!(self, moment, after_model(response))
     }
 

@@ -18,8 +18,8 @@ use super::{RunContext, operations::Decision};
 use crate::{
     safety,
     vocabulary::{
-        AgentError, Arguments, ModelRequest, ModelResponse, OperationError, Outcome, Question,
-        StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+        AgentError, Arguments, Message, ModelRequest, ModelResponse, OperationError, Outcome,
+        Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
     },
 };
 
@@ -324,6 +324,14 @@ impl PolicyContext<'_> {
     /// How many model calls the loop has made.
     pub fn steps(&self) -> u32 {
         self.moment.steps
+    }
+
+    /// What the current turn asks for, in the order in which it was said: the turn itself, what
+    /// people said to the run since ([`Run::steer`](crate::actor::Run::steer)), as far as its loops
+    /// have heard it, and what the agent was asked that took over. Whatever shortens requests must
+    /// leave it.
+    pub fn asked(&self) -> Vec<Arc<Message>> {
+        self.run.leg().asked()
     }
 
     /// Says something to the model, as a user, when it may be said: after the results of the calls

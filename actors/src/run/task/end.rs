@@ -108,6 +108,8 @@ impl Carrier {
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
         let result = ChildResult::new(self.run, outcome.clone(), spent);
+        let mut turn = Box::new(TurnEnd::new(self.run, &*leg.agent.name, messages));
+        (turn.spent, turn.heard) = (spent, std::mem::take(&mut self.driver.heard));
         if let Some(parent) = self.driver.parent.take() {
             let append = batch.appends.pop().map(Box::new);
             // What the batch takes off the inbox stays there: the run is over, nobody reads it.
@@ -119,21 +121,15 @@ impl Carrier {
                 return Rest::LetGo;
             }
         } else {
-            self.append_to_session(&mut batch, |run| {
-                let mut turn = TurnEnd::new(run, &*leg.agent.name, messages.clone());
-                turn.spent = spent;
-                Entry::TurnEnded(Box::new(turn))
-            });
+            let end = turn.clone();
+            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end));
             if let Err(rest) = self.commit_last(batch).await {
                 return rest;
             }
         }
-        let agent = leg.agent.name.to_string();
         Rest::Ended {
             outcome,
-            agent,
-            messages,
-            spent,
+            end: turn,
             found_ended: false,
         }
     }
@@ -274,11 +270,11 @@ impl Carrier {
                     };
                     parent.tell(self.run, news);
                 }
+                let mut turn = TurnEnd::new(self.run, agent, Vec::new());
+                turn.spent = spent;
                 Rest::Ended {
                     outcome,
-                    agent,
-                    messages: Vec::new(),
-                    spent,
+                    end: Box::new(turn),
                     found_ended: true,
                 }
             }

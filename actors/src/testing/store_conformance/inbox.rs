@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
     contract::{InboxBody, InboxItem, Store, StoreError},
-    vocabulary::{Message, OperationId, Timestamp},
+    vocabulary::{Budget, Message, OperationId, Timestamp},
 };
 
 fn item(id: &str) -> InboxItem {
@@ -124,6 +124,13 @@ pub(super) async fn order(place: &impl Place) -> Checked {
             value: json!(1.5),
         },
         InboxBody::Steer(Message::user("be “brief”")),
+        InboxBody::Turn {
+            turn: "turn-2".to_owned(),
+            message: Message::user("and then?"),
+            owner: Some("ada".to_owned()),
+            budget: Budget::default(),
+            deadline: Some(Timestamp(7)),
+        },
         InboxBody::Cancel {
             reason: String::new(),
         },

@@ -1,0 +1,85 @@
+//! What comes to a run from outside.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::vocabulary::{Budget, Message, OperationId, Timestamp};
+
+/// Something from outside for a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InboxItem {
+    /// The sender's id of it; an id counts once in a run.
+    pub id: String,
+    /// When it was posted.
+    pub at: Timestamp,
+    /// What it is.
+    pub body: InboxBody,
+}
+
+impl InboxItem {
+    /// An item with this id.
+    pub fn new(id: impl Into<String>, at: Timestamp, body: InboxBody) -> Self {
+        Self {
+            id: id.into(),
+            at,
+            body,
+        }
+    }
+}
+
+/// What comes from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InboxBody {
+    /// An answer to the question that this operation asked.
+    Answer {
+        /// The operation.
+        operation: OperationId,
+        /// The answer.
+        value: Value,
+    },
+    /// The result of a call that gave a ticket.
+    Result {
+        /// The operation.
+        operation: OperationId,
+        /// The result's text, or why it failed.
+        result: Result<String, String>,
+    },
+    /// A typed message for `RunContext::receive`.
+    Message {
+        /// The type's stable name.
+        name: String,
+        /// Its content.
+        value: Value,
+    },
+    /// A person says something while the run is under way.
+    Steer(Message),
+    /// A turn of the run's session is said to the run while it is under way. Where the run ends
+    /// without having heard it, it is a turn of its own.
+    Turn {
+        /// The caller's id of it.
+        turn: String,
+        /// What is said.
+        message: Message,
+        /// Who says it.
+        owner: Option<String>,
+        /// The bounds of its run, if it has one.
+        budget: Budget,
+        /// When that run must have ended.
+        deadline: Option<Timestamp>,
+    },
+    /// The run is to be cancelled.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// One call is to be cancelled while the run goes on.
+    CancelCall {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// A parked run is to be tried again.
+    Retry,
+}

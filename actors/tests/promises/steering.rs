@@ -1,0 +1,205 @@
+//! What is said to a run under way is heard once: by it, by the agent that takes over, or in a turn of
+//! its own.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{InboxBody, Store},
+    definition::WhileBusy,
+    run::{Agent, RunContext},
+    session::{SessionFold, Turn},
+    testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
+    vocabulary::{
+        AgentError, Answer, JournalId, Message, ModelResponse, Outcome, Role, SessionId, Transfer,
+    },
+};
+use parking_lot::Mutex;
+
+use crate::stage::{Stage, outcome, pause, text};
+
+/// Works for a second, and then asks its model until nothing more is said; the deaf one asks none.
+fn worker(deaf: bool) -> Agent {
+    Agent::from_fn("worker", move |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        match deaf {
+            true => Ok(Outcome::answer("deaf")),
+            false => talk(&cx).await,
+        }
+    })
+}
+
+async fn talk(cx: &RunContext) -> Result<Outcome, AgentError> {
+    let mut conversation = cx.conversation();
+    let begin = conversation.len();
+    let mut answer = cx.model(cx.model_request(conversation.clone())).await?;
+    while !answer.steering.is_empty() {
+        conversation.push(answer.message.clone());
+        conversation.extend(answer.steering.into_iter().map(Arc::new));
+        answer = cx.model(cx.model_request(conversation.clone())).await?;
+    }
+    conversation.push(answer.message.clone());
+    let answer = Answer::text(answer.content());
+    Ok(Outcome::Answer(
+        answer.with_messages(conversation.since(begin)),
+    ))
+}
+
+/// A model that answers with a word, after a second.
+fn model() -> ScriptedModel {
+    ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("ok"))).delay(Duration::from_secs(1))
+}
+
+async fn start(store: impl Store, agent: Agent) -> System {
+    let team = agent.into_team().unwrap();
+    let team = team.define(|team| team.while_busy = WhileBusy::Steer);
+    let builder = System::builder(store).model("default", model()).team(team);
+    builder.start().await.unwrap()
+}
+
+/// What users said in the session, in order.
+async fn said(store: &InMemoryStore) -> Vec<String> {
+    let session = SessionId {
+        team: "worker".to_owned(),
+        key: "s".to_owned(),
+    };
+    let lines = store.read(JournalId::Session(session), 0, 1_000).await;
+    let mut fold = SessionFold::default();
+    fold.extend(&lines.unwrap(), "s").unwrap();
+    let messages = fold.transcript.messages().into_iter();
+    let users = messages.filter(|said| said.role == Role::User);
+    users.map(|said| said.content()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
+    for deaf in [false, true] {
+        let mut crashed = 0;
+        for call in 1.. {
+            let disk = InMemoryStore::new();
+            let strike = [Strike::Before, Strike::After][call % 2];
+            let fault = Fault {
+                call: 1 + call as u64 / 2,
+                strike,
+                harm: Harm::Crash,
+            };
+            let store = FaultyStore::at_commit(disk.clone(), fault);
+            let system = start(store.clone(), worker(deaf)).await;
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let working = tokio::spawn({
+                let (session, heard) = (system.session("worker", "s"), heard.clone());
+                async move {
+                    for (text, wait) in [("one", 900), ("two", 600), ("three", 9_000)] {
+                        if session.send(Turn::text(text).id(text)).await.is_ok() {
+                            heard.lock().push(text);
+                        }
+                        pause(wait).await;
+                    }
+                }
+            });
+            let died = tokio::select! {
+                biased;
+                () = store.crashed() => true,
+                _ = working => false,
+            };
+            system.supervisor().unwrap().actor().kill();
+            disk.crash();
+            pause(1).await;
+            let next = disk.another_process();
+            let system = start(next.clone(), worker(deaf)).await;
+            pause(20_000).await;
+            let what = format!("deaf {deaf}, call {call}, {:?}", heard.lock());
+            let there = said(&next).await;
+            for word in heard.lock().iter() {
+                let times = there.iter().filter(|said| said == word).count();
+                assert_eq!(times, 1, "{word} of {there:?}, {what}");
+            }
+            // Said again it is said once.
+            let session = system.session("worker", "s");
+            for word in ["one", "two", "three"] {
+                let run = session.send(Turn::text(word).id(word)).await.unwrap();
+                outcome(&run).await;
+            }
+            let there = said(&next).await;
+            assert_eq!(there.len(), 3, "{there:?}, {what}");
+            for run in system.runs(Default::default()).await.unwrap() {
+                let left = next.inbox(run.run).await.unwrap();
+                assert_eq!(left, [], "{what}");
+            }
+            if !died {
+                break;
+            }
+            crashed += 1;
+        }
+        assert!(crashed > 10, "{crashed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_without_ids_are_different_ones() {
+    let stage = Stage::new();
+    let system = start(stage.store.clone(), worker(false)).await;
+    let session = system.session("worker", "s");
+    let run = session.send("one").await.unwrap();
+    for text in ["two", "two", "three"] {
+        assert_eq!(session.send(text).await.unwrap().id(), run.id());
+    }
+    text(&run).await;
+    assert_eq!(said(&stage.store).await, ["one", "two", "two", "three"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_heard_is_known_under_its_id() {
+    let stage = Stage::new();
+    let system = start(stage.store.clone(), worker(false)).await;
+    let session = system.session("worker", "s");
+    let run = session.send("one").await.unwrap();
+    let heard = Turn::text("two").id("2");
+    session.send(heard.clone()).await.unwrap();
+    text(&run).await;
+    let again = session.send(heard.clone()).await.unwrap();
+    assert_eq!(again.id(), run.id());
+    system.stop().await.unwrap();
+    let next = stage.store.another_process();
+    let system = start(next.clone(), worker(false)).await;
+    let again = system.session("worker", "s").send(heard).await.unwrap();
+    assert_eq!(again.id(), run.id(), "after a restart too");
+    assert_eq!(said(&next).await, ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_not_said_to_a_run_that_is_none() {
+    let stage = Stage::new();
+    let system = start(stage.store.clone(), worker(false)).await;
+    let session = system.session("worker", "s");
+    let run = session.send("one").await.unwrap();
+    let dry = session.send(Turn::text("two").dry_run()).await.unwrap();
+    assert_ne!(dry.id(), run.id());
+    text(&dry).await;
+    assert_eq!(said(&stage.store).await, ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_did_not_hear_the_one_that_takes_over_does() {
+    let stage = Stage::new();
+    let clerk = Agent::from_fn("clerk", |cx: RunContext| async move { talk(&cx).await });
+    let desk = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        let mut transfer = Transfer::to("clerk");
+        transfer
+            .messages
+            .push(Arc::new(Message::assistant("over to you")));
+        Ok(Outcome::Transfer(transfer))
+    });
+    let system = start(stage.store.clone(), desk.agent(clerk)).await;
+    let run = system.session("worker", "s").send("one").await.unwrap();
+    pause(500).await;
+    run.steer("two").await.unwrap();
+    text(&run).await;
+    assert_eq!(said(&stage.store).await, ["one", "two"]);
+    let left = stage.store.inbox(run.id()).await.unwrap();
+    let steered = left
+        .iter()
+        .filter(|item| matches!(item.body, InboxBody::Steer(_)));
+    assert_eq!(steered.count(), 0);
+}
