@@ -466,6 +466,16 @@ impl Driver {
     }
 
     fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<Turn> {
+        let turn = self.poll_news(cx, waker);
+        if turn.is_ready() {
+            // What the function is given now wakes it while its driver is awake: a task that is
+            // woken while it runs is run once more for nothing, and by another thread.
+            waker.driver.take();
+        }
+        turn
+    }
+
+    fn poll_news(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<Turn> {
         if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
             return Poll::Ready(Turn::Failed(error));
         }
