@@ -6,6 +6,7 @@ mod names;
 mod paths;
 mod reading;
 mod schema;
+mod templates;
 mod variables;
 
 use std::{fs, io, path::Path};
@@ -95,7 +96,9 @@ fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<(TeamSpec, Node), f
         let fault = fault::Fault::new(FaultKind::Team, document.place, "the file holds no team");
         return Err(fault.help("begin with `agent:` and the agent's `name` and `instructions`"));
     }
+    let templates = templates::take(&mut document)?;
     variables::substitute(&mut document, lookup)?;
+    templates::expand(&mut document, templates, lookup)?;
     let mut spec: TeamSpec = reading::read(&document)?;
     if spec.name.is_empty() {
         spec.name.clone_from(&spec.agent.name);

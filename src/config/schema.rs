@@ -7,7 +7,27 @@ use serde_json::{Value, json};
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(TeamSpec).to_value();
     schema["title"] = json!("Ghostlight team");
+    with_templates(&mut schema);
     schema
+}
+
+/// What a file may say of agents beyond their definition.
+fn with_templates(schema: &mut Value) {
+    schema["properties"]["templates"] = json!({
+        "description": "Agents that are described once and used several times, by name. In their \
+                        texts `${NAME}` stands for what each use gives.",
+        "type": "object",
+        "additionalProperties": { "$ref": "#/$defs/AgentSpec" },
+    });
+    let agent = &mut schema["$defs"]["AgentSpec"]["properties"];
+    agent["template"] = json!({
+        "description": "The template that it is made of; what is said here stands above it.",
+        "type": "string",
+    });
+    agent["with"] = json!({
+        "description": "What the names in the template's texts stand for.",
+        "type": "object",
+    });
 }
 
 /// The JSON Schema of a team file, with the names that this registry knows.

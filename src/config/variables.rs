@@ -27,6 +27,18 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
     Ok(())
 }
 
+/// Replaces the variables of one text.
+pub(super) fn substitute_in(text: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
+    below(text, false, lookup)
+}
+
+/// The variable for which a text stands that is nothing else.
+pub(super) fn reference(text: &str) -> Option<&str> {
+    let inside = text.trim().strip_prefix("${")?.strip_suffix('}')?;
+    let name = inside.split_once(":-").map_or(inside, |(name, _)| name);
+    is_name(name).then_some(name)
+}
+
 fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Fault> {
     match &mut node.content {
         Content::Text(text) if text.value.contains('$') => {

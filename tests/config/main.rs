@@ -5,6 +5,7 @@
 mod context;
 mod prices;
 mod schedules;
+mod templates;
 
 use std::{collections::BTreeSet, fs};
 

@@ -1,0 +1,235 @@
+//! Agents that a team file describes once and uses several times.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use super::{
+    document::{Content, Key, Node, Place, Scalar},
+    fault::{Fault, FaultKind, instead},
+    variables::{self, Lookup},
+};
+
+/// How many agents may be made of templates: templates that use each other multiply.
+const MOST_AGENTS: usize = 10_000;
+
+/// The templates of a team, and how many agents were made of them.
+struct Templates<'a> {
+    by_name: Vec<(Key, Node)>,
+    lookup: Lookup<'a>,
+    made: usize,
+}
+
+/// Takes the team's templates out of it: texts in them wait for what each use says.
+pub(super) fn take(team: &mut Node) -> Result<Vec<(Key, Node)>, Fault> {
+    let Content::Mapping(sections) = &mut team.content else {
+        return Ok(Vec::new());
+    };
+    let Some(place) = sections.iter().position(|(key, _)| key.name == "templates") else {
+        return Ok(Vec::new());
+    };
+    let (_, section) = sections.remove(place);
+    match section.content {
+        Content::Mapping(templates) => Ok(templates),
+        _ => {
+            let message = "`templates` must be a mapping of names to agents";
+            Err(Fault::new(FaultKind::WrongValue, section.place, message))
+        }
+    }
+}
+
+/// Puts a template in the place of each agent that names one.
+pub(super) fn expand(
+    team: &mut Node,
+    by_name: Vec<(Key, Node)>,
+    lookup: Lookup<'_>,
+) -> Result<(), Fault> {
+    let mut templates = Templates {
+        by_name,
+        lookup,
+        made: 0,
+    };
+    let Content::Mapping(sections) = &mut team.content else {
+        return Ok(());
+    };
+    for (key, section) in sections {
+        if key.name == "agent" {
+            templates.agent(section, &mut Vec::new())?;
+        }
+    }
+    Ok(())
+}
+
+impl Templates<'_> {
+    /// Makes an agent, and those below it, whole. `within` names the templates that it stands in.
+    fn agent(&mut self, agent: &mut Node, within: &mut Vec<String>) -> Result<(), Fault> {
+        let depth = within.len();
+        while let Some(used) = take_entry(agent, "template") {
+            let with = take_entry(agent, "with");
+            self.use_template(agent, &used.1, with, within)?;
+        }
+        if let Content::Mapping(entries) = &mut agent.content {
+            for (key, value) in entries {
+                if let ("agents", Content::List(below)) = (key.name.as_str(), &mut value.content) {
+                    for agent in below {
+                        self.agent(agent, within)?;
+                    }
+                }
+            }
+        }
+        within.truncate(depth);
+        Ok(())
+    }
+
+    /// Puts the template below what the agent itself says.
+    fn use_template(
+        &mut self,
+        agent: &mut Node,
+        used: &Node,
+        with: Option<(Key, Node)>,
+        within: &mut Vec<String>,
+    ) -> Result<(), Fault> {
+        let name = used.text().unwrap_or_default().to_owned();
+        let Some((_, template)) = self.by_name.iter().find(|(key, _)| key.name == name) else {
+            let known = self.by_name.iter().map(|(key, _)| key.name.as_str());
+            let message = format!("there is no template `{name}`");
+            let fault = Fault::new(FaultKind::UnknownName, used.place, message);
+            return Err(fault.help(instead(&name, known)));
+        };
+        if within.contains(&name) {
+            let message = format!("the template `{name}` uses itself");
+            return Err(Fault::new(FaultKind::Team, used.place, message));
+        }
+        self.made += 1;
+        if self.made > MOST_AGENTS {
+            let message = format!("more than {MOST_AGENTS} agents are made of templates");
+            return Err(Fault::new(FaultKind::Team, used.place, message));
+        }
+        let mut filled = template.clone();
+        self.fill(&mut filled, with, &name, used.place)?;
+        let (Content::Mapping(own), Content::Mapping(entries)) =
+            (&mut agent.content, &mut filled.content)
+        else {
+            let message = format!("the template `{name}` must be an agent");
+            return Err(Fault::new(FaultKind::WrongValue, filled.place, message));
+        };
+        entries.retain(|(key, _)| own.iter().all(|(said, _)| said.name != key.name));
+        own.append(entries);
+        within.push(name);
+        Ok(())
+    }
+
+    /// Puts what a use says into a template's texts, and the environment's variables.
+    fn fill(
+        &self,
+        template: &mut Node,
+        with: Option<(Key, Node)>,
+        name: &str,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let filling = Filling {
+            given: parameters(with)?,
+            used: RefCell::default(),
+            lookup: self.lookup,
+        };
+        filling.fill(template).map_err(|fault| match fault.kind {
+            FaultKind::Variable => fault.help(format!(
+                "the template `{name}` is used in line {}: give the value there, in `with`",
+                place.line
+            )),
+            _ => fault,
+        })?;
+        let used = filling.used.into_inner();
+        let unused = |(key, _): &&(Key, Node)| !used.contains(&key.name);
+        match filling.given.iter().find(unused) {
+            None => Ok(()),
+            Some((key, _)) => {
+                let message = format!("the template `{name}` has no `${{{}}}`", key.name);
+                let fault = Fault::new(FaultKind::UnknownKey, key.place, message);
+                Err(fault.help(instead(&key.name, used.iter().map(String::as_str))))
+            }
+        }
+    }
+}
+
+/// One use of a template: what it gives, and what of it was asked for.
+struct Filling<'a> {
+    given: Vec<(Key, Node)>,
+    used: RefCell<BTreeSet<String>>,
+    lookup: Lookup<'a>,
+}
+
+impl Filling<'_> {
+    fn given(&self, name: &str) -> Option<&Node> {
+        self.used.borrow_mut().insert(name.to_owned());
+        let given = self.given.iter().find(|(key, _)| key.name == name);
+        given.map(|(_, value)| value)
+    }
+
+    fn fill(&self, node: &mut Node) -> Result<(), Fault> {
+        match &mut node.content {
+            Content::List(items) => items.iter_mut().try_for_each(|item| self.fill(item)),
+            Content::Mapping(entries) => entries
+                .iter_mut()
+                .try_for_each(|(_, value)| self.fill(value)),
+            Content::Text(text) => {
+                // A text that is one reference alone becomes whatever is given, numbers and lists too.
+                let whole = variables::reference(&text.value).map(str::to_owned);
+                if let Some(given) = whole.as_deref().and_then(|name| self.given(name)) {
+                    *node = given.clone();
+                    return Ok(());
+                }
+                self.fill_text(node)?;
+                if let (Some(_), Content::Text(text)) = (whole, &node.content)
+                    && let Ok(value) = text.value.parse()
+                {
+                    let written = text.value.clone();
+                    node.content = Content::Whole(Scalar { value, written });
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fill_text(&self, node: &mut Node) -> Result<(), Fault> {
+        let misused = RefCell::new(None);
+        let lookup = |name: &str| match self.given(name) {
+            None => (self.lookup)(name),
+            Some(given) => {
+                if given.text().is_none() {
+                    *misused.borrow_mut() = Some((name.to_owned(), given.place));
+                }
+                given.text().map(str::to_owned)
+            }
+        };
+        let filled = variables::substitute_in(node, &lookup);
+        match misused.into_inner() {
+            None => filled,
+            Some((name, place)) => {
+                let message = format!("`{name}` is no text, and stands within one");
+                Err(Fault::new(FaultKind::WrongValue, place, message))
+            }
+        }
+    }
+}
+
+fn take_entry(node: &mut Node, name: &str) -> Option<(Key, Node)> {
+    let Content::Mapping(entries) = &mut node.content else {
+        return None;
+    };
+    let place = entries.iter().position(|(key, _)| key.name == name)?;
+    Some(entries.remove(place))
+}
+
+/// The values that a use gives.
+fn parameters(with: Option<(Key, Node)>) -> Result<Vec<(Key, Node)>, Fault> {
+    match with {
+        None => Ok(Vec::new()),
+        Some((_, with)) => match with.content {
+            Content::Mapping(entries) => Ok(entries),
+            _ => {
+                let message = "`with` must be a mapping of names to values";
+                Err(Fault::new(FaultKind::WrongValue, with.place, message))
+            }
+        },
+    }
+}
