@@ -14,12 +14,15 @@ use super::{
     turns::Turns,
 };
 
-/// Members one after the other, and again from the first, until a condition holds, a member
-/// exits the loop, or a bound is reached. Each sees the task and what was said in the last
-/// rounds. The last answer is the workflow's.
+/// Members one after the other, and again from the first, until a condition holds, as long as
+/// another one does, until a member exits the loop, or a bound is reached. Each sees the task and
+/// what was said in the last rounds. The last answer is the workflow's.
 ///
 /// ```yaml
 /// behavior: { name: loop, until: { text: APPROVED }, max_rounds: 5 }
+/// ```
+/// ```yaml
+/// behavior: { name: loop, while: { text: "TODO" }, max_rounds: 20 }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -29,7 +32,11 @@ pub struct Repeat {
     pub members: Vec<String>,
     /// The condition by which it ends, asked after each answer.
     pub until: Option<Termination>,
-    /// The most rounds. Where a condition is set and does not hold by then, the workflow stops
+    /// The condition by which it goes on, asked before each round of what was said last alone, and
+    /// before the first of the task, which is the answer where it does not hold.
+    #[serde(rename = "while")]
+    pub as_long_as: Option<Termination>,
+    /// The most rounds. Where a condition is set and has not ended it by then, the workflow stops
     /// with the last answer as a partial one; where none is set, that many rounds are the work.
     pub max_rounds: u32,
     /// How many of the last rounds a member sees.
@@ -45,6 +52,7 @@ impl Default for Repeat {
         Self {
             members: Vec::new(),
             until: None,
+            as_long_as: None,
             max_rounds: 10,
             rounds_seen: 1,
             on_failure: OnFailure::Stop,
@@ -59,6 +67,7 @@ impl Behavior for Repeat {
         let in_rounds = |rounds: u32| members.len() * rounds as usize;
         let turns = Turns {
             until: self.until.as_ref(),
+            as_long_as: self.as_long_as.as_ref(),
             most: in_rounds(self.max_rounds),
             seen: in_rounds(self.rounds_seen),
             on_failure: self.on_failure,

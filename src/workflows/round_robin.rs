@@ -55,6 +55,7 @@ impl Behavior for RoundRobin {
         let turns = Turns {
             members: members(cx.spec(), &self.members, &[]),
             until: self.until.as_ref(),
+            as_long_as: None,
             most,
             seen: most,
             on_failure: self.on_failure,

@@ -17,6 +17,9 @@ pub(super) struct Turns<'a> {
     pub(super) members: Vec<&'a str>,
     /// The condition by which it ends, asked after each answer.
     pub(super) until: Option<&'a Termination>,
+    /// The condition by which it goes on, asked before each round of what was said last, and
+    /// before the first of the task.
+    pub(super) as_long_as: Option<&'a Termination>,
     /// How many turns there are at most.
     pub(super) most: usize,
     /// How many of the last turns a member sees.
@@ -27,9 +30,9 @@ pub(super) struct Turns<'a> {
 
 impl Turns<'_> {
     /// Lets the members speak, each with the task and what it sees of what was said, until the
-    /// condition holds or one of them exits the loop. When the turns are used up that is the end
-    /// of the work, or, where a condition is set, the stop `used_up` with the last answer as a
-    /// partial one.
+    /// condition holds, the one to go on holds no more, or one of them exits the loop. When the
+    /// turns are used up that is the end of the work, or, where a condition is set, the stop
+    /// `used_up` with the last answer as a partial one.
     pub(super) async fn run(
         &self,
         cx: &RunContext,
@@ -37,7 +40,11 @@ impl Turns<'_> {
         used_up: StopReason,
     ) -> Result<Outcome, AgentError> {
         let mut said: Vec<Said> = Vec::new();
-        for member in self.members.iter().copied().cycle().take(self.most) {
+        let turns = self.members.iter().copied().cycle().enumerate();
+        for (place, member) in turns.take(self.most) {
+            if place % self.members.len() == 0 && !self.goes_on(task, &said) {
+                return Ok(Outcome::answer(said.last().map_or(task, |last| &last.text)));
+            }
             let asked = with_minutes(task, &said[said.len().saturating_sub(self.seen)..]);
             let end = ask(cx, member, asked, self.limit).await?;
             if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
@@ -52,12 +59,23 @@ impl Turns<'_> {
                 return Ok(Outcome::answer(last(&said)));
             }
         }
-        Ok(match self.until {
-            None => Outcome::answer(last(&said)),
-            Some(_) => Outcome::Stopped {
+        let is_done = match (self.until, self.as_long_as) {
+            (None, None) => true,
+            (_, Some(_)) => !self.goes_on(task, &said),
+            (Some(_), None) => false,
+        };
+        Ok(match is_done {
+            true => Outcome::answer(last(&said)),
+            false => Outcome::Stopped {
                 reason: used_up,
                 partial: Some(Answer::text(last(&said))),
             },
         })
+    }
+
+    fn goes_on(&self, task: &str, said: &[Said]) -> bool {
+        let last = said.last().cloned();
+        let last = last.unwrap_or_else(|| Said::new("task", task));
+        self.as_long_as.is_none_or(|holds| holds.is_met(&[last]))
     }
 }
