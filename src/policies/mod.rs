@@ -12,6 +12,7 @@
 //! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
+//! | `pace` | [`Pace`]: messages that come too soon after another one are held back, and told to be |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
 //! be combined at will: every policy judges an answer, their reasons reach the model as one
@@ -29,6 +30,7 @@
 
 mod control;
 mod keep_state;
+mod pace;
 mod plan;
 mod planning;
 mod recovery;
@@ -48,6 +50,7 @@ use crate::instructions::{Instructions, OutputKey};
 
 pub use control::Control;
 pub use keep_state::KeepState;
+pub use pace::Pace;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
 pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
@@ -59,11 +62,12 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 10] = [
+const BUILT_IN: [(&str, Make); 11] = [
     ("control", make::<Control>),
     ("instructions", make::<Instructions>),
     ("keep_state", make::<KeepState>),
     ("output_key", make::<OutputKey>),
+    ("pace", make::<Pace>),
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),

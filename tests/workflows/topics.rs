@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use ghostlight::behaviors;
 use ghostlight_actors::{
-    actor::{Run, System},
+    actor::{Fork, Run, System},
     contract::{RunFilter, Store},
     run::{
         Agent, Registry, RunContext,
         operations::{Overflow, Scope, Subscription},
     },
     testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{AgentError, Effect, ErrorKind, Outcome, ToolCall, ToolDefinition},
+    vocabulary::{
+        AgentError, Effect, ErrorKind, Event, Message, Outcome, ToolCall, ToolDefinition,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -299,6 +301,74 @@ async fn an_event_that_a_model_publishes_starts_the_agents_that_wait_for_its_top
     assert_eq!((rows.len(), billing.len()), (2, 1));
     let billing = system.run(billing[0].run);
     assert_eq!(billing.outcome().await.unwrap().text(), "done: two chairs");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_told_that_its_event_was_held_back() {
+    let model = ScriptedModel::from_reply_fn(|request, _| {
+        let said = request.conversation.messages();
+        match said.len() {
+            1 => acts([
+                ("publish", json!({"topic": "orders", "event": "one"})),
+                ("publish", json!({"topic": "orders", "event": "two"})),
+            ]),
+            _ => {
+                let results = said[2].tool_results();
+                let told = results.map(|result| format!("{:?} {}", result.status, result.text));
+                told.collect::<Vec<_>>().join(" ").into()
+            }
+        }
+    });
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let queue = Subscription::new("few").capacity(1);
+        let queue = queue.overflow(Overflow::DropNewest);
+        let topic = cx.topic::<String>("orders");
+        let mut orders = topic.subscribe(queue).await?;
+        let told = cx.delegate("clerk", "go").await?.text;
+        Ok(Outcome::answer(format!(
+            "{}: {told}",
+            orders.next().await?.event
+        )))
+    });
+    let boss = boss.agent(Agent::new("clerk").publishes(["orders"]));
+    let system = System::builder(InMemoryStore::new())
+        .registry(behaviors::register(Registry::new()))
+        .model("default", model)
+        .team(boss.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("boss", "s").send("go").await.unwrap();
+    let told = run.outcome().await.unwrap().text().to_owned();
+    let expected = "one: Success Published. Blocked Held back: 1 of 1 receivers";
+    assert!(told.starts_with(expected), "{told}");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_has_told_its_own_child_what_the_run_told_its_own() {
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let child = cx.spawn("worker", "wait").await?;
+        cx.tell(&child, &Message::user("now")).await?;
+        cx.sleep(Duration::from_secs(5)).await?;
+        Ok(Outcome::answer(cx.join(&child).await?.text))
+    });
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        let told = cx.receive::<Message>().await?.content();
+        cx.sleep(Duration::from_secs(60)).await?;
+        Ok(Outcome::answer(format!("heard {told}")))
+    });
+    let (system, run) = begun(boss.agent(worker)).await;
+    assert_eq!(run.outcome().await.unwrap().text(), "heard now");
+    let records = run.events().so_far().await.unwrap();
+    let slept = records.iter().find_map(|record| match &record.event {
+        Event::OperationCompleted { kind, .. } if kind == "sleep" => record.sequence,
+        _ => None,
+    });
+    // The fork replays that it told its child, and its child, which is another run, that it heard.
+    let fork = run.fork(Fork::at(slept.unwrap())).await.unwrap();
+    assert_eq!(fork.outcome().await.unwrap().text(), "heard now");
     system.stop().await.unwrap();
 }
 

@@ -114,7 +114,11 @@ impl Operation for Tell {
             .as_ref()
             .map(Value::to_string)
             .unwrap_or_default();
-        let target = format!("{:?}", self.target);
+        let target = match &self.target {
+            // Not of the run's id: in a fork it is another one.
+            Target::Run(_) => "Run".to_owned(),
+            target => format!("{target:?}"),
+        };
         Digest::of_parts(&[target.as_bytes(), value.as_bytes()])
     }
 

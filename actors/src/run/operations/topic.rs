@@ -60,6 +60,8 @@ pub struct Published {
     pub delivered: u32,
     /// How many events were dropped for it, itself included.
     pub dropped: u32,
+    /// How many queues were full and did not take it.
+    pub held_back: u32,
     /// The runs that it started: of agents that [start on](crate::definition::AgentSpec::starts_on)
     /// the topic.
     pub started: Vec<Spawned>,
@@ -213,12 +215,18 @@ impl RunContext {
         };
         let topic = self.topic::<String>(wanted.topic);
         let published = topic.publish_with_priority(&wanted.event, wanted.priority);
-        as_result(
-            &call,
-            published
-                .await
-                .map(|_| ToolResult::new(&call, ToolStatus::Success, "Published.")),
-        )
+        let told = |published: Published| match published.held_back {
+            0 => ToolResult::new(&call, ToolStatus::Success, "Published."),
+            held_back => {
+                let queues = held_back + published.delivered;
+                let text = format!(
+                    "Held back: {held_back} of {queues} receivers have too much waiting for them \
+                     and do not get it."
+                );
+                ToolResult::new(&call, ToolStatus::Blocked, text)
+            }
+        };
+        as_result(&call, published.await.map(told))
     }
 }
 
@@ -325,6 +333,9 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
             sequence: state.published,
             delivered: state.report.delivered,
             dropped: state.report.dropped,
+            held_back: u32::try_from(state.queues.len())
+                .unwrap_or(u32::MAX)
+                .saturating_sub(state.report.delivered),
             started: self.start_agents(&event).await?,
         };
         let started: Vec<&str> = published.started.iter().map(|s| s.agent.as_str()).collect();
@@ -335,6 +346,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
                 "sequence": published.sequence,
                 "delivered": published.delivered,
                 "dropped": published.dropped,
+                "held_back": published.held_back,
                 "started": started,
             }),
         );
