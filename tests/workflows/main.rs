@@ -3,10 +3,13 @@
 
 mod graph;
 mod graph_files;
+mod loops;
 mod making;
 mod orchestrator;
 mod outcomes;
 mod patterns;
+mod random_graph_files;
+mod random_topics;
 mod reactree;
 mod scenarios;
 mod settings;
