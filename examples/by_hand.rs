@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
-    behaviors::{Loop, Turn},
+    behaviors::{Loop, ModelTurn},
     prelude::*,
 };
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn frugal(cx: RunContext) -> Result<Outcome, AgentError> {
     let mut agent = Loop::new(&cx)?;
     for round in 1..=2 {
         match agent.think().await? {
-            Turn::Calls(calls) => {
+            ModelTurn::Calls(calls) => {
                 cx.emit("round", &json!({ "round": round, "calls": calls.len() }));
                 // Policies are asked, tools run side by side, results keep the calls' order.
                 let mut acted = agent.call(&calls).await?;
@@ -30,8 +30,8 @@ async fn frugal(cx: RunContext) -> Result<Outcome, AgentError> {
                 }
                 agent.record(acted.results);
             }
-            Turn::Answer(text) => return Ok(agent.answer(text)),
-            Turn::Unreadable(feedback) => agent.say(feedback),
+            ModelTurn::Answer(text) => return Ok(agent.answer(text)),
+            ModelTurn::Unreadable(feedback) => agent.say(feedback),
             _ => agent.say("Go on."),
         }
     }

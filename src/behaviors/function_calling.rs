@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Completion, Limits, Loop, at_least_one};
+use super::{Checked, Completion, Loop, LoopLimits, at_least_one};
 
 /// Asks the model, runs the tools that it calls side by side, gives it their results, and so on
 /// until it answers: a [`Loop`] run to its end. It is what an agent does that names no behavior.
@@ -35,7 +35,7 @@ pub struct FunctionCalling {
 
 impl Default for FunctionCalling {
     fn default() -> Self {
-        let limits = Limits::default();
+        let limits = LoopLimits::default();
         Self {
             max_steps: None,
             completion: Completion::Text,
@@ -53,13 +53,13 @@ impl Checked for FunctionCalling {
 }
 
 impl FunctionCalling {
-    pub(crate) fn limits(&self, cx: &RunContext) -> Limits {
+    pub(crate) fn limits(&self, cx: &RunContext) -> LoopLimits {
         let steps = self.max_steps.or(cx.spec().max_steps);
-        Limits {
-            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
+        LoopLimits {
+            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
             empty_turns: self.max_empty_turns,
             repairs: self.max_repairs,
-            ..Limits::default()
+            ..LoopLimits::default()
         }
     }
 }

@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use adaptive::{Adaptive, Rule};
-pub use agent_loop::{Acted, Completion, FINISH_TOOL, Limits, Loop};
+pub use agent_loop::{Acted, Completion, FINISH_TOOL, Loop, LoopLimits};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
@@ -51,7 +51,7 @@ pub use react::React;
 pub use reflection::Reflection;
 pub use rewoo::Rewoo;
 pub use simple::Simple;
-pub use strategy::{NativeCalls, Reading, Strategy, Turn};
+pub use strategy::{ModelTurn, NativeCalls, Reading, Strategy};
 
 type Make = fn(&Value) -> Result<BehaviorHandle, String>;
 

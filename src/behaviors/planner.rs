@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{Limits, Loop, Strategy, prompt::below_instructions};
+use super::{Loop, LoopLimits, Strategy, prompt::below_instructions};
 
 /// How often a model is asked for a plan that can be read.
 const ATTEMPTS: u32 = 8;
@@ -21,9 +21,9 @@ pub(super) async fn plan<T: Serialize + DeserializeOwned>(
     reader: impl Strategy,
     conversation: &mut Transcript,
 ) -> Result<Result<Vec<T>, Outcome>, AgentError> {
-    let limits = Limits {
+    let limits = LoopLimits {
         steps: ATTEMPTS,
-        ..Limits::default()
+        ..LoopLimits::default()
     };
     let mut planner = planner
         .instructions(below_instructions(&cx.agent().instructions, prompt))

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Checked, Limits, Loop, Prompt,
+    Checked, Loop, LoopLimits, Prompt,
     agent_loop::within_budget,
     at_least_one,
     prompt::{BuiltIn, task},
@@ -166,9 +166,9 @@ impl Reflection {
     /// Writes the next draft; any other outcome ends the work.
     async fn draft(&self, work: &mut Work<'_>) -> Result<Result<Answer, Outcome>, AgentError> {
         let steps = self.max_steps.or(work.cx.spec().max_steps);
-        let limits = Limits {
-            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
-            ..Limits::default()
+        let limits = LoopLimits {
+            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
+            ..LoopLimits::default()
         };
         let mut author = Loop::new(work.cx)?
             .conversation(work.conversation.clone())
@@ -200,9 +200,9 @@ impl Reflection {
             .instructions(self.critic.to_string())
             .tools(ToolSet::default())
             .conversation(conversation)
-            .limits(Limits {
+            .limits(LoopLimits {
                 steps: 8,
-                ..Limits::default()
+                ..LoopLimits::default()
             })
             .inner()
             .typed::<Verdict>()?;

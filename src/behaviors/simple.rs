@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Limits, Loop};
+use super::{Checked, Loop, LoopLimits};
 
 /// What a model that was offered no tools may still ask for them before it is stopped, and what
 /// people may say meanwhile, in calls beyond the first.
@@ -26,7 +26,7 @@ pub struct Simple {
 impl Default for Simple {
     fn default() -> Self {
         Self {
-            max_repairs: Limits::default().repairs,
+            max_repairs: LoopLimits::default().repairs,
         }
     }
 }
@@ -35,11 +35,11 @@ impl Checked for Simple {}
 
 impl Behavior for Simple {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let limits = Limits {
+        let limits = LoopLimits {
             steps: (1 + FURTHER_CALLS).saturating_add(self.max_repairs),
             empty_turns: 1,
             repairs: self.max_repairs,
-            ..Limits::default()
+            ..LoopLimits::default()
         };
         let mut agent = Loop::new(&cx)?.tools(ToolSet::default()).limits(limits);
         agent.run().await

@@ -58,15 +58,15 @@ pub struct Reading {
     /// What of it is for the reader: the partial answer, if the run stops here.
     pub text: String,
     /// What it asks for.
-    pub turn: Turn,
+    pub turn: ModelTurn,
 }
 
 impl Reading {
     /// A response of which the conversation keeps this, and which asks for that. An answer, or
     /// else the text of what is kept, is for the reader.
-    pub fn new(said: Message, turn: Turn) -> Self {
+    pub fn new(said: Message, turn: ModelTurn) -> Self {
         let text = match &turn {
-            Turn::Answer(answer) => answer.clone(),
+            ModelTurn::Answer(answer) => answer.clone(),
             _ => said.content(),
         };
         Self { said, text, turn }
@@ -83,7 +83,7 @@ impl Reading {
 /// What a model asks for in one step.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Turn {
+pub enum ModelTurn {
     /// These calls, each with an id of its own.
     Calls(Vec<ToolCall>),
     /// Nothing: this is its answer.
@@ -103,11 +103,11 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     let calls = said.name_calls(step);
     let text = said.content();
     let turn = if !calls.is_empty() {
-        Turn::Calls(calls)
+        ModelTurn::Calls(calls)
     } else if text.trim().is_empty() {
-        Turn::Empty
+        ModelTurn::Empty
     } else {
-        Turn::Answer(text)
+        ModelTurn::Answer(text)
     };
     Reading::new(said, turn)
 }
@@ -130,7 +130,7 @@ mod tests {
         })
     }
 
-    fn turn(parts: Vec<Part>, finish: FinishReason) -> Turn {
+    fn turn(parts: Vec<Part>, finish: FinishReason) -> ModelTurn {
         let mut response = response(parts);
         response.finish = finish;
         NativeCalls.read(&response, 1).turn
@@ -140,17 +140,20 @@ mod tests {
     fn calls_decide_and_the_finish_reason_does_not() {
         let call = ToolCall::new("a", "search", "{}");
         let parts = vec![Part::Text("so".into()), Part::ToolCall(call.clone())];
-        assert_eq!(turn(parts, FinishReason::Stop), Turn::Calls(vec![call]));
+        assert_eq!(
+            turn(parts, FinishReason::Stop),
+            ModelTurn::Calls(vec![call])
+        );
         let parts = vec![Part::Text("so".into())];
         assert_eq!(
             turn(parts, FinishReason::ToolCalls),
-            Turn::Answer("so".into())
+            ModelTurn::Answer("so".into())
         );
         let parts = vec![
             Part::Text(" \n".into()),
             Part::Reasoning(Reasoning::default()),
         ];
-        assert_eq!(turn(parts, FinishReason::Stop), Turn::Empty);
+        assert_eq!(turn(parts, FinishReason::Stop), ModelTurn::Empty);
     }
 
     #[test]
@@ -177,7 +180,7 @@ mod tests {
                 }
             }
             if !said.is_empty() {
-                prop_assert_eq!(reading.turn, Turn::Calls(said));
+                prop_assert_eq!(reading.turn, ModelTurn::Calls(said));
             }
         }
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members};
-use crate::behaviors::{Limits, Loop, Prompt, below_instructions};
+use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
 
 const LEAD: &str = "\
 You coordinate these workers, and do none of the work yourself:
@@ -157,9 +157,9 @@ impl Behavior for Coordinator {
                 .tools(ToolSet::default())
                 .conversation(conversation)
                 .begun_at(begin)
-                .limits(Limits {
+                .limits(LoopLimits {
                     steps: 8,
-                    ..Limits::default()
+                    ..LoopLimits::default()
                 })
                 .inner()
                 .schema("round", schema.clone())?;

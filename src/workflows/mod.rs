@@ -78,7 +78,7 @@ pub use graph::{
 };
 pub use member::OnFailure;
 pub use orchestrator::{
-    Orchestrator, Plan, PlanError, PlanFormat, PlannedTask, XmlError, read_xml,
+    Orchestrator, PlanError, PlanFormat, PlannedTask, TaskPlan, XmlError, read_xml,
 };
 pub use parallel::{Parallel, ParallelFailure};
 pub use reactree::{ParallelVote, ReAcTree};

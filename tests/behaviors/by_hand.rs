@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ghostlight::behaviors::{Loop, Reading, Strategy, Turn};
+use ghostlight::behaviors::{Loop, ModelTurn, Reading, Strategy};
 use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::Reply,
@@ -22,7 +22,7 @@ async fn results_can_be_put_in_the_place_of_calls_before_and_after_they_run() {
         let mut agent = Loop::new(&cx)?;
         loop {
             match agent.think().await? {
-                Turn::Calls(calls) => {
+                ModelTurn::Calls(calls) => {
                     let overridden = ToolResult::new(&calls[0], ToolStatus::Blocked, "held back");
                     let mut acted = agent.call(&calls[1..]).await?;
                     ran.lock()
@@ -33,7 +33,7 @@ async fn results_can_be_put_in_the_place_of_calls_before_and_after_they_run() {
                     results.push(overridden);
                     agent.record(results);
                 }
-                Turn::Answer(text) => return Ok(agent.answer(text)),
+                ModelTurn::Answer(text) => return Ok(agent.answer(text)),
                 other => return Err(AgentError::failed(format!("{other:?}"))),
             }
         }
@@ -83,7 +83,7 @@ impl Strategy for Loud {
 
     fn read(&self, response: &ModelResponse, _step: u32) -> Reading {
         let text = response.content().to_uppercase();
-        Reading::new(Message::assistant(text.as_str()), Turn::Answer(text))
+        Reading::new(Message::assistant(text.as_str()), ModelTurn::Answer(text))
     }
 }
 

@@ -11,7 +11,7 @@ use ghostlight_actors::{
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
-use crate::behaviors::strategy::{Reading, Turn};
+use crate::behaviors::strategy::{ModelTurn, Reading};
 
 /// What the conversation keeps of a turn in which the model said nothing: providers refuse an
 /// empty message, and some refuse two messages of a user in a row.
@@ -121,7 +121,7 @@ impl Loop<'_> {
         Ok(self.offered.insert(offered).clone())
     }
 
-    pub(super) fn hear(&mut self, response: &ModelResponse) -> Turn {
+    pub(super) fn hear(&mut self, response: &ModelResponse) -> ModelTurn {
         let Reading {
             mut said,
             text,
@@ -130,7 +130,7 @@ impl Loop<'_> {
         if !text.trim().is_empty() {
             self.last_text = text;
         }
-        if turn == Turn::Empty {
+        if turn == ModelTurn::Empty {
             said.parts.retain(|part| part.as_text().is_none());
             said.parts.push(Part::Text(EMPTY_TURN.to_owned()));
         }
@@ -139,7 +139,7 @@ impl Loop<'_> {
         self.steering = response.steering.iter().cloned().map(Arc::new).collect();
         self.steered.extend(self.steering.iter().cloned());
         match &turn {
-            Turn::Calls(calls) => self.open.clone_from(calls),
+            ModelTurn::Calls(calls) => self.open.clone_from(calls),
             _ => self.conversation.extend(self.steering.drain(..)),
         }
         turn

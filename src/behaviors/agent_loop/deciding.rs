@@ -8,7 +8,7 @@ use ghostlight_actors::{
 };
 
 use super::{Completion, Draft, FINISH_TOOL, Loop};
-use crate::behaviors::strategy::Turn;
+use crate::behaviors::strategy::ModelTurn;
 
 const EMPTY_NUDGE: &str =
     "Your last answer was empty. Go on with the task: call a tool, or give the answer.";
@@ -19,35 +19,35 @@ impl Loop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
-        if let Turn::Stop(reason) = turn {
+        if let ModelTurn::Stop(reason) = turn {
             return Ok(Some(self.stop(reason)));
         }
         let steered = self.steered.len() > steered_before;
-        if !matches!(turn, Turn::Unreadable(_)) {
+        if !matches!(turn, ModelTurn::Unreadable(_)) {
             self.unreadable_turns = 0;
         }
         let is_idle = match &turn {
-            Turn::Empty => true,
-            Turn::Answer(_) => self.completion == Completion::Tool,
+            ModelTurn::Empty => true,
+            ModelTurn::Answer(_) => self.completion == Completion::Tool,
             _ => false,
         };
         if !is_idle {
             self.empty_turns = 0;
         }
-        if let Turn::Answer(text) = &turn
+        if let ModelTurn::Answer(text) = &turn
             && let Some(next) = self.reflected(text).await?
         {
             return self.rejected(text.clone(), None, next).await;
         }
         match turn {
-            Turn::Calls(_) => self.calls_asked(steered).await,
+            ModelTurn::Calls(_) => self.calls_asked(steered).await,
             // What a person just said is answered before the task ends.
             _ if steered => Ok(None),
-            Turn::Answer(text) if !is_idle => self.answered(text).await,
-            Turn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
-            Turn::Empty => Ok(self.idle(EMPTY_NUDGE, StopReason::EmptyTurns)),
-            Turn::Unreadable(feedback) => Ok(self.unreadable(feedback)),
-            Turn::Stop(reason) => Ok(Some(self.stop(reason))),
+            ModelTurn::Answer(text) if !is_idle => self.answered(text).await,
+            ModelTurn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
+            ModelTurn::Empty => Ok(self.idle(EMPTY_NUDGE, StopReason::EmptyTurns)),
+            ModelTurn::Unreadable(feedback) => Ok(self.unreadable(feedback)),
+            ModelTurn::Stop(reason) => Ok(Some(self.stop(reason))),
         }
     }
 

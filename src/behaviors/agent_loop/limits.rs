@@ -2,7 +2,7 @@
 
 /// The bounds of a [`Loop`](super::Loop). Reaching one is a typed stop with what there is by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LoopLimits {
     /// The most steps: model calls with their tool calls.
     pub steps: u32,
     /// The most turns in a row that lead to nothing: empty ones, and those without the
@@ -14,12 +14,12 @@ pub struct Limits {
     pub repairs: u32,
 }
 
-impl Limits {
+impl LoopLimits {
     /// The steps of a loop for which nobody sets a bound.
     pub const DEFAULT_STEPS: u32 = 40;
 }
 
-impl Default for Limits {
+impl Default for LoopLimits {
     fn default() -> Self {
         Self {
             steps: Self::DEFAULT_STEPS,

@@ -23,15 +23,15 @@ pub use answer::{Completion, FINISH_TOOL};
 pub use batch::Acted;
 use batch::{Batch, not_run};
 pub(crate) use deciding::{exhausted, stopped, within_budget};
-pub use limits::Limits;
+pub use limits::LoopLimits;
 
-use super::strategy::{Strategy, Turn};
+use super::strategy::{ModelTurn, Strategy};
 
 /// A conversation with the agent's model, step by step. [`FunctionCalling`] is this loop run to
 /// its end; drive it yourself to do something between its steps, or inside of one.
 ///
 /// ```
-/// use ghostlight::behaviors::{Loop, Turn};
+/// use ghostlight::behaviors::{Loop, ModelTurn};
 /// use ghostlight_actors::{run::RunContext, vocabulary::{AgentError, Outcome}};
 ///
 /// async fn careful(cx: RunContext) -> Result<Outcome, AgentError> {
@@ -39,9 +39,9 @@ use super::strategy::{Strategy, Turn};
 ///     loop {
 ///         // What `step` does, by hand:
 ///         match agent.think().await? {
-///             Turn::Answer(text) => return Ok(agent.answer(text)),
-///             Turn::Calls(calls) if calls.len() > 10 => agent.say("That is too much at once."),
-///             Turn::Calls(_) => drop(agent.act().await?),
+///             ModelTurn::Answer(text) => return Ok(agent.answer(text)),
+///             ModelTurn::Calls(calls) if calls.len() > 10 => agent.say("That is too much at once."),
+///             ModelTurn::Calls(_) => drop(agent.act().await?),
 ///             _ => agent.say("Go on."),
 ///         }
 ///     }
@@ -68,7 +68,7 @@ pub struct Loop<'a> {
     offered: Option<ToolSet>,
     /// What the last turn offered, after policies had their say.
     offered_now: ToolSet,
-    limits: Limits,
+    limits: LoopLimits,
     /// How many answers may be rejected before the best one is given.
     max_rejections: u32,
     /// Whether policies judge its answer.
@@ -128,14 +128,14 @@ impl Loop<'_> {
     ///
     /// # Errors
     /// What the model call fails with.
-    pub async fn think(&mut self) -> Result<Turn, AgentError> {
+    pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         match self.response().await? {
             Ok(response) => {
                 self.steps += 1;
                 Ok(self.hear(&response))
             }
-            Err(reason) => Ok(Turn::Stop(reason)),
+            Err(reason) => Ok(ModelTurn::Stop(reason)),
         }
     }
 

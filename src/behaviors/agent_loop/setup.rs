@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AnswerSchema, Completion, Limits, Loop};
+use super::{AnswerSchema, Completion, Loop, LoopLimits};
 use crate::behaviors::strategy::{NativeCalls, Strategy};
 
 impl<'a> Loop<'a> {
@@ -24,7 +24,7 @@ impl<'a> Loop<'a> {
     /// When the agent's output schema is none.
     pub fn new(cx: &'a RunContext) -> Result<Self, AgentError> {
         let conversation = cx.conversation();
-        let mut limits = Limits::default();
+        let mut limits = LoopLimits::default();
         limits.steps = cx.spec().max_steps.unwrap_or(limits.steps);
         Ok(Self {
             cx,
@@ -85,7 +85,7 @@ impl<'a> Loop<'a> {
 
     /// Sets the bounds.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: LoopLimits) -> Self {
         self.limits = limits;
         self
     }

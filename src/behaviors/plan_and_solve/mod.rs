@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use self::plan::{PlanReader, numbered};
 use super::{
-    Checked, Limits, Loop, Prompt,
+    Checked, Loop, LoopLimits, Prompt,
     agent_loop::stopped,
     answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
@@ -201,12 +201,12 @@ impl PlanAndSolve {
             ("task", task.as_str()),
             ("plan", work.plan.as_str()),
         ];
-        let limits = Limits {
+        let limits = LoopLimits {
             steps: self
                 .max_steps
                 .or(work.cx.spec().max_steps)
-                .unwrap_or(Limits::DEFAULT_STEPS),
-            ..Limits::default()
+                .unwrap_or(LoopLimits::DEFAULT_STEPS),
+            ..LoopLimits::default()
         };
         let mut solver = work.next()?.limits(limits).inner().free_text();
         solver.say(self.step.fill(&texts));

@@ -4,7 +4,7 @@ use ghostlight_actors::vocabulary::{Message, ModelResponse};
 use serde_json::{Value, json};
 
 use crate::{
-    behaviors::{NativeCalls, Reading, Strategy, Turn},
+    behaviors::{ModelTurn, NativeCalls, Reading, Strategy},
     structured_output,
 };
 
@@ -20,12 +20,12 @@ pub(super) struct PlanReader {
 impl Strategy for PlanReader {
     fn read(&self, response: &ModelResponse, step: u32) -> Reading {
         let reading = NativeCalls.read(response, step);
-        let Turn::Answer(text) = &reading.turn else {
+        let ModelTurn::Answer(text) = &reading.turn else {
             return reading;
         };
         let (said, turn) = match read(text) {
             Some(steps) if (self.min..=self.max).contains(&steps.len()) => {
-                (as_list(&steps), Turn::Answer(json!(steps).to_string()))
+                (as_list(&steps), ModelTurn::Answer(json!(steps).to_string()))
             }
             found => {
                 let found = found.map_or(0, |steps| steps.len());
@@ -34,7 +34,7 @@ impl Strategy for PlanReader {
                     "A plan has {min} to {max} steps, and {found} were found. Write it again, as \
                      JSON only: {{\"steps\": [\"…\", \"…\"]}}"
                 );
-                (text.clone(), Turn::Unreadable(feedback))
+                (text.clone(), ModelTurn::Unreadable(feedback))
             }
         };
         let said = Message {
@@ -134,7 +134,7 @@ mod tests {
         let reader = PlanReader { min: 1, max: 2 };
         for (text, found) in [("1. a\n2. b\n3. c", 3), ("none", 0), ("{\"steps\": []}", 0)] {
             match reader.read(&ModelResponse::text(text), 1).turn {
-                Turn::Unreadable(feedback) => {
+                ModelTurn::Unreadable(feedback) => {
                     assert!(
                         feedback.contains(&format!("and {found} were")),
                         "{feedback}"
@@ -144,7 +144,7 @@ mod tests {
             }
         }
         let reading = reader.read(&ModelResponse::text("1. a\n2. b"), 1);
-        assert_eq!(reading.turn, Turn::Answer(r#"["a","b"]"#.to_owned()));
+        assert_eq!(reading.turn, ModelTurn::Answer(r#"["a","b"]"#.to_owned()));
         assert_eq!(reading.said.content(), "1. a\n2. b");
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::parser::Meaning;
 use super::{
-    Checked, Limits, Loop, Prompt, Reading, Strategy, Turn, at_least_one,
+    Checked, Loop, LoopLimits, ModelTurn, Prompt, Reading, Strategy, at_least_one,
     prompt::{BuiltIn, below_instructions, tool_list},
 };
 
@@ -71,7 +71,7 @@ pub struct React {
 
 impl Default for React {
     fn default() -> Self {
-        let limits = Limits::default();
+        let limits = LoopLimits::default();
         Self {
             max_steps: None,
             max_parse_failures: limits.unreadable_turns,
@@ -93,8 +93,8 @@ impl Checked for React {
 impl Behavior for React {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let steps = self.max_steps.or(cx.spec().max_steps);
-        let limits = Limits {
-            steps: steps.unwrap_or(Limits::DEFAULT_STEPS),
+        let limits = LoopLimits {
+            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
             empty_turns: self.max_empty_turns,
             unreadable_turns: self.max_parse_failures,
             repairs: self.max_repairs,
@@ -166,19 +166,23 @@ impl Strategy for TextProtocol {
         let written = parser::read(&content);
         let (said, text, turn) = match written.meaning {
             // The session and other agents read the answer, not the form that it came in.
-            Meaning::Final(answer) => (answer.clone(), answer.clone(), Turn::Answer(answer)),
-            Meaning::Nothing => (String::new(), String::new(), Turn::Empty),
+            Meaning::Final(answer) => (answer.clone(), answer.clone(), ModelTurn::Answer(answer)),
+            Meaning::Nothing => (String::new(), String::new(), ModelTurn::Empty),
             Meaning::Actions(actions) => {
                 let calls = actions.into_iter().enumerate();
                 let calls = calls.map(|(place, (name, arguments))| {
                     ToolCall::new(format!("call_{step}_{place}"), name, arguments)
                 });
                 let (said, thought) = (written.text.to_owned(), written.thought.to_owned());
-                (said, thought, Turn::Calls(calls.collect()))
+                (said, thought, ModelTurn::Calls(calls.collect()))
             }
             Meaning::Unreadable(reason) => {
                 let (said, text) = (written.text.to_owned(), written.text.to_owned());
-                (said, text, Turn::Unreadable(format!("{reason} {REMINDER}")))
+                (
+                    said,
+                    text,
+                    ModelTurn::Unreadable(format!("{reason} {REMINDER}")),
+                )
             }
         };
         let mut said = Message::assistant(said);

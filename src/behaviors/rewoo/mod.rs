@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use self::plan::{MODEL, PlanReader, Step};
 use super::{
-    Checked, Limits, Loop, Prompt,
+    Checked, Loop, LoopLimits, Prompt,
     agent_loop::{exhausted, stopped},
     answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
@@ -407,9 +407,9 @@ async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, A
     let mut agent = Loop::new(cx)?
         .conversation(conversation)
         .tools(ToolSet::default())
-        .limits(Limits {
+        .limits(LoopLimits {
             steps: 4,
-            ..Limits::default()
+            ..LoopLimits::default()
         })
         .inner()
         .free_text();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    behaviors::{NativeCalls, Reading, Strategy, Turn},
+    behaviors::{ModelTurn, NativeCalls, Reading, Strategy},
     structured_output,
 };
 
@@ -114,18 +114,18 @@ pub(super) struct PlanReader {
 impl Strategy for PlanReader {
     fn read(&self, response: &ModelResponse, step: u32) -> Reading {
         let reading = NativeCalls.read(response, step);
-        let Turn::Answer(text) = &reading.turn else {
+        let ModelTurn::Answer(text) = &reading.turn else {
             return reading;
         };
         let planned = read(text, &self.tools).and_then(|steps| self.check(steps));
         let turn = match planned.map(|steps| serde_json::to_string(&steps)) {
-            Ok(Ok(json)) => Turn::Answer(json),
-            Ok(Err(error)) => Turn::Unreadable(error.to_string()),
+            Ok(Ok(json)) => ModelTurn::Answer(json),
+            Ok(Err(error)) => ModelTurn::Unreadable(error.to_string()),
             Err(reason) => {
                 let feedback = format!(
                     "This plan cannot be carried out: {reason}\nWrite the whole plan again."
                 );
-                Turn::Unreadable(feedback)
+                ModelTurn::Unreadable(feedback)
             }
         };
         let said = Message {
@@ -319,8 +319,8 @@ mod tests {
 
     fn planned(text: &str) -> Result<Vec<Step>, String> {
         match reader().read(&ModelResponse::text(text), 1).turn {
-            Turn::Answer(json) => Ok(serde_json::from_str(&json).unwrap()),
-            Turn::Unreadable(reason) => Err(reason),
+            ModelTurn::Answer(json) => Ok(serde_json::from_str(&json).unwrap()),
+            ModelTurn::Unreadable(reason) => Err(reason),
             other => panic!("{other:?}"),
         }
     }

@@ -23,9 +23,9 @@ use super::{
     member::{MemberEnd, ask, at_least_one, check_name, limit, task},
     tool_chain::{filled, first_argument},
 };
-use crate::behaviors::{Limits, Loop, Prompt, below_instructions};
+use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
 
-pub use plan::{Plan, PlanError, PlannedTask};
+pub use plan::{PlanError, PlannedTask, TaskPlan};
 pub use xml::{XmlError, read_xml};
 
 const PLAN: &str = "\
@@ -181,7 +181,7 @@ impl Orchestrator {
     }
 
     /// The plan in what the model wrote, or what it is told to mend.
-    fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<Plan, String> {
+    fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<TaskPlan, String> {
         let tasks = match self.format {
             PlanFormat::Json => {
                 serde_json::from_str::<Planned>(text)
@@ -190,7 +190,8 @@ impl Orchestrator {
             }
             PlanFormat::Xml => read_xml(text).map_err(|error| error.to_string())?,
         };
-        let plan = Plan::new(tasks, self.max_tasks as usize).map_err(|error| error.to_string())?;
+        let plan =
+            TaskPlan::new(tasks, self.max_tasks as usize).map_err(|error| error.to_string())?;
         let unknown = plan
             .tasks()
             .iter()
@@ -210,7 +211,7 @@ impl Orchestrator {
     }
 
     /// The plan that the model makes, or how its turn ended.
-    async fn planned(&self, cx: &RunContext) -> Result<Result<Plan, Outcome>, AgentError> {
+    async fn planned(&self, cx: &RunContext) -> Result<Result<TaskPlan, Outcome>, AgentError> {
         let known = self.processors(cx);
         let list: Vec<String> = known
             .iter()
@@ -226,9 +227,9 @@ impl Orchestrator {
         let mut planner = Loop::new(cx)?
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
-            .limits(Limits {
+            .limits(LoopLimits {
                 steps: 8 + self.max_repairs,
-                ..Limits::default()
+                ..LoopLimits::default()
             })
             .inner();
         planner = match self.format {
@@ -357,7 +358,7 @@ fn schema(known: &BTreeMap<&str, &str>) -> Value {
 }
 
 /// All that came of a plan, as an answer.
-fn report(plan: &Plan, ends: &[TaskEnd]) -> String {
+fn report(plan: &TaskPlan, ends: &[TaskEnd]) -> String {
     let (mut done, mut failed, mut skipped) = (Map::new(), Map::new(), Map::new());
     for (task, end) in plan.tasks().iter().zip(ends) {
         let (group, told) = match end {

@@ -115,7 +115,7 @@ pub enum PlanError {
 /// Which of them may begin is told in the order of their priority, and among equals in the order
 /// of the plan, so the same plan is always done in the same order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct TaskPlan {
     tasks: Vec<PlannedTask>,
     /// The places of the tasks that each waits for.
     needs: Vec<BTreeSet<usize>>,
@@ -123,7 +123,7 @@ pub struct Plan {
     levels: Vec<usize>,
 }
 
-impl Plan {
+impl TaskPlan {
     /// A plan of these tasks, at most `most`.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ mod tests {
             task("c", &[]).priority(2),
             task("last", &["late", "c"]),
         ];
-        let plan = Plan::new(tasks, 10).unwrap();
+        let plan = TaskPlan::new(tasks, 10).unwrap();
         let phases: Vec<Vec<&str>> = plan
             .phases()
             .into_iter()
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_by_name() {
-        let wrong = |tasks| Plan::new(tasks, 3).unwrap_err().to_string();
+        let wrong = |tasks| TaskPlan::new(tasks, 3).unwrap_err().to_string();
         assert!(wrong(vec![]).contains("0 tasks"));
         assert!(wrong(vec![task("a", &[]); 4]).contains("4 tasks"));
         assert!(wrong(vec![task("a", &[]), task("a", &[])]).contains("the id \"a\""));
@@ -310,7 +310,7 @@ mod tests {
                 n => task(&n.to_string(), &[&(n - 1).to_string()]),
             })
             .collect();
-        let plan = Plan::new(tasks, 50_000).unwrap();
+        let plan = TaskPlan::new(tasks, 50_000).unwrap();
         assert_eq!(plan.level(49_999), 49_999);
     }
 
@@ -329,7 +329,7 @@ mod tests {
                     PlannedTask::new(place.to_string(), "p", "d").after(needs)
                 })
                 .collect();
-            match Plan::new(tasks, 9) {
+            match TaskPlan::new(tasks, 9) {
                 Ok(plan) => {
                     prop_assert_eq!(plan.phases().iter().map(Vec::len).sum::<usize>(), edges.len());
                     for (place, needs) in edges.iter().enumerate() {

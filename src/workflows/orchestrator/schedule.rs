@@ -9,7 +9,7 @@ use futures_util::{
 use ghostlight_actors::{run::RunContext, vocabulary::AgentError};
 use serde_json::json;
 
-use super::{Orchestrator, Plan};
+use super::{Orchestrator, TaskPlan};
 use crate::workflows::member::MemberEnd;
 
 /// What became of a task.
@@ -33,7 +33,7 @@ type Attempted = Result<Result<TaskEnd, MemberEnd>, AgentError>;
 /// A plan while it is done.
 pub(super) struct Schedule<'a> {
     pub(super) cx: &'a RunContext,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a TaskPlan,
     pub(super) settings: &'a Orchestrator,
 }
 

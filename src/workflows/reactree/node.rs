@@ -17,7 +17,7 @@ use super::{
     acts::{self, Act, Flow},
     memory::{self, Episode},
 };
-use crate::behaviors::{Loop, Turn, below_instructions};
+use crate::behaviors::{Loop, ModelTurn, below_instructions};
 
 const GO_ON: &str = "If the goal is reached, call `done` with the result; otherwise go on.";
 
@@ -156,7 +156,7 @@ impl Tree<'_> {
                 Err(error) => return stopped(error),
             };
             match turn {
-                Turn::Calls(calls) => {
+                ModelTurn::Calls(calls) => {
                     said_only = false;
                     match self.act(cx, goal, &mut agent, &calls, acts).await? {
                         Step::GoesOn => {}
@@ -167,9 +167,9 @@ impl Tree<'_> {
                     }
                 }
                 // Who says the same in words twice means it.
-                Turn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
+                ModelTurn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
                 turn => {
-                    said_only = matches!(turn, Turn::Answer(_));
+                    said_only = matches!(turn, ModelTurn::Answer(_));
                     agent.say(GO_ON);
                 }
             }
