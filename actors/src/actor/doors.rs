@@ -131,15 +131,15 @@ impl Ports for Doors {
             );
             return Box::pin(async move { Err(OperationError::new(ErrorKind::NotFound, message)) });
         };
-        Box::pin(gateway.carry(call))
+        gateway.carry(call)
     }
 
     fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
-        Box::pin(self.executor.clone().carry(call, false))
+        self.executor.clone().carry(call, false)
     }
 
     fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
-        Box::pin(self.executor.clone().carry(call, true))
+        self.executor.clone().carry(call, true)
     }
 
     fn abort_tool(

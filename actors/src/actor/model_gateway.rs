@@ -96,22 +96,25 @@ impl ModelGateway {
     }
 
     /// Makes a call, or joins it if it is under way.
-    pub(crate) async fn carry(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
+    pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
         let key = (call.run, call.operation);
-        if let Some(answer) = self.calls.join(key).await {
-            return answer;
-        }
         let manner = Manner {
             key,
             unwanted: call.cancelled.clone(),
             settles: false,
         };
-        let gateway = self.clone();
-        let answer = Box::pin(async move { gateway.answer(call).await });
-        self.calls.carry(manner, answer).await
+        let calls = self.calls.clone();
+        // In a box from the beginning: a future that is moved into another one has its room twice.
+        let answer = self.answer(call).boxed();
+        Box::pin(async move {
+            match calls.join(key).await {
+                Some(answer) => answer,
+                None => calls.carry(manner, answer).await,
+            }
+        })
     }
 
-    async fn answer(&self, call: ModelCall) -> ModelAnswer {
+    async fn answer(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
         let began = self.clock.now();
         let made = AtomicU32::new(0);
         let mut tries = 1;

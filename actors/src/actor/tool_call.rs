@@ -72,10 +72,10 @@ impl ToolCaller {
     }
 
     /// Makes a call.
-    pub(crate) async fn call(&self, invocation: ToolInvocation) -> ToolEnd {
+    pub(crate) async fn call(&self, invocation: &ToolInvocation) -> ToolEnd {
         let call = &invocation.call;
         let Some(tool) = self.registry.tool_named(&call.name) else {
-            return self.unknown(&invocation);
+            return self.unknown(invocation);
         };
         if let Err(fault) = self.check_arguments(&invocation.definition, &call.arguments) {
             return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault));
@@ -86,15 +86,15 @@ impl ToolCaller {
                 operation,
                 call: call.clone(),
             });
-        let cx = self.context(&invocation);
+        let cx = self.context(invocation);
         let output = match self.chains.get(&call.name) {
             None => {
-                self.attempt(&invocation, tool, call.arguments.clone(), cx)
+                self.attempt(invocation, tool, call.arguments.clone(), cx)
                     .await
             }
-            Some(chain) => self.intercepted(&invocation, tool, chain, cx).await,
+            Some(chain) => self.intercepted(invocation, tool, chain, cx).await,
         };
-        finish(&invocation, tool, output)
+        finish(invocation, tool, output)
     }
 
     /// One try, through the interceptors. A `once` tool is attempted at most once, and what it
@@ -196,12 +196,12 @@ impl ToolCaller {
     }
 
     /// Asks the tool whether a call whose end was never heard of happened.
-    pub(crate) async fn reconcile(&self, invocation: ToolInvocation) -> ToolEnd {
+    pub(crate) async fn reconcile(&self, invocation: &ToolInvocation) -> ToolEnd {
         let Some(tool) = self.registry.tool_named(&invocation.call.name) else {
-            return self.unknown(&invocation);
+            return self.unknown(invocation);
         };
-        let bound = self.bound(&invocation);
-        let answer = tool.reconcile(&invocation.call, self.context(&invocation));
+        let bound = self.bound(invocation);
+        let answer = tool.reconcile(&invocation.call, self.context(invocation));
         let answer = AssertUnwindSafe(answer).catch_unwind();
         let deadline = self.clock.sleep_until(self.clock.now().after(bound));
         let answer = tokio::select! {
@@ -210,7 +210,7 @@ impl ToolCaller {
             () = deadline => Reconciled::Unknown,
         };
         match answer {
-            Reconciled::Happened(output) => finish(&invocation, tool, Ok(output)),
+            Reconciled::Happened(output) => finish(invocation, tool, Ok(output)),
             Reconciled::DidNotHappen => ToolEnd::DidNotHappen,
             Reconciled::Unknown => {
                 ToolEnd::InDoubt("its start is recorded, its end was never heard of".to_owned())

@@ -133,45 +133,54 @@ impl ToolExecutor {
     }
 
     /// Makes a call, or asks the tool what became of it; or joins it, if it is under way.
-    pub(crate) async fn carry(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> ToolEnd {
+    pub(crate) fn carry(
+        self: Arc<Self>,
+        call: ToolInvocation,
+        reconcile: bool,
+    ) -> BoxFuture<'static, ToolEnd> {
         let key = (call.run, call.operation);
-        if let Some(end) = self.calls.join(key).await {
-            return end;
-        }
         let once = call.definition.effect == Effect::Once;
-        if once && !reconcile && !self.begun.lock().insert(key) {
-            return ToolEnd::InDoubt("the tool executor was restarted in the middle of it".into());
-        }
         let manner = Manner {
             key,
             unwanted: call.cancelled.clone(),
             settles: once,
         };
-        let executor = self.clone();
-        let work: BoxFuture<'static, ToolEnd> = Box::pin(async move {
-            let end = executor.work(call, reconcile).await;
-            if once {
-                executor.begun.lock().remove(&key);
+        // In a box from the beginning: a future that is moved into another one has its room twice.
+        let work = self.clone().work(call, reconcile).boxed();
+        Box::pin(async move {
+            if let Some(end) = self.calls.join(key).await {
+                return end;
             }
-            end
-        });
-        let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let work = if several {
-            // Code that blocks must not keep its run from being cancelled. Where there is one
-            // thread it does so in whichever task it is.
-            let own = OwnTask {
-                key,
-                task: Some(tokio::spawn(work)),
-                stopping: self.stopping.clone(),
+            if once && !reconcile && !self.begun.lock().insert(key) {
+                let reason = "the tool executor was restarted in the middle of it";
+                return ToolEnd::InDoubt(reason.into());
+            }
+            let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+            let work = if several {
+                // Code that blocks must not keep its run from being cancelled. Where there is one
+                // thread it does so in whichever task it is.
+                let own = OwnTask {
+                    key,
+                    task: Some(tokio::spawn(work)),
+                    stopping: self.stopping.clone(),
+                };
+                own.end().boxed()
+            } else {
+                work
             };
-            own.end().boxed()
-        } else {
-            work
-        };
-        self.calls.carry(manner, work).await
+            self.calls.carry(manner, work).await
+        })
     }
 
-    async fn work(&self, call: ToolInvocation, reconcile: bool) -> ToolEnd {
+    async fn work(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> ToolEnd {
+        let end = self.end_of(&call, reconcile).await;
+        if call.definition.effect == Effect::Once {
+            self.begun.lock().remove(&(call.run, call.operation));
+        }
+        end
+    }
+
+    async fn end_of(&self, call: &ToolInvocation, reconcile: bool) -> ToolEnd {
         let tool_slots = call
             .definition
             .concurrency

@@ -1,6 +1,6 @@
 //! How operations begin.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
@@ -179,18 +179,19 @@ impl Driver {
         }
         let durable = self.journal.durable.clone();
         let mark = self.journal.entries().saturating_sub(window);
-        let gated = async move {
-            if gate == Gate::Before && durable.reached(mark).await.is_err() {
-                // The driver hears of the failure by itself and ends everything.
-                return std::future::pending().await;
-            }
-            let progress = future.await;
-            if gate == Gate::After && durable.reached(mark).await.is_err() {
-                return std::future::pending().await;
-            }
-            progress
-        };
         self.acts.push(Box::pin(async move {
+            // Pinned here: what is moved into another future has its room twice.
+            let gated = pin!(async move {
+                if gate == Gate::Before && durable.reached(mark).await.is_err() {
+                    // The driver hears of the failure by itself and ends everything.
+                    return std::future::pending().await;
+                }
+                let progress = future.await;
+                if gate == Gate::After && durable.reached(mark).await.is_err() {
+                    return std::future::pending().await;
+                }
+                progress
+            });
             let progress = cancelled.run_until_cancelled(gated).await;
             (op, progress.unwrap_or(ErasedProgress::Cancelled))
         }));
