@@ -150,6 +150,7 @@ impl Run {
             let entry = Entry::SessionBranched {
                 from: from.clone(),
                 state: plain(&state.values),
+                owner: None,
             };
             lines.push(Line::encode(branch.now, &entry));
         }
@@ -218,6 +219,7 @@ async fn owner(
         .iter()
         .filter_map(|stored| match stored.line.decode() {
             Ok(Entry::TurnStarted(turn)) => turn.owner,
+            Ok(Entry::SessionBranched { owner, .. }) => owner,
             _ => None,
         });
     Ok(owners.next())

@@ -244,18 +244,29 @@ pub(crate) async fn load_session(
     take_over: bool,
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
-    let claim = doors.store.claim(journal.clone(), take_over).await?;
-    if claim.entries == 0 {
-        let fold = SessionFold::default();
-        return Ok(LoadedSession { fold, claim });
-    }
+    let claim = doors.store.claim(journal, take_over).await?;
+    let fold = match claim.entries {
+        0 => SessionFold::default(),
+        entries => folded(&doors.store, session, entries).await?,
+    };
+    Ok(LoadedSession { fold, claim })
+}
+
+/// What a session's journal of so many entries, or more, comes to: from its checkpoint on, where that
+/// can be read.
+pub(crate) async fn folded(
+    store: &StoreHandle,
+    session: &SessionId,
+    entries: u64,
+) -> Result<SessionFold, StoreError> {
     // A checkpoint is only a cache: one that cannot be read or does not fit is rebuilt.
-    let checkpoint = doors.store.checkpoint(session.clone()).await.ok().flatten();
+    let checkpoint = store.checkpoint(session.clone()).await.ok().flatten();
     let checkpoint = checkpoint.as_deref().and_then(decode_checkpoint);
     let mut fold = checkpoint
-        .filter(|fold| fold.entries <= claim.entries)
+        .filter(|fold| fold.entries <= entries)
         .unwrap_or_default();
-    let lines = read_from(doors, &journal, fold.entries).await?;
+    let journal = JournalId::Session(session.clone());
+    let lines = read_journal(store, &journal, fold.entries).await?;
     fold.extend(&lines, &session.to_string())?;
-    Ok(LoadedSession { fold, claim })
+    Ok(fold)
 }

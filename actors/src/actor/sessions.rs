@@ -9,14 +9,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    actor::{System, SystemError, launch::read_journal},
+    actor::{
+        System, SystemError,
+        launch::{folded, read_journal},
+    },
     contract::{
         Clock, SessionFilter, SessionRow, StateValue, StoreError, StoreHandle, SystemClock,
         artifact_scopes,
     },
     run::operations,
-    safety::cut,
-    session::SessionLog,
+    session::{SessionFold, SessionLog},
     vocabulary::{Artifact, ArtifactInfo, JournalId, RunId, Scope, SessionId, Timestamp},
 };
 
@@ -105,7 +107,8 @@ impl Sessions {
     }
 
     /// Sessions, the one in which something happened last at the front. A session in which
-    /// something happens between two pages may be missed by the later one.
+    /// something happens between two pages may be missed by the later one. Of a session that has a
+    /// checkpoint only what came after it is read.
     ///
     /// # Errors
     /// What the store fails with.
@@ -123,12 +126,12 @@ impl Sessions {
             let all = rows.len() < PAGE;
             for row in rows {
                 filter.after = Some(row.clone());
-                let log = self.log(&row.session).await?;
-                let is_foreign = query.owner.is_some() && log.owner != query.owner;
-                if is_foreign || (query.active && log.open().is_none()) {
+                let fold = folded(&self.store, &row.session, row.entries).await?;
+                let is_foreign = query.owner.is_some() && fold.owner != query.owner;
+                if is_foreign || (query.active && fold.open.is_none()) {
                     continue;
                 }
-                page.sessions.push(summary(&row, &log));
+                page.sessions.push(summary(&row, fold));
                 if page.sessions.len() == wanted {
                     page.next = Some(row);
                     return Ok(page);
@@ -230,14 +233,13 @@ fn info(scope: &str, row: &StateValue) -> Result<ArtifactInfo, SystemError> {
     Ok(info?)
 }
 
-fn summary(row: &SessionRow, log: &SessionLog) -> SessionSummary {
-    let last = log.turns.last();
+fn summary(row: &SessionRow, mut fold: SessionFold) -> SessionSummary {
     SessionSummary {
         session: row.session.clone(),
-        owner: log.owner.clone(),
-        turns: log.turns.len() as u64,
-        title: last.map_or_else(String::new, |turn| cut(&turn.said, 80).into_owned()),
-        open: log.open(),
+        owner: fold.owner,
+        turns: fold.titles.len() as u64,
+        title: fold.titles.pop().unwrap_or_default(),
+        open: fold.open,
         updated_at: row.updated_at,
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TakeOver, TeamSpec,
         TransferRules,
     },
-    vocabulary::{AgentError, Budget, ModelSettings, Outcome},
+    vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
 
 /// An agent, built in code: its definition, and the code behind the names in it.
@@ -248,12 +248,7 @@ impl Agent {
     /// them by [`input_as`](RunContext::input_as).
     #[must_use]
     pub fn input<T: JsonSchema>(mut self) -> Self {
-        let mut schema = schemars::schema_for!(T).to_value();
-        if let Some(object) = schema.as_object_mut() {
-            object.remove("$schema");
-            object.remove("title");
-        }
-        self.spec.input = Some(schema);
+        self.spec.input = Some(schema_of::<T>());
         self
     }
 

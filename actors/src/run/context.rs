@@ -187,7 +187,7 @@ impl RunContext {
             .tools(self.tools_offered())
             .settings(agent.settings.clone());
         request.output.clone_from(&agent.output);
-        request.stream = agent.spec.stream;
+        request.stream = self.start().streaming.unwrap_or(agent.spec.stream);
         request
     }
 

@@ -13,7 +13,7 @@ use crate::vocabulary::{Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Up to so many entries a session has a checkpoint after every turn.
 const SHORT: u64 = 64;
 const HEADER: usize = MAGIC.len() + 4 + 32;
@@ -32,6 +32,7 @@ struct Checkpoint {
     origin: Option<RunId>,
     aside: BTreeSet<RunId>,
     spent: Spent,
+    titles: Vec<String>,
 }
 
 /// The bytes of a checkpoint; `None` when there is nothing worth keeping.
@@ -46,6 +47,7 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
         origin: fold.origin,
         aside: fold.aside.clone(),
         spent: fold.spent,
+        titles: fold.titles.clone(),
     };
     let body = bincode::serde::encode_to_vec(&checkpoint, config::standard()).ok()?;
     let mut bytes = Vec::with_capacity(HEADER + body.len());
@@ -88,6 +90,7 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
         origin,
         aside,
         spent,
+        titles,
     } = checkpoint;
     let transcript = messages.into_iter().collect();
     Some(SessionFold {
@@ -100,6 +103,7 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
         origin,
         aside,
         spent,
+        titles,
     })
 }
 

@@ -5,6 +5,7 @@ use std::{
 
 use crate::{
     contract::{StoreError, StoredLine},
+    safety::cut,
     vocabulary::{Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd},
 };
 
@@ -31,7 +32,12 @@ pub struct SessionFold {
     pub aside: BTreeSet<RunId>,
     /// What all runs consumed.
     pub spent: Spent,
+    /// What was said in each turn that counts, in its first characters.
+    pub titles: Vec<String>,
 }
+
+/// How many characters a turn's title has at most.
+const TITLE: usize = 80;
 
 impl SessionFold {
     /// Folds further entries.
@@ -68,14 +74,17 @@ impl SessionFold {
                 self.aside.insert(run);
             }
             Entry::SessionRewound {
+                turns,
                 messages,
                 active_agent,
                 ..
             } => {
-                let kept = usize::try_from(messages).unwrap_or(usize::MAX);
-                self.transcript = self.transcript.truncated(kept);
+                let kept = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+                self.transcript = self.transcript.truncated(kept(messages));
+                self.titles.truncate(kept(turns));
                 self.active_agent = active_agent;
             }
+            Entry::SessionBranched { owner, .. } => self.owner = self.owner.take().or(owner),
             _ => {}
         }
     }
@@ -94,6 +103,8 @@ impl SessionFold {
 
     fn turn_started(&mut self, turn: SessionTurn) {
         self.open = Some(turn.run);
+        let said = turn.message.content();
+        self.titles.push(cut(&said, TITLE).into_owned());
         self.turns.insert(turn.turn, turn.run);
         if self.owner.is_none() {
             self.owner = turn.owner;

@@ -114,6 +114,7 @@ impl SessionLog {
                 self.active_agent = active_agent;
                 self.rewound += 1;
             }
+            Entry::SessionBranched { owner, .. } => self.owner = self.owner.take().or(owner),
             _ => {}
         }
     }

@@ -19,6 +19,8 @@ pub struct Turn {
     pub deadline: Option<Timestamp>,
     /// Whether the run calls no tool that has an effect, and is told what each would do.
     pub dry_run: bool,
+    /// Whether models show their answers piece by piece; where it is left out, as each agent says.
+    pub streaming: Option<bool>,
 }
 
 impl Turn {
@@ -56,6 +58,14 @@ impl Turn {
         self
     }
 
+    /// Sets whether models show their answers piece by piece to whoever watches the run, whatever
+    /// its agents say ([`Agent::streaming`](crate::run::Agent::streaming)). Agents below keep to it.
+    #[must_use]
+    pub fn streaming(mut self, streaming: bool) -> Self {
+        self.streaming = Some(streaming);
+        self
+    }
+
     /// Sets when the run must have ended.
     #[must_use]
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
@@ -74,6 +84,7 @@ impl From<Message> for Turn {
             budget,
             deadline: None,
             dry_run: false,
+            streaming: None,
         }
     }
 }

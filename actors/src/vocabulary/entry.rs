@@ -245,6 +245,9 @@ pub enum Entry {
         from: SessionId,
         /// The state with which it began: each value with how often it had been written.
         state: BTreeMap<String, (Value, u64)>,
+        /// Who owns it, also where no turn before says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
     },
     /// A turn's run is parked for crashing, and the session goes on without it (in the session's
     /// journal).
@@ -324,6 +327,9 @@ pub struct RunStart {
     /// Whether no tool with an effect is called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// Whether models show their answers piece by piece, where that is not left to the agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streaming: Option<bool>,
 }
 
 /// Where a run was forked from another.
@@ -384,6 +390,7 @@ impl RunStart {
             forked: None,
             owner: None,
             dry_run: false,
+            streaming: None,
         }
     }
 }

@@ -5,8 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
+
+use super::UnknownPart;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -119,8 +122,7 @@ impl Message {
 }
 
 /// One part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Part {
     /// Text for the reader.
@@ -133,6 +135,8 @@ pub enum Part {
     Reasoning(Reasoning),
     /// A file or other data.
     Data(Data),
+    /// A part of a later version, kept as it came. No model is shown it.
+    Unknown(UnknownPart),
 }
 
 impl Part {
@@ -334,6 +338,22 @@ pub struct Data {
     pub name: Option<String>,
     /// Where its bytes are.
     pub source: DataSource,
+}
+
+impl Data {
+    /// Its bytes, where they are here; `None` where they are at an address.
+    ///
+    /// # Errors
+    /// What is wrong with their encoding.
+    pub fn bytes(&self) -> Option<Result<Vec<u8>, String>> {
+        match &self.source {
+            DataSource::Base64(text) => {
+                let bytes = BASE64.decode(text.trim());
+                Some(bytes.map_err(|error| format!("no base64: {error}")))
+            }
+            DataSource::Url(_) => None,
+        }
+    }
 }
 
 /// Where the bytes of some data are.

@@ -14,6 +14,7 @@ mod event;
 mod event_text;
 mod id;
 mod message;
+mod message_parts;
 mod model;
 mod outcome;
 mod prices;
@@ -39,6 +40,7 @@ pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
 pub use message::{
     Arguments, Data, DataSource, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus,
 };
+pub use message_parts::UnknownPart;
 pub use model::{
     Delta, FinishReason, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolChoice,
     ToolSet,
@@ -47,6 +49,7 @@ pub use outcome::{Answer, Outcome, StopReason, Transfer};
 pub use prices::Prices;
 pub use scope::Scope;
 pub use time::Timestamp;
+pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub use transcript::Transcript;
 pub use usage::Usage;

@@ -108,12 +108,7 @@ impl ToolDefinition {
     /// Sets the schema from a type.
     #[must_use]
     pub fn parameters_of<T: JsonSchema>(self) -> Self {
-        let mut schema = schemars::schema_for!(T).to_value();
-        if let Some(object) = schema.as_object_mut() {
-            object.remove("$schema");
-            object.remove("title");
-        }
-        self.parameters(schema)
+        self.parameters(schema_of::<T>())
     }
 
     /// Sets the effect class.
@@ -174,4 +169,14 @@ impl ToolDefinition {
         self.ends_step = true;
         self
     }
+}
+
+/// The schema of a type without what says nothing to a model: which draft it is, and Rust's name of it.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = schemars::schema_for!(T).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+        object.remove("title");
+    }
+    schema
 }

@@ -191,6 +191,30 @@ async fn what_a_tool_shows_is_seen_while_it_runs_and_only_its_result_is_recorded
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_nobody_reads_is_recorded_all_the_same_and_read_by_who_comes_later() {
+    let mut kinds = Vec::new();
+    for is_read in [true, false] {
+        let mut stage = Stage::new();
+        let model = ScriptedModel::replies(["said"]);
+        let system = stage.start_with(talker(&stage), model).await;
+        let run = ask(&system, "talker", "go").await;
+        let mut events = run.events();
+        while is_read && events.next().await.is_some() {}
+        drop(events);
+        text(&run).await;
+        let id = run.id();
+        stage.crash(&system).await;
+        let system = stage.start(talker(&stage)).await;
+        let later = recorded(&system.run(id).events().so_far().await.unwrap());
+        assert!(later.iter().map(|record| record.position).is_sorted());
+        let names = later.iter().map(|record| record.event.name().to_owned());
+        kinds.push(names.collect::<Vec<_>>());
+    }
+    assert_eq!(kinds[0], kinds[1]);
+    assert!(kinds[1].len() > 8, "{kinds:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_over_a_crash_sees_the_same_beginning_and_one_end() {
     let mut stage = Stage::new();
     let model = ScriptedModel::turns(["one"]);

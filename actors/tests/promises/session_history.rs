@@ -4,9 +4,9 @@ use ghostlight_actors::{
     actor::{
         Fork, SessionDocument, SessionDocumentError, SessionQuery, Sessions, System, SystemError,
     },
-    contract::StoreHandle,
+    contract::{Store, StoreHandle},
     run::{Agent, RunContext},
-    session::Turn,
+    session::{Turn, decode_checkpoint, encode_checkpoint},
     testing::InMemoryStore,
     vocabulary::{Outcome, Question, Scope, SessionId},
 };
@@ -107,6 +107,65 @@ async fn a_branch_goes_on_from_its_point_and_neither_touches_the_other() {
         say(&system, "b", "more").await,
         "turn 4, good, page 4, 7 messages"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_of_no_turns_is_its_owner_s_also_elsewhere() {
+    let stage = Stage::new();
+    let system = three_turns(&stage).await;
+    let branch = system.session("diarist", "s").branch(0, "b").await.unwrap();
+    let document = system.sessions().export(&id("b")).await.unwrap();
+    system.sessions().import(&document, id("i")).await.unwrap();
+    for key in ["b", "i"] {
+        let session = system.session("diarist", key);
+        let refused = session
+            .send(Turn::text("x").owner("eve"))
+            .await
+            .unwrap_err();
+        assert!(matches!(refused, SystemError::Foreign { .. }), "{refused}");
+        assert_eq!(session.log().await.unwrap().owner.as_deref(), Some("ada"));
+        let first = say(&system, key, "first").await;
+        assert_eq!(first, "turn 1, good, page 1, 1 messages");
+    }
+    let again = branch.branch(0, "c").await.unwrap();
+    let refused = again.send(Turn::text("x").owner("eve")).await.unwrap_err();
+    assert!(matches!(refused, SystemError::Foreign { .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_session_that_is_listed_only_what_came_after_its_checkpoint_is_read() {
+    let stage = Stage::new();
+    let system = three_turns(&stage).await;
+    pause(100).await;
+    let store = stage.store.clone();
+    let listed = async || {
+        let page = system
+            .sessions()
+            .list(SessionQuery::default())
+            .await
+            .unwrap();
+        let found = &page.sessions[0];
+        (found.turns, found.title.clone(), found.owner.clone())
+    };
+    let ada = Some("ada".to_owned());
+    assert_eq!(listed().await, (3, "spoil".to_owned(), ada.clone()));
+    // It is taken from the checkpoint: here is one that says something else.
+    let kept = store.checkpoint(id("s")).await.unwrap().unwrap();
+    let mut fold = decode_checkpoint(&kept).unwrap();
+    fold.titles = vec!["a".into(), "b".into()];
+    let other = encode_checkpoint(&fold);
+    store.put_checkpoint(id("s"), other).await.unwrap();
+    assert_eq!(listed().await, (2, "b".to_owned(), ada.clone()));
+    // One that cannot be read changes nothing but the time that it takes.
+    store
+        .put_checkpoint(id("s"), Some(vec![1, 2, 3]))
+        .await
+        .unwrap();
+    assert_eq!(listed().await, (3, "spoil".to_owned(), ada.clone()));
+    system.session("diarist", "s").rewind(1).await.unwrap();
+    assert_eq!(listed().await, (1, "first".to_owned(), ada.clone()));
+    say(&system, "s", "another").await;
+    assert_eq!(listed().await, (2, "another".to_owned(), ada));
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, call, text};
+use crate::stage::{Stage, call, pause, text};
 
 fn user(cx: &RunContext) -> Scope {
     Scope::User(cx.start().owner.clone().unwrap_or_default())
@@ -415,6 +415,73 @@ async fn what_tools_write_is_written_once_wherever_a_crash_strikes() {
     let report = crash_everywhere(&scenario, CrashOptions::default()).await;
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.outcomes[1].contains("123456 6 Some(6)"), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_calls_of_one_step_change_is_all_made_whichever_ends_first() {
+    /// Changes one thing each time, after a while.
+    struct Changer;
+
+    impl Tool for Changer {
+        fn definition(&self) -> ToolDefinition {
+            ToolDefinition::new("change", "changes one thing").effect(Effect::Idempotent)
+        }
+
+        async fn call(&self, what: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+            let number = what.value().ok().and_then(|what| what["n"].as_u64());
+            let number = number.unwrap_or_default();
+            pause(100 - 10 * number).await;
+            let output = ToolOutput::text(format!("changed {number}"));
+            match number {
+                0 => output.set(Scope::Session, "a", &1),
+                1 => output
+                    .set(Scope::App, "b", &2)?
+                    .set(Scope::Session, "gone", &3),
+                2 => Ok(output.delete(Scope::Session, "old")),
+                3 => Ok(output.save(Scope::Session, "page", "text/plain", b"four".to_vec())),
+                _ => output.set(Scope::Temp, "c", &5),
+            }
+        }
+    }
+
+    let changer = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            cx.state(Scope::Session).set("old", &0).await?;
+            let calls = (0..5).map(|n| {
+                let mut one = call(&n.to_string(), "change");
+                one.arguments = Arguments::from(json!({ "n": n }));
+                one
+            });
+            let results = cx.tools(calls).await?;
+            let texts: Vec<String> = results.into_iter().map(|result| result.text).collect();
+            let session = cx.state(Scope::Session);
+            let kept = [
+                session.get::<u32>("a").await?,
+                cx.state(Scope::App).get("b").await?,
+                session.get("gone").await?,
+                session.get("old").await?,
+                cx.state(Scope::Temp).get("c").await?,
+            ];
+            let page = cx.artifacts(Scope::Session).load("page").await?;
+            let page = page.map(|page| page.text().map(str::to_owned));
+            Ok(Outcome::answer(format!("{texts:?} {kept:?} {page:?}")))
+        })
+        .tool(Changer)
+    };
+    let scenario = Scenario::new("a", move |builder, _| {
+        builder.team(changer().into_team().unwrap())
+    });
+    let report = crash_everywhere(&scenario.turn("go"), CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    let outcome = &report.outcomes[0];
+    assert!(
+        outcome.contains("[Some(1), Some(2), Some(3), None, Some(5)]"),
+        "{report}"
+    );
+    assert!(
+        outcome.contains("changed 0") && outcome.contains("four"),
+        "{report}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     session::Turn,
     testing::ScriptedModel,
-    vocabulary::{Message, Outcome, Question},
+    vocabulary::{Message, Outcome, Question, Transfer},
 };
 
 use crate::stage::{Stage, outcome, pause, text};
@@ -53,6 +53,51 @@ async fn system(stage: &Stage, rule: WhileBusy) -> System {
         .model("default", model)
         .team(team);
     builder.start().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_turn_has_one_id_over_transfers_below_agents_and_after_a_crash() {
+    let team = || {
+        let helper = Agent::from_fn("helper", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(5)).await?;
+            Ok(Outcome::answer(cx.start().root.to_string()))
+        });
+        let clerk = Agent::from_fn("clerk", |cx: RunContext| async move {
+            let below = cx.delegate("helper", "which turn is it?").await?.text;
+            Ok(Outcome::answer(format!("{} {below}", cx.run())))
+        });
+        Agent::from_fn("desk", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            Ok(Outcome::Transfer(Transfer::to("clerk")))
+        })
+        .agent(clerk.agent(helper))
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(team()).await;
+    let turn = Turn::text("go").id("1");
+    let run = system
+        .session("desk", "s")
+        .send(turn.clone())
+        .await
+        .unwrap();
+    pause(3_000).await;
+    stage.crash(&system).await;
+    let system = stage.start(team()).await;
+    let same = system.session("desk", "s").send(turn).await.unwrap();
+    assert_eq!(same.id(), run.id());
+    assert_eq!(text(&same).await, format!("{0} {0}", run.id()));
+    let rows = stage.rows().await;
+    assert_eq!(rows.len(), 2, "one run of the turn, and one below it");
+    assert!(rows.iter().all(|row| row.root == run.id()), "{rows:?}");
+    let events = same.events().so_far().await.unwrap();
+    let of_tree = |run| rows.iter().any(|row| row.run == run);
+    assert!(events.iter().all(|record| of_tree(record.run)));
+    let turns = system.session("desk", "s").log().await.unwrap().turns;
+    let ids: Vec<_> = turns
+        .iter()
+        .map(|turn| (turn.run, turn.carried_by))
+        .collect();
+    assert_eq!(ids, [(run.id(), run.id())]);
 }
 
 #[tokio::test(start_paused = true)]

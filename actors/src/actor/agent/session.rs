@@ -503,6 +503,6 @@ fn first_start(
     start.deadline = turn.deadline;
     start.at = now;
     start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
-    start.dry_run = turn.dry_run;
+    (start.dry_run, start.streaming) = (turn.dry_run, turn.streaming);
     start
 }

@@ -106,7 +106,7 @@ impl Sessions {
             .take_while(|line| line.sequence < cut.entries);
         let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
         let state = Kept::of_session(&self.store, session, cut.position).await?;
-        lines.push(self.began(session, &state.values));
+        lines.push(self.began(session, &state.values, journal.log.owner.clone()));
         let (from, to) = (
             operations::session_scope(session),
             operations::session_scope(&branch),
@@ -213,18 +213,19 @@ impl Sessions {
         document: &SessionDocument,
         session: SessionId,
     ) -> Result<SessionId, SystemError> {
+        let mut owner = None;
         for (place, line) in document.entries.iter().enumerate() {
             let damaged = |reason: String| {
                 let reason = format!("entry {place}: {reason}");
                 SystemError::Document(SessionDocumentError::Damaged { reason })
             };
             match line.decode().map_err(|error| damaged(error.to_string()))? {
-                Entry::TurnStarted(_)
-                | Entry::TurnEnded(_)
+                Entry::TurnStarted(turn) => owner = owner.or(turn.owner),
+                Entry::SessionBranched { owner: of, .. } => owner = owner.or(of),
+                Entry::TurnEnded(_)
                 | Entry::TurnContinued { .. }
                 | Entry::TurnSetAside { .. }
-                | Entry::SessionRewound { .. }
-                | Entry::SessionBranched { .. } => {}
+                | Entry::SessionRewound { .. } => {}
                 _ => return Err(damaged("it is no entry of a session".to_owned())),
             }
         }
@@ -240,7 +241,7 @@ impl Sessions {
         });
         let values = values.collect();
         let mut lines = document.entries.clone();
-        lines.push(self.began(&document.session, &values));
+        lines.push(self.began(&document.session, &values, owner));
         batch.writes = writes(&scope, values);
         let mut artifacts: Vec<&ArtifactInfo> = document.artifacts.iter().collect();
         artifacts.sort_by_key(|info| info.version);
@@ -257,10 +258,11 @@ impl Sessions {
     }
 
     /// The entry with which a session goes on by itself, after what it has from another.
-    fn began(&self, from: &SessionId, values: &Values) -> Line {
+    fn began(&self, from: &SessionId, values: &Values, owner: Option<String>) -> Line {
         let entry = Entry::SessionBranched {
             from: from.clone(),
             state: plain(values),
+            owner,
         };
         Line::encode(self.clock.now(), &entry)
     }

@@ -107,7 +107,7 @@ impl Delegate {
         );
         start.parent = Some((cx.run, cx.id));
         start.owner.clone_from(&parent.owner);
-        start.dry_run = parent.dry_run;
+        (start.dry_run, start.streaming) = (parent.dry_run, parent.streaming);
         start.when_parent_ends = task.when_parent_ends;
         if task.when_parent_ends.outlives() {
             // A tree of its own, in a session of its own.
