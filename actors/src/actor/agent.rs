@@ -9,7 +9,7 @@ mod steering;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use ractor::{
@@ -141,8 +141,8 @@ struct SessionState {
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
     desk: Desk<TurnReply>,
-    /// How many entries the last checkpoint has, or had to be read.
-    kept: u64,
+    /// How many entries the checkpoint has that can be read.
+    kept: Arc<AtomicU64>,
     /// Turns that were said to a run which ended without having read them, by their ids: they are
     /// struck off its inbox when they begin.
     unread: BTreeMap<String, RunId>,
@@ -190,7 +190,7 @@ impl Actor for Agent {
             loading: false,
             desk: Desk::new(bound).while_busy(while_busy),
             unread: BTreeMap::new(),
-            kept: 0,
+            kept: Arc::default(),
             early: Vec::new(),
             wakes: Vec::new(),
             sleeping: None,

@@ -295,6 +295,29 @@ impl Ports for Doors {
         })
     }
 
+    fn posted(&self, runs: Vec<RunId>) {
+        // One that sleeps, or that another process carries, is found by who looks for it.
+        for run in runs {
+            self.previewer.routes.tell(run, Command::Inbox);
+        }
+    }
+
+    fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let mut ended = Vec::new();
+            for run in runs {
+                let row = store.run(run).await;
+                let row =
+                    row.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
+                if row.is_none_or(|row| row.status.is_ended()) {
+                    ended.push(run);
+                }
+            }
+            Ok(ended)
+        })
+    }
+
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
         let doors = self.clone();
         Box::pin(async move { read_from(&doors, &JournalId::Run(run), 0).await })

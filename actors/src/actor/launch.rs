@@ -36,6 +36,8 @@ pub(crate) struct Loaded {
 pub(crate) struct LoadedSession {
     pub(crate) fold: SessionFold,
     pub(crate) claim: Claim,
+    /// How many entries the checkpoint has that can be read; 0 without one.
+    pub(crate) kept: u64,
 }
 
 /// Reads a whole journal from an entry on.
@@ -178,7 +180,8 @@ fn fold_session(
     let mut fold = SessionFold::default();
     fold.extend(&lines, &session.to_string()).ok()?;
     let is_whole = fold.entries == claim.entries && fold.open == Some(open);
-    is_whole.then_some(LoadedSession { fold, claim })
+    let kept = 0;
+    is_whole.then_some(LoadedSession { fold, claim, kept })
 }
 
 fn fold_run(
@@ -245,20 +248,20 @@ pub(crate) async fn load_session(
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
     let claim = doors.store.claim(journal, take_over).await?;
-    let fold = match claim.entries {
-        0 => SessionFold::default(),
+    let (fold, kept) = match claim.entries {
+        0 => (SessionFold::default(), 0),
         entries => folded(&doors.store, session, entries).await?,
     };
-    Ok(LoadedSession { fold, claim })
+    Ok(LoadedSession { fold, claim, kept })
 }
 
 /// What a session's journal of so many entries, or more, comes to: from its checkpoint on, where that
-/// can be read.
+/// can be read, and how many entries that has.
 pub(crate) async fn folded(
     store: &StoreHandle,
     session: &SessionId,
     entries: u64,
-) -> Result<SessionFold, StoreError> {
+) -> Result<(SessionFold, u64), StoreError> {
     // A checkpoint is only a cache: one that cannot be read or does not fit is rebuilt.
     let checkpoint = store.checkpoint(session.clone()).await.ok().flatten();
     let checkpoint = checkpoint.as_deref().and_then(decode_checkpoint);
@@ -266,7 +269,8 @@ pub(crate) async fn folded(
         .filter(|fold| fold.entries <= entries)
         .unwrap_or_default();
     let journal = JournalId::Session(session.clone());
-    let lines = read_journal(store, &journal, fold.entries).await?;
+    let kept = fold.entries;
+    let lines = read_journal(store, &journal, kept).await?;
     fold.extend(&lines, &session.to_string())?;
-    Ok(fold)
+    Ok((fold, kept))
 }

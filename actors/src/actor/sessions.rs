@@ -126,7 +126,7 @@ impl Sessions {
             let all = rows.len() < PAGE;
             for row in rows {
                 filter.after = Some(row.clone());
-                let fold = folded(&self.store, &row.session, row.entries).await?;
+                let (fold, _) = folded(&self.store, &row.session, row.entries).await?;
                 let is_foreign = query.owner.is_some() && fold.owner != query.owner;
                 if is_foreign || (query.active && fold.open.is_none()) {
                     continue;

@@ -528,6 +528,13 @@ impl System {
                 None => interrupted.push((session, row)),
             }
         }
+        // A process that lives carries its runs itself, and is asked about as long as it does.
+        if !interrupted.is_empty() {
+            let journals = interrupted.iter().map(|(_, row)| row.run.into()).collect();
+            let held = self.0.doors.store.held_elsewhere(journals).await;
+            let mut held = held.unwrap_or_default().into_iter();
+            interrupted.retain(|_| !held.next().unwrap_or_default());
+        }
         // While the store reads some, others are decoded.
         let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
         let mut interrupted = interrupted.into_iter();

@@ -156,6 +156,15 @@ impl Store for VolatileTeams {
         Ok(claims)
     }
 
+    async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        // What is in memory is this process's own.
+        let mut held = self.durable.held_elsewhere(journals.clone()).await?;
+        for (held, journal) in held.iter_mut().zip(&journals) {
+            *held &= !self.holds(journal).await?;
+        }
+        Ok(held)
+    }
+
     async fn read_all(
         &self,
         journals: Vec<JournalId>,

@@ -9,6 +9,7 @@
 pub mod artifact_scopes;
 mod clock;
 mod credential;
+mod deletion;
 mod entropy;
 mod in_memory_store;
 mod inbox;
@@ -24,6 +25,7 @@ mod tool;
 
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
+pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
 pub use inbox::{InboxBody, InboxItem};
@@ -33,8 +35,8 @@ pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
-    Append, Batch, Claim, Committed, DELETIONS_KNOWN, Deleted, Expected, Expiry, RunFilter, RunRow,
-    RunStatus, StateSlot, StateValue, StateWrite, Store, StoredLine, TreeLine,
+    Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, RunStatus, StateSlot, StateValue,
+    StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

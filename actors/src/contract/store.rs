@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{InboxItem, Line, SessionFilter, SessionRow, StoreError};
+use super::{Deleted, Expiry, InboxItem, Line, SessionFilter, SessionRow, StoreError};
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
@@ -49,6 +49,15 @@ pub trait Store: Send + Sync + 'static {
             }
             Ok(claims)
         }
+    }
+
+    /// Which of these journals, by their places, belong to another process that lives, so that a
+    /// [`claim`](Self::claim) would be refused now. It claims nothing. The default knows of none.
+    fn held_elsewhere(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> impl Future<Output = Result<Vec<bool>, StoreError>> + Send {
+        async move { Ok(vec![false; journals.len()]) }
     }
 
     /// The first entries of several journals, at most so many of each; one that cannot be read
@@ -200,34 +209,6 @@ pub trait Store: Send + Sync + 'static {
     fn description(&self) -> String;
 }
 
-/// How many of the runs that were deleted last a store knows to have been there.
-pub const DELETIONS_KNOWN: u64 = 10_000;
-
-/// Which ended trees may be deleted: those that are not among the latest, and whose root ended
-/// long enough ago.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Expiry {
-    /// Only trees whose root ended before this; any, when left out.
-    pub ended_before: Option<Timestamp>,
-    /// So many trees that ended last are spared.
-    pub keep: usize,
-    /// At most so many are told; 0 is without bound.
-    pub limit: usize,
-}
-
-/// What a call of [`Store::delete_tree`] deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Deleted {
-    /// How many runs.
-    pub runs: u64,
-    /// How many entries.
-    pub entries: u64,
-    /// Whether something is left to be deleted.
-    pub more: bool,
-}
-
 /// Changes that are made together or not at all.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -240,6 +221,8 @@ pub struct Batch {
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
     /// Inbox items that these entries deal with.
     pub taken: Vec<(RunId, String)>,
+    /// Items for inboxes, which are put there as [`Store::post`] does.
+    pub posts: Vec<(RunId, InboxItem)>,
 }
 
 impl Batch {
@@ -523,4 +506,18 @@ pub enum Expected {
     Absent,
     /// What this version left there, a value or nothing: see [`StateSlot::version`].
     Version(u64),
+    /// Anything or nothing: what is written is a copy, which keeps the version that it has where it
+    /// was copied from, or gets the next one where that is higher.
+    Copy(u64),
+}
+
+impl Expected {
+    /// The version that a write makes of a value that has this one.
+    pub fn next(self, version: u64) -> u64 {
+        let next = version.saturating_add(1);
+        match self {
+            Self::Copy(copied) => copied.max(next),
+            _ => next,
+        }
+    }
 }

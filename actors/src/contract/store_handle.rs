@@ -50,6 +50,8 @@ erased_store! {
     fn claim(journal: JournalId, take_over: bool) -> Claim;
     /// See [`Store::claim_all`].
     fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
+    /// See [`Store::held_elsewhere`].
+    fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
     /// See [`Store::read_all`].
     fn read_all(journals: Vec<JournalId>, limit: usize) -> Vec<Result<Vec<StoredLine>, StoreError>>;
     /// See [`Store::read`].

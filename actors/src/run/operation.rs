@@ -12,7 +12,7 @@ use super::{
     ports::{ChildStart, StateTurn},
 };
 use crate::{
-    contract::{BoxFuture, StateWrite},
+    contract::{BoxFuture, InboxItem, StateWrite},
     vocabulary::{
         Begun, Digest, Effect, Entry, OperationError, OperationId, Question, Resource, RunId,
         RunStart, Spent, Timestamp,
@@ -132,6 +132,8 @@ pub struct Changes {
     pub writes: Vec<StateWrite>,
     /// Contents to which they refer, kept by their hash.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
+    /// What other runs are told of them, through their inboxes.
+    pub posts: Vec<(RunId, InboxItem)>,
     /// What is told of them before the result.
     pub(crate) entries: Vec<Entry>,
 }

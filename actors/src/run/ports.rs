@@ -97,6 +97,12 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Puts something into a run's inbox.
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
 
+    /// Tells runs that a commit put something into their inboxes.
+    fn posted(&self, runs: Vec<RunId>);
+
+    /// Which of these runs have ended, or are not there any more.
+    fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>>;
+
     /// What is recorded of this run.
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 

@@ -224,6 +224,7 @@ impl<S: Store> Store for FaultyStore<S> {
 
     pass_on! {
         fn claim(journal: JournalId, take_over: bool) -> Claim;
+        fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;

@@ -22,7 +22,8 @@ use ghostlight_actors::{
 
 use crate::{
     cancellation::{ALL, waiting},
-    stage::{Stage, ask, call, outcome, pause, text},
+    contested::start,
+    stage::{SlowStore, Stage, ask, call, outcome, pause, text},
 };
 
 fn operation(text: &str) -> OperationId {
@@ -203,6 +204,37 @@ async fn of_finishing_and_cancelling_exactly_one_wins_at_every_moment() {
         system.stop().await.unwrap();
     }
     assert!(cancelled >= 3 && answered >= 3, "{cancelled} {answered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_cancelled_while_a_child_begins_closes_at_every_moment() {
+    for moment in 0..60 {
+        let stage = Stage::new();
+        let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(900)).await?;
+            Ok(Outcome::answer("late"))
+        });
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let (paid, done) =
+                futures_util::future::join(cx.tool(call("1", "pay")), cx.delegate("worker", "go"))
+                    .await;
+            paid?;
+            Ok(Outcome::answer(done?.text))
+        })
+        .tool(stage.tool("pay", Effect::Once, 900))
+        .agent(worker);
+        // A child's first entry takes its time to be durable: until then it is under way.
+        let system = start(&stage, SlowStore(stage.store.clone()), agent).await;
+        let run = ask(&system, "a", "go").await;
+        pause(moment).await;
+        assert!(run.cancel("enough").await.unwrap(), "after {moment}");
+        let stopped = outcome(&run).await.stop_reason().is_some();
+        assert!(stopped, "after {moment}");
+        for row in stage.rows().await {
+            assert!(row.status.is_ended(), "after {moment}: {}", row.agent);
+            assert_eq!(stage.ends(row.run).await, 1, "after {moment}");
+        }
+    }
 }
 
 /// Calls its tool again and again, in several branches, and so do the agents below it.

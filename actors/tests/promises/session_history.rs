@@ -12,7 +12,10 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, outcome, pause, text};
+use crate::{
+    contested::{Contested, start},
+    stage::{Stage, outcome, pause, text},
+};
 
 /// Counts its turns in state and keeps each as an artifact; says how long the conversation is.
 fn diarist() -> Agent {
@@ -242,6 +245,124 @@ async fn a_branch_is_rewound_to_its_beginning_and_keeps_the_state_that_it_began_
         state,
         [("mood".into(), json!("good")), ("turns".into(), json!(2))]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_is_rewound_to_before_it_began_and_branched_off_there() {
+    let stage = Stage::new();
+    let system = three_turns(&stage).await;
+    let branch = system.session("diarist", "s").branch(3, "b").await.unwrap();
+    say(&system, "b", "other").await;
+    // What is said in the first one meanwhile does not count.
+    say(&system, "s", "fourth").await;
+    let other = branch.branch(1, "c").await.unwrap();
+    let first = [
+        ("mood".to_owned(), json!("good")),
+        ("turns".into(), json!(1)),
+    ];
+    assert_eq!(other.state(Scope::Session).await.unwrap(), first);
+    assert_eq!(
+        say(&system, "c", "anew").await,
+        "turn 2, good, page 2, 3 messages"
+    );
+    branch.rewind(1).await.unwrap();
+    assert_eq!(branch.state(Scope::Session).await.unwrap(), first);
+    assert_eq!(
+        say(&system, "b", "anew").await,
+        "turn 2, good, page 5, 3 messages"
+    );
+    // A branch of a branch, to the beginning of all.
+    let deep = other.branch(2, "d").await.unwrap();
+    say(&system, "d", "deeper").await;
+    deep.rewind(1).await.unwrap();
+    assert_eq!(deep.state(Scope::Session).await.unwrap(), first);
+    deep.rewind(0).await.unwrap();
+    assert_eq!(deep.state(Scope::Session).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_imported_session_that_goes_back_behind_its_import_has_what_was_imported() {
+    let stage = Stage::new();
+    let system = three_turns(&stage).await;
+    let document = system.sessions().export(&id("s")).await.unwrap();
+    let elsewhere = Stage::new();
+    let there = Sessions::of(elsewhere.store.clone());
+    there.import(&document, id("moved")).await.unwrap();
+    let system = elsewhere.start(diarist()).await;
+    say(&system, "moved", "first").await;
+    let moved = system.session("diarist", "moved");
+    let turns = async || {
+        let state = moved.state(Scope::Session).await.unwrap();
+        let found = state.into_iter().find(|(key, _)| key == "turns");
+        found.map(|(_, value)| value)
+    };
+    assert_eq!(turns().await, Some(json!(4)));
+    let branch = moved.branch(1, "b").await.unwrap();
+    let state = branch.state(Scope::Session).await.unwrap();
+    assert!(state.contains(&("turns".into(), json!(3))), "{state:?}");
+    moved.rewind(1).await.unwrap();
+    assert_eq!(turns().await, Some(json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_copied_once_however_often_it_was_written() {
+    let counter = Agent::from_fn("counter", |cx: RunContext| async move {
+        let state = cx.state(Scope::Session);
+        for _ in 0..50 {
+            state
+                .update("n", |n: Option<u32>| n.unwrap_or(0) + 1)
+                .await?;
+        }
+        let version = state.get_versioned("n").await?.map(|(_, version)| version);
+        Ok(Outcome::answer(format!("{version:?}")))
+    });
+    let stage = Stage::new();
+    let store = Contested::over(stage.store.clone());
+    let most = store.most_writes.clone();
+    let system = start(&stage, store, counter).await;
+    let session = system.session("counter", "s");
+    assert_eq!(text(&session.send("go").await.unwrap()).await, "Some(50)");
+    let branch = session.branch(1, "b").await.unwrap();
+    assert_eq!(text(&branch.send("go").await.unwrap()).await, "Some(100)");
+    let of_branch = branch.id().clone();
+    let document = system.sessions().export(&of_branch).await.unwrap();
+    let mut other = of_branch;
+    other.key = "c".to_owned();
+    system.sessions().import(&document, other).await.unwrap();
+    let imported = system.session("counter", "c");
+    assert_eq!(text(&imported.send("go").await.unwrap()).await, "Some(150)");
+    let most = most.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(most, 1, "values in one commit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_was_dropped_is_made_again_by_the_next_turn() {
+    let agent = || {
+        Agent::from_fn("diarist", |_: RunContext| async move {
+            Ok(Outcome::answer("yes"))
+        })
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(agent()).await;
+    for turn in 0..100 {
+        say(&system, "s", &turn.to_string()).await;
+    }
+    let kept = async |stage: &Stage| stage.store.checkpoint(id("s")).await.unwrap();
+    for damaged in [None, Some(b"damaged".to_vec())] {
+        stage.crash(&system).await;
+        stage.store.put_checkpoint(id("s"), damaged).await.unwrap();
+        let system = stage.start(agent()).await;
+        say(&system, "s", "on").await;
+        pause(100).await;
+        let bytes = kept(&stage).await.expect("a checkpoint");
+        let fold = decode_checkpoint(&bytes).expect("one that reads");
+        assert!(fold.entries > 200, "{}", fold.entries);
+        // As long as one is there that is nearly whole, it is not written again.
+        say(&system, "s", "more").await;
+        pause(100).await;
+        assert!(kept(&stage).await == Some(bytes));
+        stage.crash(&system).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,9 @@
 //! A System that starts goes on with every run that was interrupted.
 
+use std::sync::atomic::Ordering;
+
 use ghostlight_actors::{
+    actor::System,
     contract::{InboxBody, InboxItem, Store},
     run::{Agent, RunContext},
     session::Turn,
@@ -8,7 +11,10 @@ use ghostlight_actors::{
     vocabulary::{Effect, Entry, JournalId, ModelResponse, Outcome, StopReason, Timestamp},
 };
 
-use crate::stage::{Stage, call, outcome, pause};
+use crate::{
+    contested::Contested,
+    stage::{Stage, call, outcome, pause},
+};
 
 /// More than are taken up together.
 const RUNS: usize = 300;
@@ -22,6 +28,33 @@ fn worker(stage: &Stage) -> Agent {
         Ok(Outcome::answer(answer.content()))
     })
     .tool(stage.tool("note", Effect::Once, 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_a_living_process_carries_are_not_tried_again_and_again() {
+    let mut stage = Stage::new();
+    let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let system = stage.start_with(worker(&stage), hanging).await;
+    let run = system.session("worker", "s").send("go").await.unwrap().id();
+    pause(1000).await;
+    let store = Contested::over(stage.store.another_process());
+    let claims = store.claims.clone();
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let other = System::builder(store)
+        .model("default", answering)
+        .team(worker(&stage).into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        other.take_up().await.unwrap();
+        pause(2000).await;
+    }
+    assert_eq!(claims.load(Ordering::SeqCst), 0);
+    // As soon as that process is gone the run goes on here.
+    stage.crash(&system).await;
+    other.take_up().await.unwrap();
+    assert_eq!(outcome(&other.run(run)).await.text(), "done");
 }
 
 #[tokio::test(start_paused = true)]

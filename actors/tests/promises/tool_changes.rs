@@ -6,108 +6,17 @@ use std::sync::{
 };
 
 use ghostlight_actors::{
-    actor::System,
-    contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, Tool, ToolContext, ToolError,
-        ToolOutput, TreeLine,
-    },
+    contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
-    testing::InMemoryStore,
     vocabulary::{
-        AgentError, Arguments, Digest, Effect, Entry, JournalId, OperationId, Outcome, RunId,
-        Scope, SessionId, ToolDefinition,
+        AgentError, Arguments, Effect, Entry, OperationId, Outcome, RunId, Scope, ToolDefinition,
     },
 };
-use tokio::sync::watch;
 
-use crate::stage::{Stage, ask, call, pass_on, pause, silent, text};
-
-/// A store in which others are faster, reads of state fail, or take their time.
-#[derive(Debug)]
-struct Contested {
-    inner: InMemoryStore,
-    /// How many of the next changes of state come too late.
-    conflicts: Arc<AtomicU32>,
-    /// How many of the next reads of state fail.
-    failures: Arc<AtomicU32>,
-    /// Whether reads of state wait.
-    held: watch::Sender<bool>,
-}
-
-impl Contested {
-    fn over(stage: &Stage) -> Self {
-        Self {
-            inner: stage.store.clone(),
-            conflicts: Arc::default(),
-            failures: Arc::default(),
-            held: watch::channel(false).0,
-        }
-    }
-}
-
-fn one_of(count: &AtomicU32) -> bool {
-    let less = |left: u32| left.checked_sub(1);
-    count
-        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
-        .is_ok()
-}
-
-impl Store for Contested {
-    pass_on! {
-        in inner;
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox(run: RunId) -> Vec<InboxItem>;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-    }
-
-    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
-        let mut held = self.held.subscribe();
-        let _ = held.wait_for(|held| !held).await;
-        if one_of(&self.failures) {
-            return Err(StoreError::Io {
-                place: "a value".to_owned(),
-                reason: "a fault of the test".to_owned(),
-            });
-        }
-        self.inner.state(scope, key).await
-    }
-
-    async fn commit(
-        &self,
-        batches: Vec<Batch>,
-    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
-        let mut results = Vec::new();
-        for batch in batches {
-            if let Some(write) = batch.writes.first()
-                && one_of(&self.conflicts)
-            {
-                results.push(Err(StoreError::Conflict {
-                    scope: write.scope.clone(),
-                    key: write.key.clone(),
-                    version: Some(7),
-                }));
-                continue;
-            }
-            results.extend(self.inner.commit(vec![batch]).await?);
-        }
-        Ok(results)
-    }
-
-    fn description(&self) -> String {
-        "a contested store".to_owned()
-    }
-}
+use crate::{
+    contested::{Contested, start},
+    stage::{Stage, ask, call, pause, text},
+};
 
 /// Does something, and saves a receipt.
 #[derive(Clone)]
@@ -150,16 +59,6 @@ fn payer(pay: &Pay) -> Agent {
     .tool(pay.clone())
 }
 
-async fn start(stage: &Stage, store: Contested, agent: Agent) -> System {
-    System::builder(store)
-        .limits(stage.limits)
-        .model("default", silent())
-        .team(agent.into_team().unwrap())
-        .start()
-        .await
-        .unwrap()
-}
-
 /// The results of calls that a journal holds.
 async fn results(stage: &Stage, run: RunId) -> Vec<String> {
     let entries = stage.entries(run).await.into_iter();
@@ -186,7 +85,7 @@ async fn a_call_that_must_not_be_repeated_keeps_its_result_where_others_are_alwa
         ),
     ] {
         let (stage, pay) = (Stage::new(), Pay::new(effect));
-        let store = Contested::over(&stage);
+        let store = Contested::over(stage.store.clone());
         store.conflicts.store(1000, Ordering::SeqCst);
         let system = start(&stage, store, payer(&pay)).await;
         assert_eq!(text(&ask(&system, "a", "go").await).await, expected);
@@ -197,7 +96,7 @@ async fn a_call_that_must_not_be_repeated_keeps_its_result_where_others_are_alwa
 #[tokio::test(start_paused = true)]
 async fn what_a_call_saves_is_saved_however_often_others_were_faster() {
     let (stage, pay) = (Stage::new(), Pay::new(Effect::Once));
-    let store = Contested::over(&stage);
+    let store = Contested::over(stage.store.clone());
     store.conflicts.store(20, Ordering::SeqCst);
     let system = start(&stage, store, payer(&pay)).await;
     let said = text(&ask(&system, "a", "go").await).await;
@@ -213,7 +112,7 @@ async fn what_a_call_saves_is_saved_however_often_others_were_faster() {
 async fn a_store_that_fails_under_a_call_never_tells_that_it_may_be_made_again() {
     for effect in [Effect::Once, Effect::Idempotent] {
         let (stage, pay) = (Stage::new(), Pay::new(effect));
-        let store = Contested::over(&stage);
+        let store = Contested::over(stage.store.clone());
         store.failures.store(1, Ordering::SeqCst);
         let system = start(&stage, store, payer(&pay)).await;
         let said = text(&ask(&system, "a", "go").await).await;
@@ -233,8 +132,8 @@ async fn a_store_that_fails_under_a_call_never_tells_that_it_may_be_made_again()
 async fn a_call_that_has_ended_was_not_interrupted_while_it_waited_to_save() {
     for effect in [Effect::Once, Effect::Idempotent] {
         let (stage, pay) = (Stage::new(), Pay::new(effect));
-        let store = Contested::over(&stage);
-        store.held.send_replace(true);
+        let store = Contested::over(stage.store.clone());
+        store.reads_wait.send_replace(true);
         let system = start(&stage, store, payer(&pay)).await;
         let run = ask(&system, "a", "go").await;
         pause(500).await;
@@ -257,9 +156,9 @@ async fn a_call_that_has_ended_was_not_interrupted_while_it_waited_to_save() {
 #[tokio::test(start_paused = true)]
 async fn cancelling_a_call_that_waits_to_save_gives_what_it_did() {
     let (stage, pay) = (Stage::new(), Pay::new(Effect::Once));
-    let store = Contested::over(&stage);
-    store.held.send_replace(true);
-    let held = store.held.clone();
+    let store = Contested::over(stage.store.clone());
+    store.reads_wait.send_replace(true);
+    let held = store.reads_wait.clone();
     let system = start(&stage, store, payer(&pay)).await;
     let run = ask(&system, "a", "go").await;
     pause(500).await;
@@ -309,7 +208,7 @@ fn booker(pay: &Pay) -> Agent {
 async fn what_an_undo_step_changes_is_seen_at_once_and_waits_its_turn() {
     for conflicts in [0, 1, 20] {
         let (stage, pay) = (Stage::new(), Pay::new(Effect::Once));
-        let store = Contested::over(&stage);
+        let store = Contested::over(stage.store.clone());
         let left = store.conflicts.clone();
         let system = start(&stage, store, booker(&pay)).await;
         let run = ask(&system, "a", "go").await;

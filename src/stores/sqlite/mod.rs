@@ -232,6 +232,11 @@ impl Store for SqliteStore {
         self.committer()?.submit(work).await
     }
 
+    async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        let work = move |writer: &mut Writer| writer.held_elsewhere(&journals);
+        self.committer()?.submit(work).await?
+    }
+
     async fn read_all(
         &self,
         journals: Vec<JournalId>,

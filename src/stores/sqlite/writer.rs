@@ -194,6 +194,24 @@ impl Writer {
         Ok(claim)
     }
 
+    /// Which of these journals belong to another process that lives.
+    pub(super) fn held_elsewhere(
+        &mut self,
+        journals: &[JournalId],
+    ) -> Result<Result<Vec<bool>, StoreError>, Fault> {
+        let held = |journal: &JournalId| {
+            let found = self.head(journal);
+            let Some(head) = found.map_err(|fault| self.unreadable(fault))? else {
+                return Ok(false);
+            };
+            match self.check_owner(journal, &head) {
+                Err(Stop::Refused(StoreError::Owned { .. })) => Ok(true),
+                checked => checked.map(|()| false),
+            }
+        };
+        answer(journals.iter().map(held).collect())
+    }
+
     pub(super) fn commit(&mut self, batch: Batch) -> Result<Result<Committed, StoreError>, Fault> {
         answer(self.try_commit(batch))
     }
@@ -224,6 +242,9 @@ impl Writer {
         }
         for (run, id) in &batch.taken {
             rows::take(connection, *run, id)?;
+        }
+        for (run, item) in &batch.posts {
+            rows::post(connection, *run, item)?;
         }
         Ok(committed)
     }
@@ -305,7 +326,7 @@ impl Writer {
                     .map_or((false, 0), |row| (row.value.is_some(), row.version)),
             };
             let fits = match write.expected {
-                Expected::Any => true,
+                Expected::Any | Expected::Copy(_) => true,
                 Expected::Absent => !present,
                 Expected::Version(expected) => version == expected,
             };
@@ -316,8 +337,9 @@ impl Writer {
                     version: present.then_some(version),
                 }));
             }
-            staged.insert(at, (write.value.is_some(), version + 1));
-            versions.push(version + 1);
+            let next = write.expected.next(version);
+            staged.insert(at, (write.value.is_some(), next));
+            versions.push(next);
         }
         Ok(versions)
     }
@@ -506,6 +528,7 @@ fn is_empty(batch: &Batch) -> bool {
         && batch.writes.is_empty()
         && batch.blobs.is_empty()
         && batch.taken.is_empty()
+        && batch.posts.is_empty()
 }
 
 fn read_tail(connection: &Connection) -> Result<Tail, Fault> {

@@ -1,5 +1,10 @@
 //! An agent that holds a session.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use ractor::ActorRef;
 
 use super::{
@@ -146,11 +151,11 @@ impl AgentState {
             std::mem::take(&mut session.wakes),
         );
         match loaded {
-            Ok(LoadedSession { fold, claim }) => {
+            Ok(LoadedSession { fold, claim, kept }) => {
                 let open = fold.open;
                 session.desk.set_busy(open.is_some());
                 session.sleeping = open;
-                session.kept = fold.entries;
+                session.kept = Arc::new(AtomicU64::new(kept));
                 session.loaded = Some((fold, claim));
                 for (turn, reply) in early {
                     self.turn(myself, turn, reply);
@@ -411,13 +416,14 @@ impl AgentState {
         fold.add(Entry::TurnEnded(Box::new(end)));
         claim.entries += 1;
         let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
-        if checkpoint_is_due(session.kept, fold.entries)
+        if checkpoint_is_due(session.kept.load(Ordering::Acquire), fold.entries)
             && let Some(bytes) = encode_checkpoint(fold)
         {
-            session.kept = fold.entries;
+            let (kept, entries) = (session.kept.clone(), fold.entries);
             self.loads.spawn(async move {
-                if let Err(error) = store.put_checkpoint(id, Some(bytes)).await {
-                    tracing::debug!(%error, "the checkpoint was not kept");
+                match store.put_checkpoint(id, Some(bytes)).await {
+                    Ok(()) => kept.store(entries, Ordering::Release),
+                    Err(error) => tracing::debug!(%error, "the checkpoint was not kept"),
                 }
             });
         }

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::{
     actor::{SystemError, launch::read_journal, recording::tree},
-    contract::{Expected, RunFilter, StateWrite, StoreError, StoreHandle, artifact_scopes},
+    contract::{
+        Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
+    },
     run::{ChangedByTree, KeyHistory, Recording, operations},
     vocabulary::{ArtifactInfo, Entry, JournalId, RunId, Scope, SessionId},
 };
@@ -68,8 +70,20 @@ impl Kept {
         session: &SessionId,
         cut: u64,
     ) -> Result<Self, SystemError> {
+        let journal = JournalId::Session(session.clone());
+        let lines = read_journal(store, &journal, 0).await?;
+        let mut cut = cut;
+        if let Some(origin) = began(&lines).filter(|origin| origin.position >= cut) {
+            let before = lines.partition_point(|stored| stored.position < cut);
+            let there = Self::of_origin(store, session, &origin.from, lines.get(before)).await?;
+            if let Some(there) = there {
+                return Ok(there);
+            }
+            // What it began with is the earliest that is known.
+            cut = origin.position + 1;
+        }
         let mut values = current(store, operations::session_scope(session)).await?;
-        let (since, base) = base(store, session, cut).await?;
+        let (since, base) = base(&lines, cut);
         let mut filter = RunFilter::default();
         (filter.session, filter.roots) = (Some(session.clone()), true);
         let mut rows = store.runs(filter).await?;
@@ -95,6 +109,60 @@ impl Kept {
             later,
             changed,
         })
+    }
+
+    /// What a session that began as a branch would have kept, had it begun as the other did, before
+    /// this entry, which it has from there. `None` where that is not in the store as it was.
+    async fn of_origin(
+        store: &StoreHandle,
+        session: &SessionId,
+        from: &SessionId,
+        first: Option<&StoredLine>,
+    ) -> Result<Option<Self>, SystemError> {
+        let journal = JournalId::Session(from.clone());
+        let there = match first {
+            Some(first) => store.read(journal, first.sequence, 1).await?,
+            None => Vec::new(),
+        };
+        let same = |there: &&StoredLine| first.is_some_and(|here| here.line == there.line);
+        let Some(first) = there.first().filter(same) else {
+            return Ok(None);
+        };
+        let kept = Box::pin(Self::of_session(store, from, first.position)).await?;
+        let here = operations::session_scope(session);
+        let mut saved = versions(store, &operations::session_scope(from)).await?;
+        saved.retain(|version, _| !kept.later.contains(version));
+        let mut later = versions(store, &here).await?;
+        later.retain(|version, _| !saved.contains_key(version));
+        let written = current(store, here).await?.into_keys();
+        let changed = written.chain(kept.values.keys().cloned()).collect();
+        Ok(Some(Self {
+            values: kept.values,
+            later: later.into_keys().collect(),
+            changed,
+        }))
+    }
+}
+
+/// How a session began that has its first entries from another.
+struct Origin {
+    from: SessionId,
+    /// The place of that in the order of commits.
+    position: u64,
+}
+
+fn began(lines: &[StoredLine]) -> Option<Origin> {
+    let mut branched = lines.iter().rev().filter(|stored| {
+        let text = &stored.line.text;
+        text.starts_with("{\"session_branched\"")
+    });
+    let stored = branched.next()?;
+    match stored.line.decode().ok()? {
+        Entry::SessionBranched { from, .. } => Some(Origin {
+            from,
+            position: stored.position,
+        }),
+        _ => None,
     }
 }
 
@@ -151,13 +219,7 @@ fn put_back(values: &mut Values, then: HashMap<String, KeyHistory>, base: &Value
 
 /// The state that a session had when it was branched off or rewound last before the cut, and the
 /// place of that in the order of commits: what was written before it counts no more.
-async fn base(
-    store: &StoreHandle,
-    session: &SessionId,
-    cut: u64,
-) -> Result<(u64, Values), SystemError> {
-    let journal = JournalId::Session(session.clone());
-    let lines = read_journal(store, &journal, 0).await?;
+fn base(lines: &[StoredLine], cut: u64) -> (u64, Values) {
     let before = lines.iter().rev().filter(|stored| stored.position < cut);
     for stored in before {
         if !stored.line.text.starts_with("{\"session_") {
@@ -168,27 +230,38 @@ async fn base(
         {
             let values = state.into_iter();
             let values = values.map(|(key, (value, version))| (key, (Some(value), version)));
-            return Ok((stored.position, values.collect()));
+            return (stored.position, values.collect());
         }
     }
-    Ok((0, Values::new()))
+    (0, Values::new())
 }
 
-/// Writes that make these values with these versions: a version counts the writes.
+/// Writes that make these values with these versions.
 pub(in crate::actor) fn writes(scope: &str, values: Values) -> Vec<StateWrite> {
-    let mut writes = Vec::new();
-    for (key, (value, version)) in values {
-        let raw = value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
-        for _ in 0..version {
-            writes.push(StateWrite {
-                scope: scope.to_owned(),
-                key: key.clone(),
-                value: raw.clone(),
-                expected: Expected::Any,
-            });
-        }
+    let written = values.into_iter().filter(|(_, (_, version))| *version > 0);
+    let write = |(key, (value, version)): (String, (Option<Value>, u64))| StateWrite {
+        scope: scope.to_owned(),
+        key,
+        value: value.and_then(|value| serde_json::value::to_raw_value(&value).ok()),
+        expected: Expected::Copy(version),
+    };
+    written.map(write).collect()
+}
+
+/// All versions of the artifacts of a scope.
+async fn versions(
+    store: &StoreHandle,
+    scope: &str,
+) -> Result<BTreeMap<(String, u64), ArtifactInfo>, SystemError> {
+    let mut versions = BTreeMap::new();
+    for (key, row) in store.scope(artifact_scopes::versions(scope)).await? {
+        let info = ArtifactInfo::deserialize(&row.value).map_err(|error| StoreError::Damaged {
+            place: format!("artifact {key} of {scope}"),
+            reason: error.to_string(),
+        })?;
+        versions.insert((info.name.clone(), info.version), info);
     }
-    writes
+    Ok(versions)
 }
 
 /// The artifacts of a scope, but for the versions that were saved later. Their contents are there.
@@ -198,14 +271,7 @@ pub(in crate::actor) async fn artifacts(
     to: &str,
     later: &HashSet<(String, u64)>,
 ) -> Result<Vec<StateWrite>, SystemError> {
-    let mut versions: BTreeMap<(String, u64), ArtifactInfo> = BTreeMap::new();
-    for (key, row) in store.scope(artifact_scopes::versions(from)).await? {
-        let info = ArtifactInfo::deserialize(&row.value).map_err(|error| StoreError::Damaged {
-            place: format!("artifact {key} of {from}"),
-            reason: error.to_string(),
-        })?;
-        versions.insert((info.name.clone(), info.version), info);
-    }
+    let mut versions = versions(store, from).await?;
     versions.retain(|version, _| !later.contains(version));
     let each = versions.values();
     // A later version's row of the latest takes an earlier one's place.

@@ -233,11 +233,8 @@ impl Sessions {
         let mut batch = Batch::default();
         let values = document.state.iter();
         let values = values.map(|(key, (value, version))| {
-            // A version counts the writes, which are made again.
-            (
-                key.clone(),
-                (Some(value.clone()), (*version).min(MAX_VERSIONS)),
-            )
+            let version = (*version).clamp(1, MAX_VERSION);
+            (key.clone(), (Some(value.clone()), version))
         });
         let values = values.collect();
         let mut lines = document.entries.clone();
@@ -300,5 +297,6 @@ impl Sessions {
     }
 }
 
-/// The most often that an imported value is written anew.
-const MAX_VERSIONS: u64 = 1_000;
+/// The highest version that an imported value keeps: the last one up to which JSON numbers are exact
+/// everywhere.
+const MAX_VERSION: u64 = 1 << 53;

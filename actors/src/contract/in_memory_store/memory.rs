@@ -87,8 +87,8 @@ impl Memory {
         id: JournalId,
         take_over: bool,
     ) -> Result<Claim, StoreError> {
+        let held = self.is_held(process, &id);
         if let Some(journal) = self.journals.get_mut(&id) {
-            let held = journal.owner != process && self.living.contains(&journal.owner);
             if held && !take_over {
                 return Err(owned(&id, journal.owner));
             }
@@ -104,6 +104,12 @@ impl Memory {
             epoch: 1,
             entries: 0,
         })
+    }
+
+    /// Whether another process that lives owns a journal.
+    pub(super) fn is_held(&self, process: u64, id: &JournalId) -> bool {
+        let journal = self.journals.get(id);
+        journal.is_some_and(|it| it.owner != process && self.living.contains(&it.owner))
     }
 
     fn make_journal(&mut self, process: u64, id: JournalId) {
@@ -123,6 +129,7 @@ impl Memory {
             writes,
             blobs,
             taken,
+            posts,
         } = batch;
         self.check_writes(&writes)?;
         let before = self.position;
@@ -141,6 +148,9 @@ impl Memory {
             self.blobs.entry(digest).or_insert(bytes);
         }
         taken.iter().for_each(|(run, id)| self.inbox.take(*run, id));
+        for (run, item) in posts {
+            self.inbox.post(run, item);
+        }
         Ok(Committed {
             position: before + 1,
         })
@@ -239,7 +249,7 @@ impl Memory {
                 found.map_or((false, 0), |found| (found.value.is_some(), found.version))
             });
             let fits = match write.expected {
-                Expected::Any => true,
+                Expected::Any | Expected::Copy(_) => true,
                 Expected::Absent => !present,
                 Expected::Version(expected) => version == expected,
             };
@@ -250,7 +260,8 @@ impl Memory {
                     version: present.then_some(version),
                 });
             }
-            staged.insert(at, (write.value.is_some(), version + 1));
+            let next = write.expected.next(version);
+            staged.insert(at, (write.value.is_some(), next));
         }
         Ok(())
     }
@@ -262,7 +273,7 @@ impl Memory {
             version: 0,
         });
         slot.value = write.value;
-        slot.version += 1;
+        slot.version = write.expected.next(slot.version);
     }
 
     pub(super) fn read(&self, id: &JournalId, from: u64, limit: usize) -> Vec<StoredLine> {

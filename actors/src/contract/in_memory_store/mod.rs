@@ -98,6 +98,13 @@ impl Store for InMemoryStore {
         self.with(|memory| memory.claim(self.process, journal, take_over))
     }
 
+    async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        self.with(|memory| {
+            let held = journals.iter().map(|id| memory.is_held(self.process, id));
+            Ok(held.collect())
+        })
+    }
+
     async fn read(
         &self,
         journal: JournalId,

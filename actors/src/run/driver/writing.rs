@@ -97,12 +97,14 @@ impl Driver {
                 let places = changes.writes.iter();
                 let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
                 (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
+                let told = changes.posts.iter().map(|(run, _)| *run).collect();
+                batch.posts = changes.posts;
                 let committed = self.journal.commit_checked(batch).await;
                 if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
                     self.ports.state_changed(places);
                 }
                 match committed {
-                    Ok(()) => {}
+                    Ok(()) => self.ports.posted(told),
                     Err(StoreError::Conflict { .. }) => {
                         self.journal.take_back(1 + changes.entries.len() as u64);
                         conflicts += 1;

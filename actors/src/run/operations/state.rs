@@ -7,13 +7,14 @@ use serde_json::{
 };
 
 use crate::{
-    contract::{Expected, StateSlot, StateValue, StateWrite},
+    contract::{Expected, InboxBody, InboxItem, StateSlot, StateValue, StateWrite},
     run::{
         Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
         Progress, RunContext, Write,
     },
     vocabulary::{
-        AgentError, Changed, Digest, ErrorKind, OperationError, RunId, RunStart, Scope, SessionId,
+        AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
+        Scope, SessionId,
     },
 };
 
@@ -104,6 +105,9 @@ fn versioned(slot: StateSlot) -> Option<(Value, u64)> {
 pub(crate) type Decide =
     Arc<dyn Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync>;
 
+/// Who is told of the value that was written, through their inboxes, and what, by name.
+pub(super) type Tell = fn(&Value) -> Vec<(RunId, String, Value)>;
+
 /// A read, a decision and a write, as one operation: when somebody else writes in between, the
 /// decision is made again.
 pub struct Update {
@@ -112,6 +116,7 @@ pub struct Update {
     name: String,
     digest: Digest,
     decide: Decide,
+    tell: Option<Tell>,
 }
 
 impl std::fmt::Debug for Update {
@@ -183,7 +188,11 @@ impl Operation for Update {
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         let ports = cx.ports.clone();
         let Self {
-            place, key, decide, ..
+            place,
+            key,
+            decide,
+            tell,
+            ..
         } = self;
         if place.scope == Scope::Temp {
             // Nothing tells of it but the entry of its end.
@@ -191,9 +200,11 @@ impl Operation for Update {
         }
         let scope = place.store;
         let place = (scope.clone(), key.clone());
+        let from = (cx.run, cx.id);
         let attempt: Attempt<Self::Output> = Arc::new(move || {
             let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
             let read = ports.state(scope.clone(), key.clone());
+            let now = ports.clock().now();
             Box::pin(async move {
                 let found = match read.await {
                     Ok(found) => found,
@@ -217,7 +228,18 @@ impl Operation for Update {
                     expected: Expected::Version(before),
                 };
                 let version = before + 1;
-                (Ok(Updated { value, version }), Changes::of(vec![write]))
+                let told = value.as_ref().zip(tell);
+                let told = told.map_or_else(Vec::new, |(value, tell)| tell(value));
+                let mut changes = Changes::of(vec![write]);
+                let posts = told.into_iter().enumerate();
+                changes.posts = posts
+                    .map(|(number, (run, name, value))| {
+                        let id = format!("{}/{}/{number}", from.0, from.1);
+                        let body = InboxBody::Message { name, value };
+                        (run, InboxItem::new(id, now, body))
+                    })
+                    .collect();
+                (Ok(Updated { value, version }), changes)
             })
         });
         Begin::Write(Write::new(place, attempt))
@@ -315,13 +337,30 @@ impl Shared<'_> {
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Fn(Option<T>) -> T + Send + Sync + 'static,
     {
-        let update = self.perform_update(key.into(), Digest::of(b"update"), move |found| {
+        self.update_as(self.cx.allocate(), key, change, None)
+    }
+
+    /// Changes a value as [`update`](Self::update) does, under this id, and tells others of it.
+    pub(super) fn update_as<T, F>(
+        &self,
+        id: OperationId,
+        key: impl Into<String>,
+        change: F,
+        tell: Option<Tell>,
+    ) -> Composed<T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(Option<T>) -> T + Send + Sync + 'static,
+    {
+        let mut update = self.operation(key.into(), Digest::of(b"update"), move |found| {
             let found = found.map(|found| T::deserialize(&found.value)).transpose();
             let changed = change(found.map_err(|error| mistyped(&error))?);
             serde_json::to_value(changed)
                 .map(Some)
                 .map_err(|error| mistyped(&error))
         });
+        update.tell = tell;
+        let update = self.cx.perform_as(id, update);
         Composed(Box::pin(async move {
             let updated = update.await?;
             serde_json::from_value(updated.value.unwrap_or_default())
@@ -333,14 +372,21 @@ impl Shared<'_> {
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
-        let (place, name) = (self.place.clone(), self.place.recorded(&key));
-        self.cx.perform(Update {
-            place,
+        self.cx.perform(self.operation(key, digest, decide))
+    }
+
+    fn operation<F>(&self, key: String, digest: Digest, decide: F) -> Update
+    where
+        F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
+    {
+        Update {
+            place: self.place.clone(),
+            name: self.place.recorded(&key),
             key,
-            name,
             digest,
             decide: Arc::new(decide),
-        })
+            tell: None,
+        }
     }
 }
 

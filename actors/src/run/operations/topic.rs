@@ -13,12 +13,12 @@ use crate::{
     definition::PUBLISH,
     run::{Act, Begin, Gate, Operation, OperationContext, Progress, RunContext, Task},
     vocabulary::{
-        AgentError, Digest, ErrorKind, OperationError, ParentPolicy, RunId, ToolCall, ToolResult,
-        ToolStatus,
+        AgentError, Digest, ErrorKind, OperationError, OperationId, ParentPolicy, RunId, ToolCall,
+        ToolResult, ToolStatus,
     },
 };
 
-use state::{Item, Reply, Report, TopicState, channel};
+use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
 
 /// How long a publisher that waits for room waits before it looks whether its receivers still live.
@@ -88,6 +88,8 @@ pub struct Subscriber<'a, E> {
     topic: String,
     scope: Scope,
     name: String,
+    /// Where this receiver, and no other of its run, is told that there is something to look at.
+    channel: String,
     read: Read<E>,
 }
 
@@ -146,38 +148,96 @@ impl Operation for Post {
     }
 }
 
-/// Tells a run to look. `false` when it has ended.
-async fn signal(cx: &RunContext, run: RunId, channel: &str) -> Result<bool, AgentError> {
-    let channel = format!("{}/{channel}", Signal::NAME);
-    let value = json!({});
-    let sent = cx.perform(Post {
-        run,
-        channel,
-        value,
-    });
-    match sent.await {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == Some(&ErrorKind::NotFound) => Ok(false),
-        Err(error) => Err(error),
+/// Which of some runs have ended. Its digest does not cover them, so that a fork asks for the same.
+struct Ended {
+    runs: Vec<RunId>,
+}
+
+impl Operation for Ended {
+    type Output = Vec<RunId>;
+
+    fn kind(&self) -> &'static str {
+        "ended"
     }
+
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&self.runs.len().to_le_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Vec<RunId>> {
+        let ended = cx.ports.ended(self.runs);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::After,
+            future: Box::pin(async move { Progress::Done(ended.await) }),
+        })
+    }
+}
+
+/// The runs that a change of a topic tells to look. They are told in its commit, so nobody waits
+/// for a word from a run that went away after it.
+fn told(state: &Value) -> Vec<(RunId, String, Value)> {
+    #[derive(Deserialize)]
+    struct Changed {
+        report: Report,
+    }
+    let changed = Changed::deserialize(state);
+    let wake = changed.map_or_else(|_| Vec::new(), |changed| changed.report.wake);
+    let told = |(run, channel)| (run, format!("{}/{channel}", Signal::NAME), json!({}));
+    wake.into_iter().map(told).collect()
 }
 
 async fn change<F>(
     cx: &RunContext,
+    place: (&Scope, &str),
+    change: F,
+) -> Result<TopicState, AgentError>
+where
+    F: Fn(&mut TopicState) + Send + Sync + 'static,
+{
+    change_as(cx, cx.allocate(), place, change).await
+}
+
+async fn change_as<F>(
+    cx: &RunContext,
+    id: OperationId,
     (scope, topic): (&Scope, &str),
     change: F,
 ) -> Result<TopicState, AgentError>
 where
     F: Fn(&mut TopicState) + Send + Sync + 'static,
 {
+    if *scope == Scope::Temp {
+        let message = "a topic is shared, so it cannot be of the scope `temp`; use `run`";
+        return Err(OperationError::new(ErrorKind::InvalidInput, message).into());
+    }
     let key = format!("topic:{topic}");
-    let state = cx.state(scope.clone()).update(key, move |found| {
-        let mut state: TopicState = found.unwrap_or_default();
+    let change = move |found: Option<TopicState>| {
+        let mut state = found.unwrap_or_default();
         state.report = Report::default();
         change(&mut state);
         state
-    });
-    state.await
+    };
+    let state = cx.state(scope.clone());
+    state.update_as(id, key, change, Some(told)).await
+}
+
+/// Takes those of these receivers away that have ended. Whether there were any.
+async fn let_the_dead_go(
+    cx: &RunContext,
+    place: (&Scope, &str),
+    runs: Vec<RunId>,
+) -> Result<bool, AgentError> {
+    let dead = cx.perform(Ended { runs }).await?;
+    if dead.is_empty() {
+        return Ok(false);
+    }
+    change(cx, place, move |state| state.forget(&dead)).await?;
+    Ok(true)
 }
 
 impl RunContext {
@@ -232,6 +292,8 @@ impl RunContext {
 
 impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// Shares the topic with all runs that share this state: of the session, the user or the team.
+    /// [`Scope::Temp`], which nobody shares, is refused by whoever publishes or subscribes, as
+    /// [`ErrorKind::InvalidInput`].
     #[must_use]
     pub fn in_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
@@ -307,9 +369,8 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         let state = loop {
             let waiter = ticket.clone().map(|ticket| (cx.run(), ticket));
             let item = item.clone();
-            let topic = self.name.clone();
             let state = change(cx, place, move |state| {
-                state.offer(&topic, &item, waiter.clone());
+                state.offer(&item, waiter.clone());
             })
             .await?;
             if state.report.full.is_empty() {
@@ -319,16 +380,13 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
                 ticket = Some(cx.uuid().await?.to_string());
                 continue;
             };
-            if !self.let_the_dead_go(&state).await? {
+            if !let_the_dead_go(cx, place, state.members_of_full()).await? {
                 // Whether it is told or not: it looks again.
                 let _ = cx
                     .timeout(PATIENCE, cx.receive_on::<Signal>(channel.as_str()))
                     .await;
             }
         };
-        for (run, channel) in &state.report.wake {
-            signal(cx, *run, channel).await?;
-        }
         let published = Published {
             sequence: state.published,
             delivered: state.report.delivered,
@@ -353,22 +411,6 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         Ok(published)
     }
 
-    /// Takes away the receivers of full queues whose runs have ended. Whether there were any.
-    async fn let_the_dead_go(&self, state: &TopicState) -> Result<bool, AgentError> {
-        let mut dead = Vec::new();
-        for (name, run) in state.members_of_full() {
-            if !signal(self.cx, run, &channel(&self.name, &name)).await? {
-                dead.push((name, run));
-            }
-        }
-        if dead.is_empty() {
-            return Ok(false);
-        }
-        let place = (&self.scope, self.name.as_str());
-        change(self.cx, place, move |state| state.forget(&dead)).await?;
-        Ok(true)
-    }
-
     async fn start_agents(&self, event: &Value) -> Result<Vec<Spawned>, AgentError> {
         let text = match event {
             Value::String(text) => text.clone(),
@@ -386,7 +428,9 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     }
 
     /// Receives the topic's events from here on, through the queue of this name. Whoever subscribes
-    /// with one name shares its queue: each event goes to one of them.
+    /// with one name shares its queue: each event goes to one of them. A queue is there until it is
+    /// [closed](Subscriber::close), and takes events also while nobody receives through it; so in a
+    /// scope that lasts its name is one that comes again, and not a run's.
     ///
     /// # Errors
     /// What the store fails with.
@@ -397,13 +441,19 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     where
         E: 'static,
     {
-        let (name, run) = (subscription.name.clone(), self.cx.run());
+        let (name, cx) = (subscription.name.clone(), self.cx);
+        let (run, id) = (cx.run(), cx.allocate());
         let place = (&self.scope, self.name.as_str());
-        change(self.cx, place, move |state| state.join(&subscription, run)).await?;
+        let joined = change_as(cx, id, place, move |state| state.join(&subscription, run));
+        let crowd = joined.await?.report.crowd;
+        if !crowd.is_empty() {
+            let_the_dead_go(cx, place, crowd).await?;
+        }
         Ok(Subscriber {
-            cx: self.cx,
+            cx,
             topic: self.name.clone(),
             scope: self.scope.clone(),
+            channel: format!("{}/{name}/{id}", self.name),
             name,
             read: Box::new(|value| serde_json::from_value(value).map(Some)),
         })
@@ -439,6 +489,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
             topic: self.topic,
             scope: self.scope,
             name: self.name,
+            channel: self.channel,
             read: Box::new(move |value| Ok(read(value)?.map(&transform))),
         }
     }
@@ -451,16 +502,10 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     pub async fn next(&mut self) -> Result<Received<E>, AgentError> {
         let cx = self.cx;
         loop {
-            let (name, run) = (self.name.clone(), cx.run());
+            let (name, receiver) = (self.name.clone(), (cx.run(), self.channel.clone()));
             let place = (&self.scope, self.topic.as_str());
-            let topic = self.topic.clone();
-            let state = change(cx, place, move |state| {
-                state.take(&topic, &name, run);
-            })
-            .await?;
-            for (run, channel) in &state.report.wake {
-                signal(cx, *run, channel).await?;
-            }
+            let taken = change(cx, place, move |state| state.take(&name, &receiver));
+            let state = taken.await?;
             match state.report.taken {
                 Some(item) => {
                     let read = (self.read)(item.event);
@@ -474,8 +519,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
                     }
                 }
                 None if state.queues.contains_key(&self.name) => {
-                    cx.receive_on::<Signal>(channel(&self.topic, &self.name))
-                        .await?;
+                    cx.receive_on::<Signal>(&self.channel).await?;
                 }
                 None => {
                     let message =
@@ -493,14 +537,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     pub async fn close(self) -> Result<(), AgentError> {
         let place = (&self.scope, self.topic.as_str());
         let name = self.name.clone();
-        let (cx, topic) = (self.cx, self.topic.clone());
-        let state = change(cx, place, move |state| {
-            state.close(&topic, &name);
-        })
-        .await?;
-        for (run, channel) in &state.report.wake {
-            signal(cx, *run, channel).await?;
-        }
+        change(self.cx, place, move |state| state.close(&name)).await?;
         Ok(())
     }
 }

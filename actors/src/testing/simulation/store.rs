@@ -293,6 +293,7 @@ impl Store for SimulatedStore {
 
     pass_on! {
         fn claim(journal: JournalId, take_over: bool) -> Claim;
+        fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;

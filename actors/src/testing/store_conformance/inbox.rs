@@ -99,6 +99,41 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn posted_with_batch(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let bringing = |expected, id: &str| {
+        let mut batch = appending(1, expected, &["told"]);
+        batch.posts = vec![(run(1), item(id)), (run(2), item(id))];
+        batch
+    };
+    commit(&store, making(row(1), &["a"])).await?;
+    commit(&store, making(row(2), &["a"])).await?;
+    let (mark, _) = store.posted(0).await?;
+    refused!(
+        commit(&store, bringing(5, "lost")).await,
+        StoreError::Sequence { .. },
+        "a batch at a wrong place"
+    );
+    same!(store.inbox(run(2)).await?, [], "the inbox after a refusal");
+    commit(&store, bringing(1, "x")).await?;
+    commit(&store, bringing(2, "x")).await?;
+    for number in [1, 2] {
+        same!(
+            store.inbox(run(number)).await?,
+            [item("x")],
+            "an inbox that was told twice of one id"
+        );
+    }
+    let (_, mut told) = store.posted(mark).await?;
+    told.sort_unstable();
+    same!(told, [run(1), run(2)], "whose inboxes have news");
+    ensure!(
+        !store.post(run(2), item("x")).await?,
+        "the id counted again"
+    );
+    Ok(())
+}
+
 pub(super) async fn order(place: &impl Place) -> Checked {
     let store = place.open().await?;
     let operation = OperationId {

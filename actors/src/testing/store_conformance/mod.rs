@@ -162,6 +162,7 @@ promises! {
     "a session's journal is made once, and owned by who made it" => ownership::session_made_once;
     "a closed store refuses work and owns nothing" => ownership::closing;
     "claims that are made together are each as if made alone" => ownership::claims_together;
+    "which journals a claim would be refused is told without claiming" => ownership::held_elsewhere;
     "a run's row is the latest that was committed" => index::rows;
     "runs are filtered, the latest begun first" => index::filters;
     "runs that go on by themselves are told from those that wait" => index::awake;
@@ -169,11 +170,13 @@ promises! {
     "values carry versions that never come again" => state::versions;
     "a write that expects something else is refused with its whole batch" => state::conflicts;
     "writes of one batch see each other" => state::staged_writes;
+    "a copied value keeps its version" => state::copies;
     "a scope lists its values by key" => state::scopes;
     "blobs are kept by their hash" => state::blobs;
     "checkpoints are replaced and deleted" => state::checkpoints;
     "an inbox item counts once, also after it was taken" => inbox::counted_once;
     "items are taken with the batch that deals with them" => inbox::taken_with_batch;
+    "items are posted with the batch that tells of them" => inbox::posted_with_batch;
     "an inbox keeps the order in which it was filled" => inbox::order;
     "marks tell which inboxes have news" => inbox::marks;
     "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;

@@ -32,6 +32,9 @@ enum Flaw {
     StaysOpen,
     OwnsForEver,
     StopsClaimingAtRefusal,
+    KnowsNoOwners,
+    LosesPosts,
+    CountsCopies,
     ReadsTogetherWithoutBound,
     MixesUpJournals,
     WakesSleepers,
@@ -74,6 +77,14 @@ impl Store for Mutant {
             if self.has(Flaw::ForgetsBlobs) {
                 batch.blobs.clear();
             }
+            if self.has(Flaw::LosesPosts) {
+                batch.posts.clear();
+            }
+            for write in &mut batch.writes {
+                if self.has(Flaw::CountsCopies) && matches!(write.expected, Expected::Copy(_)) {
+                    write.expected = Expected::Any;
+                }
+            }
         }
         let mut told = Vec::new();
         for mut batch in batches {
@@ -102,6 +113,13 @@ impl Store for Mutant {
             claim.epoch = 1;
         }
         Ok(claim)
+    }
+
+    async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        let mut held = self.0.held_elsewhere(journals).await?;
+        held.iter_mut()
+            .for_each(|held| *held &= !self.has(Flaw::KnowsNoOwners));
+        Ok(held)
     }
 
     async fn claim_all(
@@ -312,6 +330,9 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
             Flaw::StopsClaimingAtRefusal,
             "claims that are made together",
         ),
+        (Flaw::KnowsNoOwners, "a claim would be refused"),
+        (Flaw::LosesPosts, "posted with the batch"),
+        (Flaw::CountsCopies, "copied value keeps"),
         (
             Flaw::ReadsTogetherWithoutBound,
             "journals that are read together",

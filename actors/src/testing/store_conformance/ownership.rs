@@ -80,6 +80,42 @@ pub(super) async fn claims_together(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn held_elsewhere(place: &impl Place) -> Checked {
+    let (store, other) = (place.open().await?, place.open().await?);
+    commit(&store, making(row(1), &["a"])).await?;
+    commit(&other, making(row(2), &["a"])).await?;
+    claim(&other, session("s")).await?;
+    let journals = || {
+        vec![
+            run(1).into(),
+            run(2).into(),
+            run(3).into(),
+            session("s").into(),
+        ]
+    };
+    same!(
+        store.held_elsewhere(journals()).await?,
+        [false, true, false, true],
+        "what another process holds"
+    );
+    same!(
+        other.held_elsewhere(journals()).await?,
+        [true, false, false, false],
+        "what the first one holds"
+    );
+    let none = store.held_elsewhere(Vec::new()).await?;
+    ensure!(none.is_empty(), "what is held of nothing: {none:?}");
+    // It was only asked: the epochs are as they were.
+    commit(&other, appending(2, 1, &["b"])).await?;
+    other.close().await?;
+    same!(
+        store.held_elsewhere(journals()).await?,
+        [false; 4],
+        "what a process held that let go of it"
+    );
+    Ok(())
+}
+
 pub(super) async fn stale_epoch(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;

@@ -214,6 +214,38 @@ pub(super) async fn staged_writes(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn copies(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let copy = |value, version| write("k", json!(value), Expected::Copy(version));
+    commit(&store, writing([copy(1, 100_000)])).await?;
+    same!(
+        value(&store, "k").await?,
+        Some((json!(1), 100_000)),
+        "a copied value"
+    );
+    let next = write("k", json!(2), Expected::Version(100_000));
+    commit(&store, writing([next])).await?;
+    same!(
+        value(&store, "k").await?,
+        Some((json!(2), 100_001)),
+        "what was written over a copy"
+    );
+    // A version never comes again.
+    commit(&store, writing([copy(3, 7), copy(4, 100_010)])).await?;
+    same!(
+        value(&store, "k").await?,
+        Some((json!(4), 100_010)),
+        "copies of lower and of higher versions"
+    );
+    commit(&store, writing([copy(5, 7)])).await?;
+    same!(
+        value(&store, "k").await?,
+        Some((json!(5), 100_011)),
+        "a copy of a lower version"
+    );
+    Ok(())
+}
+
 pub(super) async fn scopes(place: &impl Place) -> Checked {
     let store = place.open().await?;
     let keys = ["b", "a", "ä", "", "B", "a/b", "a\u{0}", "10", "9"];

@@ -107,8 +107,9 @@ pub(super) struct Queue {
     dropped: u64,
     /// The runs that have subscribed.
     members: Vec<RunId>,
-    /// Those of them that wait for an event.
-    waiting: Vec<RunId>,
+    /// The receivers that wait for an event.
+    #[serde(default)]
+    waiters: Vec<Reply>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,60 +127,60 @@ pub(super) struct Report {
     pub(super) dropped: u32,
     /// The full queues for which the publisher has to wait.
     pub(super) full: Vec<String>,
-    /// Who is to be told to look, and on which channel.
+    /// Who is told to look, with the commit of the change, and on which channel.
     pub(super) wake: Vec<Reply>,
     pub(super) taken: Option<Item>,
+    /// The members of a queue among whom those are to be looked for that have ended.
+    #[serde(default)]
+    pub(super) crowd: Vec<RunId>,
 }
 
-/// Where the runs of a queue are told that there is an event.
-pub(super) fn channel(topic: &str, queue: &str) -> String {
-    format!("{topic}/{queue}")
-}
+/// From so many members on those of a queue that have ended are looked for, each time that there
+/// are twice as many.
+const CROWD: usize = 8;
 
 impl TopicState {
     /// Puts an event into every queue, or, where one has no room and drops nothing, into none: the
     /// publisher is told when there may be room.
-    pub(super) fn offer(&mut self, topic: &str, item: &Item, publisher: Option<Reply>) {
-        let full = |queue: &Queue| queue.overflow == Overflow::Block && queue.is_full();
-        let full = self.queues.iter().filter(|(_, queue)| full(queue));
+    pub(super) fn offer(&mut self, item: &Item, publisher: Option<Reply>) {
+        let full = self.queues.iter().filter(|(_, queue)| queue.holds_up());
         self.report.full = full.map(|(name, _)| name.clone()).collect();
         if !self.report.full.is_empty() {
             let publisher = publisher.filter(|publisher| !self.blocked.contains(publisher));
             self.blocked.extend(publisher);
             return;
         }
+        // Where it found room by itself it waits no more.
+        self.blocked
+            .retain(|blocked| Some(blocked) != publisher.as_ref());
         self.published += 1;
-        for (name, queue) in &mut self.queues {
+        for queue in self.queues.values_mut() {
             let (kept, dropped) = queue.offer(Item {
                 sequence: self.published,
                 ..item.clone()
             });
             self.report.delivered += u32::from(kept);
             self.report.dropped += u32::from(dropped);
-            let waiting = std::mem::take(&mut queue.waiting).into_iter();
-            let told = waiting.map(|run| (run, channel(topic, name)));
-            self.report.wake.extend(told);
+            self.report.wake.append(&mut queue.waiters);
         }
     }
 
-    /// Takes the next event out of a queue, or notes that this run waits for one.
-    pub(super) fn take(&mut self, topic: &str, name: &str, run: RunId) {
+    /// Takes the next event out of a queue, or notes that this receiver waits for one.
+    pub(super) fn take(&mut self, name: &str, receiver: &Reply) {
         let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
+        // An earlier wait that was dropped is over.
+        queue.waiters.retain(|waiter| waiter != receiver);
         let Some(item) = queue.items.pop_front() else {
-            if !queue.waiting.contains(&run) {
-                queue.waiting.push(run);
-            }
+            queue.waiters.push(receiver.clone());
             return;
         };
         queue.received += 1;
         self.report.taken = Some(item);
         self.report.wake.append(&mut self.blocked);
         if !queue.items.is_empty() {
-            let waiting = std::mem::take(&mut queue.waiting).into_iter();
-            let told = waiting.map(|run| (run, channel(topic, name)));
-            self.report.wake.extend(told);
+            self.report.wake.append(&mut queue.waiters);
         }
     }
 
@@ -190,40 +191,41 @@ impl TopicState {
         queue.overflow = subscription.overflow;
         if !queue.members.contains(&run) {
             queue.members.push(run);
+            let members = queue.members.len();
+            if members >= CROWD && members.is_power_of_two() {
+                self.report.crowd.clone_from(&queue.members);
+            }
         }
     }
 
     /// Takes a queue away, and tells all that wait for it.
-    pub(super) fn close(&mut self, topic: &str, name: &str) {
-        if let Some(queue) = self.queues.remove(name) {
-            let told = queue.waiting.into_iter();
-            let told = told.map(|run| (run, channel(topic, name)));
-            self.report.wake.extend(told);
+    pub(super) fn close(&mut self, name: &str) {
+        if let Some(mut queue) = self.queues.remove(name) {
+            self.report.wake.append(&mut queue.waiters);
             self.report.wake.append(&mut self.blocked);
         }
     }
 
     /// The runs that receive through the full queues.
-    pub(super) fn members_of_full(&self) -> Vec<(String, RunId)> {
+    pub(super) fn members_of_full(&self) -> Vec<RunId> {
         let full = self.report.full.iter();
-        let members = full.filter_map(|name| Some((name, &self.queues.get(name)?.members)));
+        let queues = full.filter_map(|name| self.queues.get(name));
+        let mut members: Vec<RunId> = queues.flat_map(|queue| queue.members.clone()).collect();
+        members.sort_unstable();
+        members.dedup();
         members
-            .flat_map(|(name, members)| members.iter().map(|run| (name.clone(), *run)))
-            .collect()
     }
 
-    /// Takes away receivers that have ended, and queues that nobody receives through any more.
-    pub(super) fn forget(&mut self, dead: &[(String, RunId)]) {
-        for (name, run) in dead {
-            let Some(queue) = self.queues.get_mut(name) else {
-                continue;
-            };
-            queue.members.retain(|member| member != run);
-            queue.waiting.retain(|member| member != run);
-            if queue.members.is_empty() {
-                self.queues.remove(name);
-            }
+    /// Takes away receivers that have ended, and full queues that nobody receives through any more
+    /// and for which publishers wait.
+    pub(super) fn forget(&mut self, dead: &[RunId]) {
+        self.blocked.retain(|(run, _)| !dead.contains(run));
+        for queue in self.queues.values_mut() {
+            queue.members.retain(|member| !dead.contains(member));
+            queue.waiters.retain(|(run, _)| !dead.contains(run));
         }
+        self.queues
+            .retain(|_, queue| !(queue.members.is_empty() && queue.holds_up()));
     }
 
     pub(super) fn counts(&self) -> TopicCounts {
@@ -245,6 +247,11 @@ impl TopicState {
 impl Queue {
     fn is_full(&self) -> bool {
         self.items.len() >= self.capacity as usize
+    }
+
+    /// Whether publishers wait for room in it.
+    fn holds_up(&self) -> bool {
+        self.overflow == Overflow::Block && self.is_full()
     }
 
     /// Whether the event was kept, and whether one was dropped for it.

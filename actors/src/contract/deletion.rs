@@ -1,0 +1,31 @@
+//! Which ended trees go, and what went.
+
+use crate::vocabulary::Timestamp;
+
+/// How many of the runs that were deleted last a store knows to have been there.
+pub const DELETIONS_KNOWN: u64 = 10_000;
+
+/// Which ended trees may be deleted: those that are not among the latest, and whose root ended
+/// long enough ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Expiry {
+    /// Only trees whose root ended before this; any, when left out.
+    pub ended_before: Option<Timestamp>,
+    /// So many trees that ended last are spared.
+    pub keep: usize,
+    /// At most so many are told; 0 is without bound.
+    pub limit: usize,
+}
+
+/// What a call of [`Store::delete_tree`](super::Store::delete_tree) deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// How many runs.
+    pub runs: u64,
+    /// How many entries.
+    pub entries: u64,
+    /// Whether something is left to be deleted.
+    pub more: bool,
+}

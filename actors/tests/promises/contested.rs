@@ -1,0 +1,141 @@
+//! A store in which much goes on beside the System under test.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicUsize, Ordering},
+};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+    },
+    run::Agent,
+    testing::InMemoryStore,
+    vocabulary::{Digest, JournalId, RunId, SessionId},
+};
+use tokio::sync::watch;
+
+use crate::stage::{Stage, pass_on, silent};
+
+/// A store in which others are faster, reads of state fail, or take their time.
+#[derive(Debug)]
+pub(crate) struct Contested {
+    pub(crate) inner: InMemoryStore,
+    /// How many of the next changes of state come too late.
+    pub(crate) conflicts: Arc<AtomicU32>,
+    /// How many of the next reads of state fail.
+    pub(crate) failures: Arc<AtomicU32>,
+    /// Whether reads of state wait.
+    pub(crate) reads_wait: watch::Sender<bool>,
+    /// Whether what is posted by itself waits.
+    pub(crate) posts_wait: watch::Sender<bool>,
+    /// How many values were written at most in one commit.
+    pub(crate) most_writes: Arc<AtomicUsize>,
+    /// How often a journal was claimed, or asked for.
+    pub(crate) claims: Arc<AtomicU32>,
+}
+
+impl Contested {
+    pub(crate) fn over(inner: InMemoryStore) -> Self {
+        Self {
+            inner,
+            conflicts: Arc::default(),
+            failures: Arc::default(),
+            reads_wait: watch::channel(false).0,
+            posts_wait: watch::channel(false).0,
+            most_writes: Arc::default(),
+            claims: Arc::default(),
+        }
+    }
+}
+
+async fn go(waits: &watch::Sender<bool>) {
+    // The sender lives as long as the store.
+    let _ = waits.subscribe().wait_for(|waits| !waits).await;
+}
+
+fn one_of(count: &AtomicU32) -> bool {
+    let less = |left: u32| left.checked_sub(1);
+    count
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+        .is_ok()
+}
+
+impl Store for Contested {
+    pass_on! {
+        in inner;
+        fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
+        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
+        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
+        fn run(run: RunId) -> Option<RunRow>;
+        fn runs(filter: RunFilter) -> Vec<RunRow>;
+        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
+        fn scope(scope: String) -> Vec<(String, StateValue)>;
+        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
+        fn inbox(run: RunId) -> Vec<InboxItem>;
+        fn posted(after: u64) -> (u64, Vec<RunId>);
+        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
+        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
+        go(&self.reads_wait).await;
+        if one_of(&self.failures) {
+            return Err(StoreError::Io {
+                place: "a value".to_owned(),
+                reason: "a fault of the test".to_owned(),
+            });
+        }
+        self.inner.state(scope, key).await
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        go(&self.posts_wait).await;
+        self.inner.post(run, item).await
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        self.inner.claim(journal, take_over).await
+    }
+
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        let mut results = Vec::new();
+        for batch in batches {
+            self.most_writes
+                .fetch_max(batch.writes.len(), Ordering::SeqCst);
+            if let Some(write) = batch.writes.first()
+                && one_of(&self.conflicts)
+            {
+                results.push(Err(StoreError::Conflict {
+                    scope: write.scope.clone(),
+                    key: write.key.clone(),
+                    version: Some(7),
+                }));
+                continue;
+            }
+            results.extend(self.inner.commit(vec![batch]).await?);
+        }
+        Ok(results)
+    }
+
+    fn description(&self) -> String {
+        "a contested store".to_owned()
+    }
+}
+
+/// A System of this team over this store.
+pub(crate) async fn start(stage: &Stage, store: impl Store, agent: Agent) -> System {
+    System::builder(store)
+        .limits(stage.limits)
+        .model("default", silent())
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap()
+}
