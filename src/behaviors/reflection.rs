@@ -150,7 +150,7 @@ impl Behavior for Reflection {
             if round < self.max_rounds {
                 let critique = verdict.critique.as_str();
                 let revise = self.revise.fill(&[("critique", critique)]);
-                work.conversation.push(Message::user(revise));
+                work.conversation.push(Message::synthetic(revise));
             }
         }
         match work.best() {

@@ -127,6 +127,7 @@ mod tests {
             role: Role::Assistant,
             author: None,
             parts,
+            synthetic: false,
         })
     }
 

@@ -65,12 +65,15 @@ impl Keeping {
 
     /// Opens a store that must be there, for reading.
     pub(super) fn open_what_is_there(arguments: &StoreArguments) -> Result<Self, Failure> {
-        if let Some(keeping) = Self::open_to_read(arguments)? {
-            return Ok(keeping);
+        Self::open_to_read(arguments)?.ok_or_else(|| no_store(arguments))
+    }
+
+    /// Opens a store that must be there, for writing: what is mistyped makes none.
+    pub(super) fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
+        match path_of(arguments)?.try_exists() {
+            Ok(false) => Err(no_store(arguments)),
+            _ => Self::open(arguments),
         }
-        let path = path_of(arguments)?;
-        let reason = format!("there is no store {}", path.display());
-        Err(Failure::Usage(reason))
     }
 
     /// The place in the order of commits of a tree's last entry.
@@ -121,6 +124,13 @@ impl Keeping {
                 )))
             }
         }
+    }
+}
+
+fn no_store(arguments: &StoreArguments) -> Failure {
+    match path_of(arguments) {
+        Ok(path) => Failure::Usage(format!("there is no store {}", path.display())),
+        Err(failure) => failure,
     }
 }
 

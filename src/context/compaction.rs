@@ -19,13 +19,14 @@ pub(super) struct Compaction<'a> {
 }
 
 impl Compaction<'_> {
-    /// Before which place payloads are replaced: the last steps with calls stay.
+    /// Before which place payloads are replaced: the last steps with calls stay, and in any case
+    /// what the model has not read yet.
     pub(super) fn until(&self, view: &View) -> usize {
         let keep = usize::try_from(self.table.keep_recent).unwrap_or(usize::MAX);
         let messages = view.messages.iter().enumerate().rev();
         let mut steps = messages.filter(|(_, said)| said.tool_calls().next().is_some());
         match keep.checked_sub(1) {
-            None => view.messages.len(),
+            None => view.last_step().unwrap_or(0),
             Some(last) => steps.nth(last).map_or(0, |(place, _)| place),
         }
     }
@@ -51,6 +52,7 @@ impl Compaction<'_> {
             role: message.role,
             author: message.author.clone(),
             parts,
+            synthetic: message.synthetic,
         })
     }
 
@@ -61,6 +63,11 @@ impl Compaction<'_> {
 
     fn is_bulky(&self, tokens: u64) -> bool {
         tokens >= u64::from(self.table.min_tokens)
+    }
+
+    /// Whether a payload of so many tokens is bulky, and what would stand in its place is not.
+    fn is_worth_it(&self, tokens: u64, instead: &str) -> bool {
+        self.is_bulky(tokens) && self.counter.count(instead) < tokens
     }
 
     /// The call without the values of bulky arguments. One whose arguments are no JSON stays.
@@ -78,9 +85,10 @@ impl Compaction<'_> {
                 continue;
             };
             let text = text_of(value);
-            if self.is_bulky(self.counter.count(&text)) {
-                let characters = text.chars().count();
-                *value = format!("[{characters} characters left out]").into();
+            let characters = text.chars().count();
+            let instead = format!("[{characters} characters left out]");
+            if self.is_worth_it(self.counter.count(&text), &instead) {
+                *value = instead.into();
                 changed = true;
             }
         }
@@ -100,8 +108,12 @@ impl Compaction<'_> {
         if result.status != ToolStatus::Success || !self.is_bulky(tokens) {
             return None;
         }
+        let instead = format!("[{}]", filled(placeholder, &result.name, call));
+        if !self.is_worth_it(tokens, &instead) {
+            return None;
+        }
         let mut compacted = result.clone();
-        compacted.text = format!("[{}]", filled(placeholder, &result.name, call));
+        compacted.text = instead;
         compacted.attachments.clear();
         Some(compacted)
     }
@@ -150,6 +162,7 @@ fn filled(placeholder: &str, tool: &str, call: Option<&ToolCall>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use ghostlight_actors::vocabulary::{ModelResponse, Transcript};
     use serde_json::json;
 
     use super::*;
@@ -223,6 +236,45 @@ mod tests {
             format!("{{\"content\": \"{long}").as_str(),
         );
         assert_eq!(compacted(Part::ToolCall(broken), &[]), None);
+    }
+
+    #[test]
+    fn nothing_is_replaced_by_what_is_longer() {
+        let mut table = table();
+        table.min_tokens = 0;
+        let compaction = Compaction {
+            table: &table,
+            counter: &Estimate,
+        };
+        let call = ToolCall::new("1", "read_file", json!({"path": "a.txt"}));
+        let writes = ToolCall::new("1", "write_file", json!({"path": "a", "content": "brief"}));
+        assert_eq!(compaction.call(&writes), None);
+        for (text, stays) in [("", true), ("ok", true), (&"word ".repeat(30), false)] {
+            let result = ToolResult::new(&call, ToolStatus::Success, text);
+            let compacted = compaction.result(&result, Some(&call));
+            assert_eq!(compacted.is_none(), stays, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_model_has_not_read_yet_stays() {
+        let call = ToolCall::new("1", "read_file", json!({"path": "a.txt"}));
+        let asks = ModelResponse::tool_calls([call.clone()]).message;
+        let result = ToolResult::new(&call, ToolStatus::Success, "line\n".repeat(50));
+        let mut conversation = Transcript::from_iter([Message::user("go")]);
+        let compaction = Compaction {
+            table: &table(),
+            counter: &Estimate,
+        };
+        assert_eq!(compaction.until(&View::new(conversation.clone(), &[])), 0);
+        for step in 0..2 {
+            conversation.push(asks.clone());
+            conversation.push(Message::results([result.clone()]));
+            let view = View::new(conversation.clone(), &[]);
+            assert_eq!(compaction.until(&view), 1 + 2 * step);
+        }
+        conversation.push(Message::assistant("That is it."));
+        assert_eq!(compaction.until(&View::new(conversation, &[])), 5);
     }
 
     #[test]

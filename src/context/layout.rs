@@ -62,8 +62,27 @@ impl Layout {
         let begun = view.conversation.truncated(self.reach());
         let may_cut = self.cut == 0
             || self.cut <= view.last_cut()
-                && view.messages.get(self.cut).map(|next| next.role) != Some(Role::Tool);
+                && (self.cut == view.turn || view.begins(self.cut) != Begins::Nothing);
         may_cut && begun.len() == self.reach() && self.of == Some(begun.digest())
+    }
+}
+
+/// What begins with a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Turn,
+    Step,
+    /// It goes on with what was begun: results, a nudge.
+    Nothing,
+}
+
+impl Begins {
+    fn of(said: &Message) -> Self {
+        match said.role {
+            Role::User if said.is_from_user() => Self::Turn,
+            Role::Assistant => Self::Step,
+            _ => Self::Nothing,
+        }
     }
 }
 
@@ -71,6 +90,8 @@ impl Layout {
 pub(super) struct View {
     pub(super) conversation: Transcript,
     pub(super) messages: Vec<Arc<Message>>,
+    /// What begins with each of them.
+    begins: Vec<Begins>,
     /// Where the current turn begins.
     pub(super) turn: usize,
     /// What stays wherever it is: what the current turn asks for.
@@ -80,8 +101,22 @@ pub(super) struct View {
 impl View {
     /// A view of a conversation in which these messages ask for what is done now, in this order;
     /// the first of them begins the turn.
+    #[cfg(test)]
     pub(super) fn new(conversation: Transcript, asked: &[Arc<Message>]) -> Self {
+        let said = conversation.clone();
+        Self::told(conversation, &said, asked)
+    }
+
+    /// The same of a conversation that is told in other words than these in which it was said,
+    /// message for message: turns and steps begin where they began.
+    pub(super) fn told(
+        conversation: Transcript,
+        said: &Transcript,
+        asked: &[Arc<Message>],
+    ) -> Self {
         let messages = conversation.messages();
+        let said = said.messages();
+        let begins: Vec<Begins> = said.iter().map(|said| Begins::of(said)).collect();
         let mut pins = BTreeSet::new();
         // From the end on: the same may have been said before.
         let (mut end, mut turn) = (messages.len(), None);
@@ -92,27 +127,39 @@ impl View {
                 (end, turn) = (place, Some(place));
             }
         }
+        let last_turn = || begins.iter().rposition(|begins| *begins == Begins::Turn);
         let last_user = || messages.iter().rposition(|said| said.role == Role::User);
+        let turn = turn.or_else(last_turn);
         let turn = turn.or_else(last_user);
         pins.extend(turn);
         Self {
             turn: turn.unwrap_or(0),
             conversation,
             messages,
+            begins,
             pins,
         }
     }
 
     /// The last place at which it may be cut: the last step stays.
     fn last_cut(&self) -> usize {
-        let is_step = |said: &Arc<Message>| said.role == Role::Assistant;
-        let last_step = self.messages.iter().rposition(is_step);
-        last_step.unwrap_or(0).max(self.turn)
+        self.last_step().unwrap_or(0).max(self.turn)
+    }
+
+    /// Where the last step begins; what follows it is what the model has not read yet.
+    pub(super) fn last_step(&self) -> Option<usize> {
+        self.begins
+            .iter()
+            .rposition(|begins| *begins == Begins::Step)
+    }
+
+    fn begins(&self, place: usize) -> Begins {
+        self.begins.get(place).copied().unwrap_or(Begins::Nothing)
     }
 
     /// Where turns begin, up to the current one.
     pub(super) fn turns(&self) -> Vec<usize> {
-        let earlier = (0..self.turn).filter(|place| self.messages[*place].role == Role::User);
+        let earlier = (0..self.turn).filter(|place| self.begins(*place) == Begins::Turn);
         earlier.chain([self.turn]).collect()
     }
 
@@ -120,10 +167,10 @@ impl View {
     /// or what a person says. So no call is parted from its result.
     pub(super) fn cuts(&self, after: usize) -> Vec<usize> {
         let last = self.last_cut().min(self.messages.len().saturating_sub(1));
-        let may_cut = |place: &usize| match self.messages[*place].role {
-            Role::User => true,
-            Role::Assistant => *place > self.turn,
-            _ => false,
+        let may_cut = |place: &usize| match self.begins(*place) {
+            Begins::Turn => true,
+            Begins::Step => *place > self.turn,
+            Begins::Nothing => *place == self.turn,
         };
         (after.saturating_add(1)..=last).filter(may_cut).collect()
     }
@@ -151,6 +198,7 @@ impl View {
                 role: Role::User,
                 author,
                 parts: head,
+                synthetic: false,
             }));
             let rest = cut + usize::from(merged.is_some());
             self.push_compacted(&mut kept, rest, layout.compacted, compaction);

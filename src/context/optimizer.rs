@@ -232,10 +232,11 @@ impl ContextOptimizer {
         &mut self,
         cx: &PolicyContext<'_>,
         conversation: &Transcript,
+        said: &Transcript,
         fixed: u64,
         counter: &TokenCounterHandle,
     ) -> Result<(), AgentError> {
-        let view = View::new(conversation.clone(), &cx.asked());
+        let view = View::told(conversation.clone(), said, &cx.asked());
         let known = self.layouts.iter().rev().find(|layout| layout.fits(&view));
         let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
         let bounds = Bounds::of(&spec);
@@ -287,7 +288,9 @@ impl Policy for ContextOptimizer {
         let trigger = Bounds::of(&self.spec).trigger;
         let extended = self.extended(&conversation, &counter);
         if extended.is_none_or(|tokens| fixed + tokens > trigger) {
-            self.lay_out(cx, &conversation, fixed, &counter).await?;
+            let said = &request.conversation;
+            self.lay_out(cx, &conversation, said, fixed, &counter)
+                .await?;
         }
         if let Some(sent) = &self.sent {
             request.conversation = sent.conversation.clone();

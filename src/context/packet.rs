@@ -21,6 +21,14 @@ pub enum PacketSource {
 }
 
 impl PacketSource {
+    pub(super) const ALL: [Self; 5] = [
+        Self::System,
+        Self::Retrieved,
+        Self::Memory,
+        Self::Custom,
+        Self::Conversation,
+    ];
+
     pub(super) fn section(self) -> &'static str {
         match self {
             Self::System => "[Role & Policies]",
@@ -72,7 +80,7 @@ impl Packet {
         let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
         for message in conversation.messages() {
             match turns.last_mut() {
-                Some(turn) if message.role != Role::User => turn.push(message),
+                Some(turn) if !message.is_from_user() => turn.push(message),
                 _ => turns.push(vec![message]),
             }
         }

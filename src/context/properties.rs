@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use ghostlight_actors::{
     definition::{Compact, CompactRule, ContextSpec, ContextStrategy, SlidingWindow},
     testing::check_transcript,
-    vocabulary::{Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript},
+    vocabulary::{
+        Message, ModelResponse, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript,
+    },
 };
 use proptest::prelude::{
     Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
@@ -15,6 +17,7 @@ use serde_json::json;
 use super::{
     Estimate, TokenCounter,
     draft::Draft,
+    history::OtherAgents,
     layout::{Layout, View},
 };
 
@@ -60,13 +63,19 @@ fn step() -> impl Strategy<Value = Vec<Message>> {
         }
     });
     let said = text().prop_map(|text| vec![Message::assistant(text)]);
-    let nudged = text().prop_map(|text| vec![Message::assistant("hm"), Message::user(text)]);
+    let in_text = (text(), 1_usize..3).prop_map(|(text, made)| {
+        let made = (0..made).map(|_| Message::synthetic(text.clone()));
+        [Message::assistant("I act.")]
+            .into_iter()
+            .chain(made)
+            .collect()
+    });
     let heard = prop_oneof![text(), Just("go on".to_owned())];
     let heard = heard.prop_map(|text| {
         let heard = Message::user(format!("{MEANWHILE}{text}"));
         vec![Message::assistant("hm"), heard]
     });
-    prop_oneof![3 => called, 2 => said, 1 => nudged, 1 => heard]
+    prop_oneof![3 => called, 2 => said, 2 => in_text, 1 => heard]
 }
 
 /// How what people say to a turn under way begins.
@@ -170,6 +179,11 @@ proptest! {
             for asked in &asked {
                 prop_assert!(there.any(|text| text == asked.content()), "{:?} is gone", asked);
             }
+            // What a loop said in a user's place stays behind the step that it is about.
+            prop_assert!(!messages[0].synthetic);
+            for pair in messages.windows(2).filter(|pair| pair[1].synthetic) {
+                prop_assert!(pair[0].role == Role::Assistant || pair[0].synthetic);
+            }
             let counted: u64 = messages.iter().map(|said| Estimate.message(said)).sum();
             prop_assert_eq!(counted, draft.tokens);
             let now = last.filter(|last| *last > draft.view.turn);
@@ -269,4 +283,51 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
     assert_eq!(texts(&kept[0])[1], "question 4");
     assert_eq!(kept.len(), 9);
     assert_eq!(texts(&kept[8]), ["question 6"]);
+}
+
+#[test]
+fn results_in_text_begin_no_turn_and_are_not_parted_from_their_calls() {
+    let mut conversation = Transcript::new();
+    for turn in 0..3 {
+        conversation.push(Message::user(format!("question {turn}")));
+        for step in 0..2 {
+            conversation.push(Message::assistant(format!("Action: {turn} {step}")));
+            conversation.push(Message::synthetic(format!("Observation: {turn} {step}")));
+        }
+    }
+    let input = Arc::new(Message::user("question 2"));
+    let view = View::new(conversation, &[input]);
+    assert_eq!(view.turns(), [0, 5, 10]);
+    assert_eq!(view.cuts(0), [5, 10, 11, 13]);
+}
+
+#[test]
+fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
+    let call = ToolCall::new("c", "search", json!({}));
+    let found = ToolResult::new(&call, ToolStatus::Success, "found");
+    let asks = ModelResponse::tool_calls([call]).message.as_ref().clone();
+    let mut said = Transcript::new();
+    for turn in 0..2 {
+        said.push(Message::user(format!("question {turn}")));
+        said.push(asks.clone().by("clerk"));
+        said.push(Message::results([found.clone()]));
+        said.push(Message::assistant("That is it.").by("clerk"));
+    }
+    let input = Arc::new(Message::user("question 1"));
+    let told = OtherAgents::new().told_to("desk", &said);
+    assert!(told.messages().iter().all(|said| said.role == Role::User));
+    let view = View::told(told, &said, &[input]);
+    assert_eq!(view.turns(), [0, 4]);
+    // Also what was done in this turn by an agent that handed over may go.
+    assert_eq!(view.cuts(0), [4, 5, 7]);
+    let spec = spec();
+    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+    draft.cut_to(0);
+    assert_eq!(draft.messages.len(), 1);
+    let last = texts(&draft.messages[0]);
+    assert!(last.contains(&"question 1"), "{last:?}");
+    assert!(
+        last.iter().any(|said| said.ends_with("That is it.")),
+        "{last:?}"
+    );
 }

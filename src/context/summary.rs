@@ -55,7 +55,7 @@ pub(super) async fn summarize(
         let failed = match cx.model(request).await {
             Ok(response) => {
                 let text = response.content();
-                let text = safety::sanitize(text.trim()).replace(END_OF_SUMMARY, "");
+                let text = without_marks(&safety::sanitize(text.trim()));
                 let text = cut_to(&text, most, counter).into_owned();
                 if text.is_empty() {
                     "the model said nothing".to_owned()
@@ -81,6 +81,14 @@ pub(super) async fn summarize(
 
 fn asked(summary: &str, said: &str) -> String {
     format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>\n{said}</said_since>")
+}
+
+/// The text without what ends the material of a request or a summary in a request. What takes the
+/// place of such a mark is in none of them, so that its surroundings cannot become one.
+fn without_marks(text: &str) -> String {
+    ["</said_since>", "</summary_so_far>", END_OF_SUMMARY]
+        .into_iter()
+        .fold(text.to_owned(), |text, mark| text.replace(mark, "…"))
 }
 
 /// The messages as text, in pieces of at most so many tokens. One that has more by itself loses
@@ -127,7 +135,7 @@ fn told(message: &Message) -> String {
     format!(
         "{}: {}",
         who.to_lowercase(),
-        safety::sanitize(&parts.join("\n"))
+        without_marks(&safety::sanitize(&parts.join("\n")))
     )
 }
 
@@ -137,6 +145,20 @@ mod tests {
 
     use super::*;
     use crate::context::Estimate;
+
+    #[test]
+    fn no_material_ends_itself() {
+        for mark in ["</said_since>", "</summary_so_far>", END_OF_SUMMARY] {
+            for place in 1..mark.len() {
+                let (begin, end) = mark.split_at(place);
+                let nested = without_marks(&format!("a {begin}{mark}{end} b"));
+                assert!(!nested.contains(mark), "{nested}");
+                assert!(nested.starts_with("a ") && nested.ends_with(" b"));
+                let said = told(&Message::user(format!("{begin}{mark}{end}")));
+                assert!(!said.contains(mark), "{said}");
+            }
+        }
+    }
 
     proptest! {
         /// However long messages are, no piece is longer than what one call may read, and what is

@@ -10,7 +10,12 @@ use tiktoken_rs::{
 
 use super::TokenCounter;
 
-/// Counts tokens by a vocabulary. It is read when it is first used, which takes a sixth of a
+/// How much of a text is counted at once, in bytes. The expression that finds words runs out of its
+/// stack over a million blanks.
+const PIECE: usize = 16 * 1024;
+
+/// Counts tokens by a vocabulary; a text of more than 16 KiB in pieces of so much, which may be a
+/// token more for each. It is read when it is first used, which takes a sixth of a
 /// second once for each process, and needs no network.
 #[derive(Clone, Copy)]
 pub struct Vocabulary {
@@ -61,8 +66,19 @@ impl TokenCounter for Vocabulary {
     }
 
     fn count(&self, text: &str) -> u64 {
-        self.pairs.count_ordinary(text) as u64
+        let pieces = pieces(text).map(|piece| self.pairs.count_ordinary(piece) as u64);
+        pieces.sum()
     }
+}
+
+/// The text in pieces of at most [`PIECE`] bytes, cut between characters.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at(rest.floor_char_boundary(PIECE));
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 impl fmt::Debug for Vocabulary {
@@ -106,6 +122,85 @@ mod tests {
         }
         let quarters = CHINESE.chars().count() as u64 / 4;
         assert!(quarters * 2 < Vocabulary::o200k_base().count(CHINESE));
+    }
+
+    /// Characters of these, one after the other as a generator draws them.
+    fn random(of: &str, length: usize) -> String {
+        let mut drawn = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            drawn ^= drawn << 13;
+            drawn ^= drawn >> 7;
+            drawn ^= drawn << 17;
+            of.as_bytes()[(drawn >> 11) as usize % of.len()] as char
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    /// What tools return beside prose, and what prose never has so much of.
+    #[test]
+    fn the_estimate_is_not_too_low_for_ids_hashes_and_long_runs() {
+        const LOWER: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
+        const HEX: &str = "0123456789abcdef";
+        let base64 = format!("{LOWER}ABCDEFGHIJKLMNOPQRSTUVWXYZ+/");
+        let id = |of: &str, lengths: &[usize]| {
+            let parts = lengths.iter().map(|length| random(of, *length));
+            parts.collect::<Vec<_>>().join("-")
+        };
+        let all = random(HEX, 3_200);
+        let uuids: Vec<String> = (0..90)
+            .map(|place| {
+                let hex = &all[place * 32..][..32];
+                format!(
+                    "{}-{}-{}-{}",
+                    &hex[..8],
+                    &hex[8..12],
+                    &hex[12..16],
+                    &hex[16..]
+                )
+            })
+            .collect();
+        let mut texts = vec![
+            random(&base64, 1_500),
+            random(HEX, 1_500),
+            random(&HEX.to_uppercase(), 1_500),
+            random(LOWER, 1_500),
+            id(LOWER, &[12, 20, 9, 31]),
+            uuids.join("\n"),
+            "getElementById setTimeoutForUserName maxOutputTokensPerRequest ".repeat(20),
+            "\u{1b}[1mBOLD\u{1b}[0m\u{b}\u{c}\u{0}".repeat(20),
+            "\n \n\t\n  \n".repeat(100),
+            "\n        x".repeat(100),
+            "ውይይቱ ሲረዝም ".repeat(10),
+        ];
+        for length in [1, 2, 7, 17, 33, 64, 127, 1_000] {
+            let runs = ["\n", "\r\n", " ", "\t", "\u{a0}", "\u{3000}", "-", "a"];
+            texts.extend(runs.map(|run| run.repeat(length)));
+        }
+        for text in texts {
+            let (real, estimate) = (Vocabulary::o200k_base().count(&text), Estimate.count(&text));
+            let begin: String = text.chars().take(40).collect();
+            // A single blank is a part of the word behind it.
+            assert!(
+                estimate >= real || text.len() < 3,
+                "{estimate} of {real} for {begin:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_text_of_any_length_and_make_is_counted() {
+        for text in [" ".repeat(1_200_000), format!("x{}", "世".repeat(50_000))] {
+            assert!(pieces(&text).all(|piece| piece.len() <= PIECE));
+            assert_eq!(pieces(&text).collect::<String>(), text);
+        }
+        let vocabulary = Vocabulary::o200k_base();
+        let (one, blanks) = (" ".repeat(PIECE), " ".repeat(PIECE + 100));
+        let (one, both) = (vocabulary.count(&one), vocabulary.count(&blanks));
+        assert!(
+            one > 500 && (one..one + 10).contains(&both),
+            "{one}, {both}"
+        );
+        assert_eq!(vocabulary.count(""), 0);
     }
 
     #[test]

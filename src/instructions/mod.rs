@@ -223,10 +223,7 @@ async fn look_up(cx: &PolicyContext<'_>, source: &Source) -> Result<Option<Strin
         Source::Session(key) => (Scope::Session, key),
         Source::App(key) => (Scope::App, key),
         Source::Temp(key) => (Scope::Temp, key),
-        Source::User(key) => match owner {
-            Some(scope) => (scope, key),
-            None => return Ok(None),
-        },
+        Source::User(key) => (OutputScope::User.of(cx), key),
         Source::Artifact(name) => {
             for scope in [Some(Scope::Session), owner].into_iter().flatten() {
                 if let Some(artifact) = cx.artifacts(scope).load(name).await? {

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::template::is_key;
+
 /// Keeps the agent's answer in state under a key, for agents and turns that come after: a
 /// [`Template`](super::Template) of theirs reads it as `{key}`. An answer that was held to a schema
 /// is kept as JSON, any other as text. An outcome that is no answer changes nothing.
@@ -15,7 +17,8 @@ use serde_json::Value;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OutputKey {
-    /// The key.
+    /// The key: a letter or underscore and then letters, digits and underscores, as a template
+    /// names it. `todos` is taken by the policy of that name.
     pub key: String,
     /// Whose state.
     #[serde(default)]
@@ -61,6 +64,23 @@ impl OutputKey {
     pub fn scope(mut self, scope: OutputScope) -> Self {
         self.scope = scope;
         self
+    }
+}
+
+impl OutputKey {
+    /// Checks that templates can read what is kept.
+    ///
+    /// # Errors
+    /// What is wrong with the key.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let key = &self.key;
+        match is_key(key) {
+            true => Ok(()),
+            false => Err(format!(
+                "key {key:?} cannot be read by a template: it must be a letter or underscore and \
+                 then letters, digits and underscores"
+            )),
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Source {
     Session(String),
     /// A value of the team's state.
     App(String),
-    /// A value of the state of the session's owner.
+    /// A value of the state of the session's owner; of the session's, where it has none.
     User(String),
     /// A value of this run's passing state.
     Temp(String),
@@ -110,7 +110,7 @@ impl fmt::Display for Placeholder {
     }
 }
 
-fn is_key(key: &str) -> bool {
+pub(super) fn is_key(key: &str) -> bool {
     let mut characters = key.chars();
     let first = characters.next();
     first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -109,10 +109,13 @@ impl Checked for Instructions {}
 
 impl Checked for OutputKey {
     fn check(&self) -> Result<(), String> {
-        match self.key.trim() {
-            "" => Err("key must not be empty".to_owned()),
-            _ => Ok(()),
+        if self.key == todos::KEY {
+            let key = &self.key;
+            return Err(format!(
+                "key {key:?} is where the policy `todos` keeps its list"
+            ));
         }
+        OutputKey::check(self)
     }
 }
 
@@ -218,6 +221,14 @@ mod tests {
                 "stop_after",
             ),
             ("repetition", json!({"stop_after": 2000}), "at most 1000"),
+            ("output_key", json!({"key": ""}), "cannot be read"),
+            ("output_key", json!({"key": "my-plan"}), "cannot be read"),
+            (
+                "output_key",
+                json!({"key": "context:desk"}),
+                "cannot be read",
+            ),
+            ("output_key", json!({"key": "todos"}), "keeps its list"),
         ];
         for (name, settings, reason) in cases {
             let (_, make) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap();
@@ -227,6 +238,8 @@ mod tests {
         for (name, make) in BUILT_IN {
             let settings = match name {
                 "output_key" => json!({"key": "k"}),
+                "keep_state" => json!({"keys": ["k"]}),
+                "pace" => json!({"tools": {"send": "to"}}),
                 _ => json!({}),
             };
             assert!(make(&settings).is_ok(), "{name} needs no other settings");

@@ -17,7 +17,7 @@ use super::Checked;
 pub const TODO_WRITE: &str = "todo_write";
 
 /// Where the list is in the session's state.
-const KEY: &str = "todos";
+pub(super) const KEY: &str = "todos";
 
 /// Gives the agent the tool `todo_write`. The list is the session's, so later turns go on with it
 /// and other agents of the session see it; every request shows it at its end, where it is

@@ -192,7 +192,7 @@ impl Behavior for Coordinator {
             if round == self.max_rounds {
                 results = format!("{results}\n\n{}", self.last);
             }
-            conversation.push(Message::user(results));
+            conversation.push(Message::synthetic(results));
         }
         Ok(Outcome::stopped(StopReason::MaxSteps(self.max_rounds)))
     }

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::stage::{Stage, desk, echo, echo_call, said, told};
 
 /// The agent, kept in bounds.
-fn bounded(agent: Agent, context: ContextSpec) -> Agent {
+pub(crate) fn bounded(agent: Agent, context: ContextSpec) -> Agent {
     let context = context.counting(TokenCounting::Estimate);
     agent
         .context(context)
@@ -41,7 +41,7 @@ fn is_summary(request: &ModelRequest) -> bool {
     request.instructions.starts_with("You keep the memory")
 }
 
-fn window(max_tokens: u32) -> ContextSpec {
+pub(crate) fn window(max_tokens: u32) -> ContextSpec {
     ContextSpec::new(max_tokens).strategy(ContextStrategy::TokenWindow)
 }
 

@@ -24,3 +24,4 @@ mod rewoo;
 mod stage;
 mod steering;
 mod streaming;
+mod windows;

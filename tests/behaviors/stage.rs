@@ -154,6 +154,7 @@ pub(crate) fn with_text(text: &str, calls: impl IntoIterator<Item = ToolCall>) -
             .into_iter()
             .chain(calls)
             .collect(),
+        synthetic: false,
     })
 }
 

@@ -45,6 +45,10 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
     desk.run(&["run", "team.yaml", "else", "--session", "b"])
         .exits(0);
     assert_eq!(shown(&format!("{team}/b")), ["one", "else"]);
+    // One that begins anew is there, too.
+    desk.run(&["session", "branch", &s, "--turns", "0", "--to", "anew"])
+        .exits(0);
+    assert!(shown(&format!("{team}/anew")).is_empty());
     desk.run(&["session", "rewind", &s, "--turns", "1"])
         .exits(0);
     assert_eq!(shown(&s), ["one"]);
@@ -75,4 +79,32 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
     assert!(told.err.contains("version 99"), "{}", told.err);
     let told = desk.run(&["session", "artifact", &s, "notes.md"]).exits(2);
     assert!(told.err.contains("it has: none"), "{}", told.err);
+}
+
+#[test]
+fn a_mistyped_store_is_told_and_none_is_made() {
+    let desk = Desk::new("says", json!({ "text": "done" }));
+    desk.run(&["run", "team.yaml", "one", "--session", "s"])
+        .exits(0);
+    let run = "0190c1c2-0000-7000-8000-000000000000";
+    let acts: [&[&str]; 7] = [
+        &["session", "show", "t/s"],
+        &["session", "branch", "t/s", "--to", "b"],
+        &["session", "rewind", "t/s", "--turns", "0"],
+        &["resume", run],
+        &["cancel", run],
+        &["answer", run, "yes"],
+        &["fork", run],
+    ];
+    for act in acts {
+        let told = desk
+            .run(&[act, ["--store", "mistyped.db"].as_slice()].concat())
+            .exits(2);
+        assert!(
+            told.err.contains("there is no store"),
+            "{act:?}: {}",
+            told.err
+        );
+        assert!(!desk.path("mistyped.db").exists(), "{act:?}");
+    }
 }

@@ -36,6 +36,7 @@ fn assistant(parts: Vec<Part>) -> Message {
         role: Role::Assistant,
         author: None,
         parts,
+        synthetic: false,
     }
 }
 
@@ -235,6 +236,7 @@ async fn attachments_are_sent_in_their_kind() {
         role: Role::User,
         author: None,
         parts,
+        synthetic: false,
     }]);
     let body = sent(ModelRequest::new(conversation)).await;
     let expected = json!([

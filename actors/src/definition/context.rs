@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How many tokens a request of an agent may have, and what is left out of it when the
 /// conversation grows beyond. The conversation itself stays whole: only requests are shaped.
@@ -230,11 +230,22 @@ pub enum ContextStrategy {
     SlidingWindow(SlidingWindow),
     /// Leaves out as many of the oldest turns as it takes, and then the oldest steps of the current
     /// one. What the current turn asks for stays, and so does the last step.
+    #[serde(deserialize_with = "no_settings")]
+    #[schemars(extend("additionalProperties" = false))]
     TokenWindow,
     /// Puts placeholders where older calls and results are bulky.
     Compact(Compact),
     /// Has a model sum up what is left out; a later summary takes the earlier one in.
     Summarize(Summarize),
+}
+
+/// What stands beside the name of a strategy that has no settings: a variant without fields would
+/// take anything.
+fn no_settings<'de, D: Deserializer<'de>>(given: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoSettings {}
+    NoSettings::deserialize(given).map(|NoSettings {}| ())
 }
 
 impl ContextStrategy {
@@ -272,7 +283,8 @@ impl ContextStrategy {
     }
 }
 
-/// Keeps the last turns of a conversation. A turn begins with a user's message.
+/// Keeps the last turns of a conversation. A turn begins with what a user says, and not with what
+/// the agent's loop says in a user's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlidingWindow {
@@ -287,13 +299,16 @@ impl Default for SlidingWindow {
 }
 
 /// Puts placeholders in the place of bulky payloads of tools. Calls keep their results, and what
-/// failed stays as it is.
+/// failed stays as it is. So do results that are text of the conversation, as in ReAct: a window
+/// leaves those out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compact {
-    /// How many of the last steps with calls stay as they are.
+    /// How many of the last steps with calls stay as they are. What came of the last step stays
+    /// in any case: the model has not read it yet.
     pub keep_recent: u32,
-    /// A payload of fewer tokens stays as it is.
+    /// A payload of fewer tokens stays as it is, and so does one that is no longer than what
+    /// would stand in its place.
     pub min_tokens: u32,
     /// What is replaced, by the tool's name; `*` is for all that are not named.
     pub tools: BTreeMap<String, CompactRule>,
@@ -402,7 +417,11 @@ mod tests {
         assert_eq!(spec.strategies.len(), 2);
         let again = serde_json::to_value(&spec).unwrap();
         assert_eq!(serde_json::from_value::<ContextSpec>(again).unwrap(), spec);
-        let wrong = serde_json::json!({"strategies": [{"name": "compact", "keep": 5}]});
-        assert!(serde_json::from_value::<ContextSpec>(wrong).is_err());
+        for (name, setting) in [("compact", "keep"), ("token_window", "max_tokens")] {
+            let wrong = serde_json::json!({"strategies": [{"name": name, setting: 4000}]});
+            let refused = serde_json::from_value::<ContextSpec>(wrong).unwrap_err();
+            let told = format!("unknown field `{setting}`");
+            assert!(refused.to_string().contains(&told), "{refused}");
+        }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn note(
         }
         (None, None) => return None,
     };
-    Some(Message::user(text))
+    Some(Message::synthetic(text))
 }
 
 /// The conversation as an agent sees it that has it, or had it and has it again.
@@ -108,10 +108,7 @@ fn taken_over_at(messages: &[Arc<Message>], agent: &str) -> Option<usize> {
 /// What an agent is asked by this note; by the last words of a person, where it says nothing.
 fn asked(before: &[Arc<Message>], note: &Message) -> Vec<Arc<Message>> {
     let says_nothing = note.content().len() <= TAKEN_OVER.len() + 1;
-    let mut of_people = before
-        .iter()
-        .rev()
-        .filter(|message| message.role == Role::User);
+    let mut of_people = before.iter().rev().filter(|message| message.is_from_user());
     let last = of_people.next().filter(|_| says_nothing);
     last.into_iter().cloned().collect()
 }
@@ -142,6 +139,7 @@ fn spoken(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
                 parts,
                 role: message.role,
                 author: message.author.clone(),
+                synthetic: message.synthetic,
             })),
         }
     }

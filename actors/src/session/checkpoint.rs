@@ -13,7 +13,7 @@ use crate::vocabulary::{Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// Up to so many entries a session has a checkpoint after every turn.
 const SHORT: u64 = 64;
 const HEADER: usize = MAGIC.len() + 4 + 32;
@@ -134,12 +134,14 @@ mod tests {
             role: Role::Assistant,
             author: Some("desk".into()),
             parts,
+            synthetic: false,
         };
         let run = RunId::from_random(9);
         let messages = vec![
             Arc::new(Message::user("grüß dich 世界")),
             Arc::new(message),
             Arc::new(Message::results([result])),
+            Arc::new(Message::synthetic("go on")),
         ];
         let mut fold = SessionFold::default();
         let turn = SessionTurn::new("t", run, Message::user("x"));

@@ -117,6 +117,7 @@ mod tests {
             role: Role::Assistant,
             author: None,
             parts,
+            synthetic: false,
         }
     }
 

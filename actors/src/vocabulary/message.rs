@@ -6,7 +6,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeStruct as _};
 use serde_json::Value;
 
 use super::UnknownPart;
@@ -26,7 +26,7 @@ pub enum Role {
 }
 
 /// One message. Its parts keep the order in which they were said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -34,6 +34,26 @@ pub struct Message {
     pub author: Option<String>,
     /// What was said.
     pub parts: Vec<Part>,
+    /// Whether the agent's loop made it, to stand where a user speaks: results in words, a nudge, a
+    /// behavior's prompt. No turn begins with it. Journals keep this; no provider is told, and no
+    /// digest covers it.
+    #[serde(default)]
+    pub synthetic: bool,
+}
+
+/// What nobody marked is written without the mark; `bincode` needs every field.
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_told = self.synthetic || !serializer.is_human_readable();
+        let mut message = serializer.serialize_struct("Message", 3 + usize::from(is_told))?;
+        message.serialize_field("role", &self.role)?;
+        message.serialize_field("author", &self.author)?;
+        message.serialize_field("parts", &self.parts)?;
+        if is_told {
+            message.serialize_field("synthetic", &self.synthetic)?;
+        }
+        message.end()
+    }
 }
 
 impl Message {
@@ -63,12 +83,21 @@ impl Message {
             role,
             author: None,
             parts: vec![Part::Text(text.into())],
+            synthetic: false,
         }
     }
 
     /// A user's message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::text(Role::User, text)
+    }
+
+    /// What an agent's loop says where a user speaks; see [`synthetic`](Self::synthetic).
+    pub fn synthetic(text: impl Into<String>) -> Self {
+        Self {
+            synthetic: true,
+            ..Self::user(text)
+        }
     }
 
     /// A model's message.
@@ -83,7 +112,13 @@ impl Message {
             role: Role::Tool,
             author: None,
             parts,
+            synthetic: false,
         }
+    }
+
+    /// Whether somebody outside of the agent speaks: a turn begins so, or is steered.
+    pub fn is_from_user(&self) -> bool {
+        self.role == Role::User && !self.synthetic
     }
 
     /// The same message, said by this agent.

@@ -277,6 +277,7 @@ impl ModelResponse {
             role: super::Role::Assistant,
             author: None,
             parts,
+            synthetic: false,
         };
         Self {
             finish: FinishReason::ToolCalls,

@@ -51,7 +51,10 @@ impl Transcript {
         let mut bytes = Vec::with_capacity(HASHED);
         bytes.extend_from_slice(&self.digest().0);
         // Vocabulary types serialise to JSON without failing: no maps with other keys than text.
-        let _ = serde_json::to_writer(&mut bytes, &*message);
+        let _ = match message.synthetic {
+            false => serde_json::to_writer(&mut bytes, &*message),
+            true => serde_json::to_writer(&mut bytes, &unmarked(&message)),
+        };
         let line = Line {
             message,
             digest: Digest::of(&bytes),
@@ -68,7 +71,7 @@ impl Transcript {
         self.len += 1;
     }
 
-    /// The rolling digest over all messages.
+    /// The rolling digest over all messages: over what a model reads of them.
     pub fn digest(&self) -> Digest {
         match self.len {
             0 => Digest([0; 32]),
@@ -105,6 +108,14 @@ impl Transcript {
             log: self.log.clone(),
             len: len.min(self.len),
         }
+    }
+}
+
+/// The message as it is read: who made it changes nothing of it.
+fn unmarked(message: &Message) -> Message {
+    Message {
+        synthetic: false,
+        ..message.clone()
     }
 }
 
@@ -165,6 +176,17 @@ mod tests {
         assert_eq!(texts(&second), ["a", "c", "d"]);
         assert_ne!(first.digest(), second.truncated(2).digest());
         assert_eq!(first.truncated(1), second.truncated(1));
+    }
+
+    #[test]
+    fn who_made_a_message_is_kept_and_no_part_of_the_digest() {
+        let plain = Transcript::from_iter([Message::user("go on")]);
+        let made = Transcript::from_iter([Message::synthetic("go on")]);
+        assert_eq!(plain.digest(), made.digest());
+        let json = |said: &Transcript| serde_json::to_string(said).unwrap();
+        assert!(!json(&plain).contains("synthetic"));
+        let again: Transcript = serde_json::from_str(&json(&made)).unwrap();
+        assert!(again.last().unwrap().synthetic && !again.last().unwrap().is_from_user());
     }
 
     #[test]

@@ -118,10 +118,11 @@ impl Loop<'_> {
         &self.steered
     }
 
-    /// Says something to the model, as a user. Open calls are closed first.
+    /// Says something to the model, where a user speaks; it begins no turn. Open calls are closed
+    /// first.
     pub fn say(&mut self, text: impl Into<String>) {
         self.close_open_calls();
-        self.conversation.push(Message::user(text));
+        self.conversation.push(Message::synthetic(text));
     }
 
     /// Asks the model once, keeps what it says, and tells what it asks for.
@@ -179,11 +180,13 @@ impl Loop<'_> {
                 place.map_or_else(|| not_run(call), |place| results.swap_remove(place))
             };
             let batch: Vec<ToolResult> = open.iter().map(result).collect();
-            self.conversation.push(self.strategy.results(batch));
+            let mut results = self.strategy.results(batch);
+            results.synthetic = results.role == Role::User;
+            self.conversation.push(results);
         }
         if let Some(policies) = self.cx.policies() {
             let deferred = policies.take_deferred().into_iter();
-            self.conversation.extend(deferred.map(Message::user));
+            self.conversation.extend(deferred.map(Message::synthetic));
         }
         self.conversation.extend(self.steering.drain(..));
     }

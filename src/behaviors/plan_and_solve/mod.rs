@@ -143,7 +143,7 @@ impl Behavior for PlanAndSolve {
                 ("task", &task),
             ];
             work.conversation
-                .push(Message::user(self.replan.fill(&texts)));
+                .push(Message::synthetic(self.replan.fill(&texts)));
             steps = match self.plan(&mut work, 0).await? {
                 Ok(steps) => steps,
                 // Without another plan the answer is made from what there is.

@@ -3,6 +3,7 @@
 mod parser;
 
 use ghostlight_actors::{
+    definition::{AgentSpec, ContextStrategy},
     run::{Behavior, RunContext},
     vocabulary::{
         AgentError, Message, ModelRequest, ModelResponse, ModelSettings, Outcome, Part, Role,
@@ -103,6 +104,20 @@ impl Behavior for React {
         let conversation = protocol.as_text(cx.conversation());
         let agent = Loop::new(&cx)?.limits(limits).conversation(conversation);
         agent.strategy(protocol).run().await
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        let strategies = agent.context.iter().flat_map(|context| &context.strategies);
+        let is_compact = |found: &ContextStrategy| matches!(found, ContextStrategy::Compact(_));
+        let mut strategies = strategies.peekable();
+        if strategies.peek().is_some() && strategies.all(is_compact) {
+            return Err(
+                "its only strategy to keep the context in bounds, compact, finds nothing to \
+                 replace: in ReAct calls and results are text; add token_window"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 }
 
@@ -208,7 +223,7 @@ impl Strategy for TextProtocol {
             texts.push(format!("{head}: {failed}{}", result.text));
             attachments.extend(result.attachments.into_iter().map(Part::Data));
         }
-        let mut message = Message::user(texts.join("\n"));
+        let mut message = Message::synthetic(texts.join("\n"));
         message.parts.extend(attachments);
         message
     }
@@ -267,7 +282,7 @@ mod tests {
                 "Observation: found"
             ]
         );
-        assert_eq!(text[2].role, Role::User);
+        assert!(text[2].role == Role::User && !text[2].is_from_user());
         let same = protocol().as_text(plain.clone()).messages();
         assert!(Arc::ptr_eq(&same[0], &plain.messages()[0]));
     }

@@ -135,7 +135,7 @@ impl Behavior for Rewoo {
             let prompt = self
                 .replan
                 .fill(&[("evidence", &evidence), ("task", &task)]);
-            work.conversation.push(Message::user(prompt));
+            work.conversation.push(Message::synthetic(prompt));
             steps = match self.plan(&mut work, 0).await? {
                 Ok(steps) if steps.is_empty() => break,
                 Ok(steps) => steps,

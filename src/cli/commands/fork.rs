@@ -21,7 +21,7 @@ use crate::{
 /// Forks a run, and carries the fork to its rest.
 pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Failure> {
     let file = arguments.team.as_ref().map(config::load).transpose()?;
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store)?;
     let row = keeping.find(&arguments.run).await?;
     let pinned = pinned_team(&keeping.store, row.run).await?;
     let team = match file {

@@ -14,12 +14,13 @@ use crate::cli::{
 };
 
 pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit, Failure> {
-    let mut keeping = Keeping::open(&arguments.store)?;
     let mut interrupt = Interrupt::new()?;
     if let Some(prefix) = &arguments.run {
+        let keeping = Keeping::open_to_change(&arguments.store)?;
         let row = keeping.find(prefix).await?;
         return one(&keeping, &row, &arguments, registry, &mut interrupt).await;
     }
+    let mut keeping = Keeping::open(&arguments.store)?;
     let mut exit = Exit::Done;
     let open = open_runs(&keeping).await?;
     if open.is_empty() {

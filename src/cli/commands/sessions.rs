@@ -6,7 +6,7 @@ use ghostlight_actors::{
     actor::{SessionDocument, SessionPage, SessionQuery, SessionSummary, Sessions as Kept},
     contract::{Clock as _, SessionRow, SystemClock},
     session::LoggedTurn,
-    vocabulary::{Scope, SessionId, Timestamp},
+    vocabulary::{JournalId, Scope, SessionId, Timestamp},
 };
 use serde_json::json;
 
@@ -115,9 +115,11 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
 
 async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
-    let (kept, id) = (Kept::of(keeping.store), arguments.session);
+    let (kept, id) = (Kept::of(keeping.store.clone()), arguments.session);
     let log = kept.log(&id).await?;
-    if log.turns.is_empty() && log.rewound == 0 {
+    let journal = JournalId::Session(id.clone());
+    // A branch may have no turn yet.
+    if log.turns.is_empty() && keeping.store.read(journal, 0, 1).await?.is_empty() {
         return Err(Failure::Usage(format!("there is no session {id}")));
     }
     let state = kept.state(&id, &Scope::Session).await?;
@@ -166,7 +168,7 @@ fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
 }
 
 async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store)?;
     let kept = Kept::of(keeping.store.clone());
     let made = async {
         let turns = match arguments.turns {
@@ -186,7 +188,7 @@ async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
 }
 
 async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store)?;
     let kept = Kept::of(keeping.store.clone());
     let rewound = kept.rewind(&arguments.session, arguments.turns).await;
     keeping.store.close().await?;

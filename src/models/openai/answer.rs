@@ -132,6 +132,7 @@ impl Answer {
             role: Role::Assistant,
             author: None,
             parts,
+            synthetic: false,
         })
     }
 }

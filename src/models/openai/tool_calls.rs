@@ -227,6 +227,7 @@ mod tests {
             role: Role::Assistant,
             author: None,
             parts: vec![Part::ToolCall(said)],
+            synthetic: false,
         }]);
         let chunks = [json!([
             {"id": "call_0", "function": {"name": "f", "arguments": "{}"}},

@@ -351,23 +351,39 @@ fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<
 pub(super) struct Looked {
     /// The position of its last entry.
     position: i64,
-    /// The id of its last row of state.
-    state: i64,
+    /// The id and the digest of its last row of state. As long as that row is there, a later one
+    /// has a greater id; once it went, its id is given again.
+    state: Option<(i64, Hash)>,
+}
+
+impl Looked {
+    /// Behind which id the rows of state are those that came since; 0 when that cannot be told.
+    fn last_state(&self, connection: &Connection) -> Result<i64, Fault> {
+        let Some((id, digest)) = &self.state else {
+            return Ok(0);
+        };
+        let there = "SELECT EXISTS (SELECT 1 FROM state WHERE id = ?1 AND digest = ?2)";
+        let is_there: bool = connection.query_row(there, params![id, digest], |row| row.get(0))?;
+        Ok(if is_there { *id } else { 0 })
+    }
 }
 
 /// Blobs to which nothing refers, neither an entry nor a version of an artifact, and how far was
 /// looked.
 pub(super) fn unused_blobs(connection: &Connection) -> Result<(Looked, Vec<Digest>), Fault> {
-    let last = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    let position = "SELECT coalesce(max(position), 0) FROM entries";
+    let state = "SELECT id, digest FROM state ORDER BY id DESC LIMIT 1";
+    let row = connection.query_row(state, [], |row| Ok((row.get(0)?, row.get(1)?)));
     let looked = Looked {
-        position: last("SELECT coalesce(max(position), 0) FROM entries")?,
-        state: last("SELECT coalesce(max(id), 0) FROM state")?,
+        position: connection.query_row(position, [], |row| row.get(0))?,
+        state: row.optional()?,
     };
     let mut select = connection.prepare("SELECT hash FROM blobs")?;
     let all = select.query_map([], |row| Ok(Digest(row.get(0)?)))?;
     let mut unused: Vec<Digest> = all.collect::<Result<_, _>>()?;
-    // The latest runs first: most blobs are theirs.
+    // The latest roots first: most blobs are theirs. An agent that a run made has one of its own.
     keep_unused(connection, "root = id ORDER BY id DESC", &mut unused)?;
+    keep_unused(connection, "root <> id", &mut unused)?;
     keep_unreferred(connection, 0, &mut unused)?;
     Ok((looked, unused))
 }
@@ -385,7 +401,7 @@ pub(super) fn delete_blobs(
     while let Some(row) = found.next()? {
         forget_used(rows::needed(row, 0)?, &mut unused);
     }
-    keep_unreferred(connection, looked.state, &mut unused)?;
+    keep_unreferred(connection, looked.last_state(connection)?, &mut unused)?;
     let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1")?;
     for digest in &unused {
         delete.execute([digest.0])?;
@@ -444,5 +460,49 @@ fn forget_used(body: &str, unused: &mut Vec<Digest>) {
         Ok(entry) => unused.retain(|digest| entry.blob() != Some(*digest)),
         // An entry of a later version may refer to any of them.
         Err(_) => unused.clear(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stores::sqlite::schema::MIGRATIONS;
+
+    fn save(connection: &Connection, scope: &str, content: Digest) {
+        let (scope, key) = (
+            artifact_scopes::versions(scope),
+            artifact_scopes::key("n", 1),
+        );
+        let value = json!({ "content": content }).to_string();
+        rows::write_state(connection, &scope, &key, Some(&value), 1).unwrap();
+    }
+
+    #[test]
+    fn a_blob_stays_whose_version_took_the_id_of_one_that_went_meanwhile() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in MIGRATIONS {
+            connection.execute_batch(step).unwrap();
+        }
+        let kept = Digest::of(b"kept");
+        let insert = "INSERT INTO blobs(hash, bytes) VALUES (?1, ?2)";
+        connection
+            .execute(insert, params![kept.0, b"kept".as_slice()])
+            .unwrap();
+        save(&connection, "run:1", Digest::of(b"other"));
+        let (looked, unused) = unused_blobs(&connection).unwrap();
+        assert_eq!(unused, [kept]);
+        connection.execute("DELETE FROM state", []).unwrap();
+        save(&connection, "session:t/s", kept);
+        assert_eq!(delete_blobs(&connection, looked, unused).unwrap(), 0);
+
+        // What refers to nothing goes, and nobody looks twice at what did not change.
+        connection.execute("DELETE FROM state", []).unwrap();
+        save(&connection, "session:t/s", Digest::of(b"other"));
+        let (looked, unused) = unused_blobs(&connection).unwrap();
+        assert_eq!(looked.last_state(&connection).unwrap(), 1);
+        assert_eq!(delete_blobs(&connection, looked, unused).unwrap(), 1);
     }
 }

@@ -450,6 +450,7 @@ fn remind(conversation: &mut Transcript, reminders: Vec<String>) {
         role: Role::User,
         author: None,
         parts: Vec::new(),
+        synthetic: true,
     };
     if let Some(said) = conversation.last().filter(|said| said.role == Role::User) {
         *conversation = conversation.truncated(conversation.len() - 1);

@@ -238,13 +238,18 @@ pub(super) async fn expired(place: &impl Place) -> Checked {
 
 pub(super) async fn blobs(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // Runs 1 and 2 share a definition, 3 has one of its own.
-    for (number, definition) in [(1, "shared"), (2, "shared"), (3, "own")] {
+    // Runs 1 and 2 share a definition, 3 has one of its own, and so has 4, an agent that 2 made.
+    for (number, root, definition) in [
+        (1, 1, "shared"),
+        (2, 2, "shared"),
+        (3, 3, "own"),
+        (4, 2, "made"),
+    ] {
         let bytes: Arc<[u8]> = definition.as_bytes().into();
         let digest = Digest::of(&bytes);
         let start = RunStart::new(run(number), "t", "a", digest, Message::user("go"));
         let line = Line::encode(Timestamp(1), &Entry::RunStarted(Box::new(start)));
-        let row = of_tree(number, number, RunStatus::Answered);
+        let row = of_tree(number, root, RunStatus::Answered);
         let mut batch = Batch::of(Append::new(run(number), 0, 1, vec![line]).row(row));
         batch.blobs.push((digest, bytes));
         commit(&store, batch).await?;
@@ -254,13 +259,14 @@ pub(super) async fn blobs(place: &impl Place) -> Checked {
         Ok::<_, Found>((
             there("shared").await?.is_some(),
             there("own").await?.is_some(),
+            there("made").await?.is_some(),
         ))
     };
     for (delete, dropped, wanted) in [
-        (None, 0, (true, true)),
-        (Some(1), 0, (true, true)),
-        (Some(3), 1, (true, false)),
-        (Some(2), 1, (false, false)),
+        (None, 0, (true, true, true)),
+        (Some(1), 0, (true, true, true)),
+        (Some(3), 1, (true, false, true)),
+        (Some(2), 2, (false, false, false)),
     ] {
         if let Some(number) = delete {
             store.delete_tree(run(number), NOW, 100).await?;
