@@ -12,6 +12,7 @@ use super::{
     Estimate, TokenCounter, TokenCounterHandle,
     cutting::cut_to,
     packet::{Packet, PacketSource},
+    relevance::{Relevance, RelevanceHandle},
 };
 use crate::retrieval::terms::content_terms;
 
@@ -63,6 +64,7 @@ pub struct ContextBuilder {
     relevance_weight: f64,
     recency_weight: f64,
     counter: TokenCounterHandle,
+    relevance: Option<RelevanceHandle>,
 }
 
 /// What was built.
@@ -91,6 +93,7 @@ impl ContextBuilder {
             relevance_weight: 0.7,
             recency_weight: 0.3,
             counter: TokenCounterHandle::new(Estimate),
+            relevance: None,
         }
     }
 
@@ -122,6 +125,44 @@ impl ContextBuilder {
         self
     }
 
+    /// Sets what says how much packets have to do with the task, for those that do not bring it. It is
+    /// asked by [`scored`](Self::scored) and [`build_compressed`](Self::build_compressed).
+    #[must_use]
+    pub fn scored_by(mut self, relevance: impl Relevance) -> Self {
+        self.relevance = Some(RelevanceHandle::new(relevance));
+        self
+    }
+
+    /// The packets with what [`scored_by`](Self::scored_by) says of them: all at once, and none that
+    /// is always there or brings its relevance.
+    ///
+    /// # Errors
+    /// What that fails with.
+    pub async fn scored(
+        &self,
+        cx: &RunContext,
+        task: &str,
+        packets: impl IntoIterator<Item = Packet>,
+    ) -> Result<Vec<Packet>, AgentError> {
+        let mut packets: Vec<Packet> = packets.into_iter().collect();
+        let Some(relevance) = &self.relevance else {
+            return Ok(packets);
+        };
+        let is_open =
+            |packet: &Packet| packet.relevance.is_none() && packet.source != PacketSource::System;
+        let open = packets.iter().filter(|packet| is_open(packet));
+        let texts: Vec<&str> = open.map(|packet| packet.content.as_str()).collect();
+        if texts.is_empty() {
+            return Ok(packets);
+        }
+        let found = relevance.of(cx, task, &texts).await?;
+        let open = packets.iter_mut().filter(|packet| is_open(packet));
+        for (packet, relevance) in open.zip(found) {
+            packet.set_relevance(relevance);
+        }
+        Ok(packets)
+    }
+
     /// Builds the text for this task.
     pub fn build(&self, task: &str, packets: impl IntoIterator<Item = Packet>) -> Built {
         let gathered: Vec<Packet> = packets.into_iter().map(as_data).collect();
@@ -140,7 +181,8 @@ impl ContextBuilder {
         task: &str,
         packets: impl IntoIterator<Item = Packet>,
     ) -> Result<Built, AgentError> {
-        let gathered: Vec<Packet> = packets.into_iter().map(as_data).collect();
+        let gathered = self.scored(cx, task, packets).await?;
+        let gathered: Vec<Packet> = gathered.into_iter().map(as_data).collect();
         let ranked = self.ranked(task, &gathered);
         let all: BTreeSet<usize> = ranked.iter().copied().collect();
         let selected = self.selected(task, &gathered, &ranked);

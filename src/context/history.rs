@@ -1,4 +1,5 @@
-//! Conversations as one agent reads them: who said what, and results behind their calls.
+//! Conversations as one agent reads them: who said what, in which words, and results behind their
+//! calls.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,36 +7,30 @@ use ghostlight_actors::vocabulary::{
     Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript,
 };
 
-/// A conversation in which what other agents said is told as such: their messages, calls and
-/// results are a user's messages `[Message from agent "…"]`, so that the model does not take them for
-/// its own. It keeps its length, and extends what it told before.
-#[derive(Debug)]
-pub(super) struct OtherAgents {
+/// A conversation in which some messages read otherwise. It keeps its length, and extends what was
+/// told before.
+#[derive(Debug, Default)]
+struct Retold {
     of: Transcript,
     told: Transcript,
-    /// The other agent that made the last calls.
-    caller: Option<String>,
     is_changed: bool,
 }
 
-impl OtherAgents {
-    pub(super) fn new() -> Self {
-        Self {
-            of: Transcript::new(),
-            told: Transcript::new(),
-            caller: None,
-            is_changed: false,
-        }
+impl Retold {
+    /// Whether the conversation goes on from what was told.
+    fn is_extended_by(&self, conversation: &Transcript) -> bool {
+        conversation.truncated(self.of.len()) == self.of
     }
 
-    /// The conversation as this agent reads it.
-    pub(super) fn told_to(&mut self, me: &str, conversation: &Transcript) -> Transcript {
-        if conversation.truncated(self.of.len()) != self.of {
-            *self = Self::new();
-        }
+    /// The conversation with what this makes of the messages that are new.
+    fn extend(
+        &mut self,
+        conversation: &Transcript,
+        mut retell: impl FnMut(&Message) -> Option<Message>,
+    ) -> Transcript {
         let known = self.of.len();
         for (place, message) in conversation.since(known).into_iter().enumerate() {
-            let told = self.told(me, &message);
+            let told = retell(&message);
             if told.is_some() && !self.is_changed {
                 self.told = conversation.truncated(known + place);
                 self.is_changed = true;
@@ -50,16 +45,37 @@ impl OtherAgents {
             false => conversation.clone(),
         }
     }
+}
 
-    fn told(&mut self, me: &str, message: &Message) -> Option<Message> {
+/// A conversation in which what other agents said is told as such: their messages, calls and
+/// results are a user's messages `[Message from agent "…"]`, so that the model does not take them for
+/// its own.
+#[derive(Debug, Default)]
+pub(super) struct OtherAgents {
+    retold: Retold,
+    /// The other agent that made the last calls.
+    caller: Option<String>,
+}
+
+impl OtherAgents {
+    /// The conversation as this agent reads it.
+    pub(super) fn told_to(&mut self, me: &str, conversation: &Transcript) -> Transcript {
+        if !self.retold.is_extended_by(conversation) {
+            *self = Self::default();
+        }
+        let Self { retold, caller } = self;
+        retold.extend(conversation, |message| Self::told(caller, me, message))
+    }
+
+    fn told(caller: &mut Option<String>, me: &str, message: &Message) -> Option<Message> {
         match message.role {
             Role::Assistant => {
                 let other = message.author.as_deref().filter(|author| *author != me);
-                self.caller = other.map(str::to_owned);
+                *caller = other.map(str::to_owned);
                 other.map(|other| flattened(&format!("[Message from agent {other:?}]"), message))
             }
             Role::Tool => {
-                let caller = self.caller.as_ref()?;
+                let caller = caller.as_ref()?;
                 Some(flattened(
                     &format!("[What the calls of agent {caller:?} came to]"),
                     message,
@@ -68,6 +84,54 @@ impl OtherAgents {
             _ => None,
         }
     }
+}
+
+/// A conversation in which results of tools read in one of several ways, in turn, so that a model does
+/// not go on as before only because all that it reads looks the same. How a result reads depends on
+/// what is before it alone, so requests go on to begin as the ones before.
+#[derive(Debug, Default)]
+pub(super) struct Phrasings {
+    retold: Retold,
+    /// How many results of each tool there were.
+    results: BTreeMap<String, usize>,
+}
+
+impl Phrasings {
+    /// The conversation in these phrasings.
+    pub(super) fn told_in(
+        &mut self,
+        phrasings: &[String],
+        conversation: &Transcript,
+    ) -> Transcript {
+        if phrasings.is_empty() {
+            return conversation.clone();
+        }
+        if !self.retold.is_extended_by(conversation) {
+            *self = Self::default();
+        }
+        let Self { retold, results } = self;
+        retold.extend(conversation, |message| {
+            message.tool_results().next()?;
+            let mut told = message.clone();
+            for part in &mut told.parts {
+                if let Part::ToolResult(result) = part {
+                    let number = results.entry(result.name.clone()).or_default();
+                    result.text = phrased(&phrasings[*number % phrasings.len()], result);
+                    *number += 1;
+                }
+            }
+            Some(told)
+        })
+    }
+}
+
+/// A result in this phrasing. What stands in it is not read for places again.
+fn phrased(phrasing: &str, result: &ToolResult) -> String {
+    let pieces: Vec<String> = phrasing
+        .split("{result}")
+        .map(|piece| piece.replace("{tool}", &result.name))
+        .collect();
+    pieces.join(&result.text)
 }
 
 /// A message as a user's text, with its calls and results in words; files stay.
@@ -219,6 +283,31 @@ mod tests {
         assert_eq!(paired(&ordered), ordered);
     }
 
+    #[test]
+    fn results_read_in_turn_and_what_was_told_stays() {
+        let phrasings = ["{result}".to_owned(), "{tool} gave: {result}".to_owned()];
+        let mut told = Phrasings::default();
+        let mut said = Transcript::from_iter([Message::user("go {result}")]);
+        assert_eq!(told.told_in(&[], &said), said);
+        assert_eq!(told.told_in(&phrasings, &said), said);
+        said.push(asks(&["a", "b"]));
+        said.push(Message::results([
+            answers("a", "{tool} one"),
+            answers("b", "two {result}"),
+        ]));
+        let first = told.told_in(&phrasings, &said);
+        assert_eq!(texts(&first), ["{tool} one", "search gave: two {result}"]);
+        said.push(asks(&["c"]));
+        said.push(Message::results([answers("c", "three")]));
+        let longer = told.told_in(&phrasings, &said);
+        assert_eq!(longer.truncated(first.len()), first);
+        assert_eq!(texts(&longer)[2], "three");
+        // Another conversation begins anew.
+        let other = said.truncated(3);
+        assert_eq!(told.told_in(&phrasings, &other), first);
+        assert_eq!(check_transcript(&longer.messages()), Ok(()));
+    }
+
     proptest! {
         /// Whatever a conversation is made of, the result is one that providers accept.
         #[test]
@@ -243,7 +332,7 @@ mod tests {
     #[test]
     fn what_another_agent_said_reads_as_such() {
         let mut said = Transcript::from_iter([Message::user("go")]);
-        let mut history = OtherAgents::new();
+        let mut history = OtherAgents::default();
         assert_eq!(history.told_to("desk", &said), said);
         said.push(asks(&["a"]).by("clerk"));
         said.push(Message::results([answers("a", "found")]));
@@ -268,7 +357,7 @@ mod tests {
         assert_eq!(messages[4..], said.since(4)[..]);
         // For the clerk it is the other way round.
         assert_eq!(
-            OtherAgents::new().told_to("clerk", &said).truncated(4),
+            OtherAgents::default().told_to("clerk", &said).truncated(4),
             said.truncated(4)
         );
     }

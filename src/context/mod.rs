@@ -32,6 +32,7 @@ mod prefix;
 #[cfg(test)]
 mod properties;
 mod recall;
+mod relevance;
 mod spill;
 mod summary;
 #[cfg(any(feature = "tiktoken", test))]
@@ -52,6 +53,7 @@ pub use optimizer::ContextOptimizer;
 pub use packet::{Packet, PacketSource};
 pub use prefix::{PrefixReport, StablePrefix};
 pub use recall::{ContextSource, Recall};
+pub use relevance::{Relevance, cosine};
 pub use spill::READ_RESULT;
 #[cfg(any(feature = "tiktoken", test))]
 pub use vocabulary::Vocabulary;

@@ -62,6 +62,7 @@ pub struct ContextOptimizer {
     sent: Option<Sent>,
     fixed: Option<Fixed>,
     others: history::OtherAgents,
+    phrasings: history::Phrasings,
     prefix: StablePrefix,
     reads_results: OwnTool,
 }
@@ -99,7 +100,8 @@ impl ContextOptimizer {
             layouts: Vec::new(),
             sent: None,
             fixed: None,
-            others: history::OtherAgents::new(),
+            others: history::OtherAgents::default(),
+            phrasings: history::Phrasings::default(),
             prefix: StablePrefix::default(),
             reads_results: spill::own_tool(),
         }
@@ -278,6 +280,7 @@ impl Policy for ContextOptimizer {
             OtherAgents::AsTold => self.others.told_to(&cx.agent().name, &request.conversation),
             _ => request.conversation.clone(),
         };
+        let conversation = self.phrasings.told_in(&self.spec.phrasings, &conversation);
         // What policies remind of stands behind the conversation.
         let reminders = cx.reminders();
         let reminders = reminders

@@ -60,11 +60,16 @@ impl Packet {
     }
 
     /// Sets how much it has to do with the task, from 0 to 1, as an index or an embedder says;
-    /// otherwise it is the share of words that both have.
+    /// otherwise [`ContextBuilder::scored_by`](super::ContextBuilder::scored_by) says it, or it is the
+    /// share of words that both have.
     #[must_use]
     pub fn relevance(mut self, relevance: f64) -> Self {
-        self.relevance = relevance.is_finite().then(|| relevance.clamp(0.0, 1.0));
+        self.set_relevance(relevance);
         self
+    }
+
+    pub(super) fn set_relevance(&mut self, relevance: f64) {
+        self.relevance = relevance.is_finite().then(|| relevance.clamp(0.0, 1.0));
     }
 
     /// Sets how old it is: a day makes it count about a third as recent. What is not set is of now.

@@ -10,6 +10,7 @@
 //! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
 //! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
 //! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
+//! | `input_files` | [`InputFiles`]: the files that a turn brings are kept as artifacts |
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
 //! | `pace` | [`Pace`]: messages that come too soon after another one are held back, and told to be |
@@ -29,6 +30,7 @@
 //! ```
 
 mod control;
+mod input_files;
 mod keep_state;
 mod pace;
 mod plan;
@@ -49,6 +51,7 @@ use serde_json::Value;
 use crate::instructions::{Instructions, OutputKey};
 
 pub use control::Control;
+pub use input_files::InputFiles;
 pub use keep_state::KeepState;
 pub use pace::Pace;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
@@ -62,8 +65,9 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 11] = [
+const BUILT_IN: [(&str, Make); 12] = [
     ("control", make::<Control>),
+    ("input_files", make::<InputFiles>),
     ("instructions", make::<Instructions>),
     ("keep_state", make::<KeepState>),
     ("output_key", make::<OutputKey>),

@@ -1,10 +1,18 @@
 //! The tools with which a model keeps files.
 
-use ghostlight::tools::{list_artifacts, load_artifact, save_artifact};
-use ghostlight_actors::{session::Turn, testing::Reply, vocabulary::Scope};
+use ghostlight::{
+    builtin,
+    tools::{list_artifacts, load_artifact, save_artifact},
+};
+use ghostlight_actors::{
+    definition::PolicySpec,
+    session::Turn,
+    testing::Reply,
+    vocabulary::{Data, DataSource, Message, Part, Scope},
+};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, call, desk};
+use crate::stage::{Stage, call, desk, told};
 
 #[tokio::test(start_paused = true)]
 async fn a_model_saves_lists_and_loads_files_over_turns() {
@@ -66,4 +74,72 @@ async fn a_model_saves_lists_and_loads_files_over_turns() {
     let session = stage.system.session("desk", "session");
     let kept = session.artifacts(Scope::Session).await.unwrap();
     assert_eq!((kept.len(), kept[0].version), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_files_that_a_turn_brings_are_kept_once_and_the_model_is_told() {
+    let data = |name: Option<&str>, media_type: &str, source: DataSource| {
+        Part::Data(Data {
+            media_type: media_type.to_owned(),
+            name: name.map(str::to_owned),
+            source,
+        })
+    };
+    let base64 = |text: &str| DataSource::Base64(text.to_owned());
+    let url = DataSource::Url("https://example.com/a.png".to_owned());
+    let clerk = desk("function_calling", json!({})).define(|clerk| {
+        clerk.name = "clerk".to_owned();
+        clerk.policies.push(PolicySpec::new("input_files"));
+    });
+    let agent = desk("function_calling", json!({}))
+        .define(|desk| desk.policies.push(PolicySpec::new("input_files")))
+        .agent(clerk)
+        .registry(builtin());
+    let replies: Vec<Reply> = vec![
+        call("t", "transfer_to_clerk", json!({"request": "look at it"})).into(),
+        "seen".into(),
+        "again".into(),
+    ];
+    let stage = Stage::of(agent, replies).await;
+    let mut turn = Message::user("What is this?");
+    turn.parts.extend([
+        data(Some("a.bin"), "image/png", base64("AQID")),
+        data(None, "text/plain", base64("aGk=")),
+        data(Some("far.png"), "image/png", url),
+        data(Some("broken"), "image/png", base64("***")),
+    ]);
+    let run = stage.say(Turn::from(turn.clone())).await;
+    assert_eq!(run.outcome().await.unwrap().text(), "seen");
+    let session = stage.system.session("desk", "session");
+    let kept = session.artifacts(Scope::Session).await.unwrap();
+    let names: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    let wanted = [
+        "a.bin, version 1 (image/png, 3 bytes)",
+        "input-2, version 1 (text/plain, 2 bytes)",
+    ];
+    assert_eq!(
+        names, wanted,
+        "the agent that took over saved nothing again"
+    );
+    let file = session
+        .artifact(Scope::Session, "a.bin", None)
+        .await
+        .unwrap();
+    assert_eq!(*file.unwrap().content, [1, 2, 3]);
+    let told = told(&run).await;
+    let refused: Vec<_> = told
+        .iter()
+        .filter(|(name, _)| name == "input_file_not_saved")
+        .collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].1["name"], "broken");
+    let asked = stage.said(0).join("\n");
+    assert!(
+        asked.contains(&format!("saved as artifacts: {}", wanted.join("; "))),
+        "{asked}"
+    );
+    // The next turn's files are further versions.
+    stage.ask(Turn::from(turn)).await;
+    let kept = session.artifacts(Scope::Session).await.unwrap();
+    assert_eq!(kept[0].version, 2);
 }

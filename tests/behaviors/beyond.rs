@@ -1,11 +1,16 @@
 //! What stands beyond the conversation: results that were moved out of it, what is recalled for it,
 //! what is to be done, what other agents said, and a report of what stays the same.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use ghostlight::{
     builtin,
     context::{
         ContextBuilder, ContextSource, Estimate, Packet, PacketSource, READ_RESULT, Recall,
-        TokenCounter,
+        Relevance, TokenCounter, cosine,
     },
 };
 use ghostlight_actors::{
@@ -340,6 +345,159 @@ async fn a_built_context_is_compressed_by_a_model_where_it_does_not_fit() {
         asked.contains("parcel 9 of yours") && asked.contains("<task>"),
         "{asked}"
     );
+}
+
+/// Knows which words mean the same: what an embedder knows.
+struct Meaning(Arc<AtomicUsize>);
+
+impl Relevance for Meaning {
+    async fn relevance(
+        &self,
+        cx: &RunContext,
+        task: &str,
+        texts: &[&str],
+    ) -> Result<Vec<f64>, AgentError> {
+        let all = [task].into_iter().chain(texts.iter().copied());
+        let all: Vec<String> = all.map(str::to_lowercase).collect();
+        let asked = self.0.clone();
+        let vectors = cx.step("embed", Effect::Read, async move {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let about = |text: &String, words: &[&str]| {
+                f32::from(u8::from(words.iter().any(|word| text.contains(word))))
+            };
+            let vector = |text: &String| {
+                [
+                    about(text, &["parcel", "consignment"]),
+                    about(text, &["lunch", "canteen"]),
+                ]
+            };
+            Ok::<_, String>(all.iter().map(vector).collect::<Vec<_>>())
+        });
+        let vectors = vectors.await?;
+        let (task, texts) = vectors.split_first().ok_or(AgentError::Ended)?;
+        Ok(texts.iter().map(|text| cosine(task, text)).collect())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_to_do_with_a_task_is_what_ones_own_scorer_says_also_over_a_crash() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let agent = {
+        let asked = asked.clone();
+        move || {
+            let asked = asked.clone();
+            Agent::from_fn("desk", move |cx: RunContext| {
+                let asked = asked.clone();
+                async move {
+                    let builder = ContextBuilder::new(400).scored_by(Meaning(asked));
+                    let packet = |text| Packet::new(PacketSource::Retrieved, text);
+                    let packets = [
+                        Packet::new(PacketSource::System, "You answer for a carrier."),
+                        packet("The consignment is in Ulm."),
+                        packet("The canteen closes where it is."),
+                        packet("By hand.").relevance(0.9),
+                    ];
+                    let task = "Where is the parcel?";
+                    let built = builder.build_compressed(&cx, task, packets).await?;
+                    cx.sleep(std::time::Duration::from_secs(1)).await?;
+                    Ok(Outcome::answer(built.text))
+                }
+            })
+        }
+    };
+    let stage = Stage::of(talking(agent()), ["unused"]).await;
+    let text = stage.ask("go").await.text().to_owned();
+    assert!(
+        text.contains("in Ulm") && text.contains("By hand"),
+        "{text}"
+    );
+    assert!(!text.contains("canteen"), "{text}");
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        1,
+        "all texts are asked of at once"
+    );
+    let scenario = Scenario::new("desk", move |builder, _| {
+        builder.team(agent().into_team().unwrap())
+    });
+    let report = crash_everywhere(&scenario.turn("go"), CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scorer_that_says_too_little_fails_the_run_with_what_it_must_say() {
+    struct Mute;
+    impl Relevance for Mute {
+        async fn relevance(
+            &self,
+            _: &RunContext,
+            _: &str,
+            _: &[&str],
+        ) -> Result<Vec<f64>, AgentError> {
+            Ok(Vec::new())
+        }
+    }
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        let packet = Packet::new(PacketSource::Memory, "x");
+        let builder = ContextBuilder::new(100).scored_by(Mute);
+        let built = builder.scored(&cx, "y", [packet]).await?;
+        Ok(Outcome::answer(built.len().to_string()))
+    });
+    let stage = Stage::of(talking(agent), ["unused"]).await;
+    let error = stage.try_ask("go").await.unwrap_err().to_string();
+    assert!(
+        error.contains("of 1 texts was asked, and 0 numbers came"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_read_in_other_words_in_turn_and_requests_go_on_as_they_began() {
+    let replies: Vec<Reply> = (0..5)
+        .map(|place| echo_call(&format!("c{place}"), &format!("found {place}")).into())
+        .chain(["done".into(), "and?".into()])
+        .collect();
+    let phrasings = [
+        "{result}",
+        "What {tool} says: {result}",
+        "{result} (from {tool})",
+    ];
+    let agent = desk("function_calling", json!({}))
+        .tool(echo())
+        .context(context(5_000).phrasings(phrasings).reported());
+    let stage = Stage::of(talking(agent), replies).await;
+    let run = stage.say("go").await;
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    stage.check();
+    let messages = stage.request(5).conversation.messages();
+    let results = messages.iter().flat_map(|said| said.tool_results());
+    let results: Vec<&str> = results.map(|result| result.text.as_str()).collect();
+    assert_eq!(
+        results,
+        [
+            "found 0",
+            "What echo says: found 1",
+            "found 2 (from echo)",
+            "found 3",
+            "What echo says: found 4",
+        ]
+    );
+    let reports = told(&run).await.into_iter();
+    let reports = reports.filter(|(name, _)| name == "context_prefix");
+    let reports: Vec<Value> = reports.map(|(_, data)| data).collect();
+    for pair in reports.windows(2) {
+        assert_eq!(pair[1]["stable_tokens"], pair[0]["tokens"], "{pair:?}");
+    }
+    // The conversation keeps what the tools said.
+    let kept = stage
+        .system
+        .session("desk", "session")
+        .transcript()
+        .await
+        .unwrap();
+    let kept = kept.messages();
+    let mut kept = kept.iter().flat_map(|said| said.tool_results());
+    assert!(kept.all(|result| result.text.starts_with("found") && result.text.len() == 7));
 }
 
 #[tokio::test(start_paused = true)]

@@ -202,6 +202,11 @@ async fn a_provider_says_the_instructions_and_is_not_asked_again_after_a_crash()
     );
 }
 
+async fn say_x(system: &System) {
+    let run = system.session("desk", "s").send("x").await.unwrap();
+    run.outcome().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_team_file_names_a_tool_as_the_provider_and_the_model_does_not_see_it() {
     let style = tool_fn(
@@ -215,14 +220,7 @@ async fn a_team_file_names_a_tool_as_the_provider_and_the_model_does_not_see_it(
         .watched_by(policy);
     let model = ScriptedModel::replies(["done"]);
     let system = on(&InMemoryStore::new(), agent.into_team().unwrap(), &model).await;
-    system
-        .session("desk", "s")
-        .send("x")
-        .await
-        .unwrap()
-        .outcome()
-        .await
-        .unwrap();
+    say_x(&system).await;
     let request = &model.requests()[0];
     assert_eq!(&*request.instructions, "Answer in verse.");
     let offered: Vec<&str> = request
@@ -253,14 +251,7 @@ async fn values_are_read_once_a_run_or_before_each_model_call() {
         let replies: Vec<Reply> = vec![call("1", "count", json!({})).into(), "done".into()];
         let model = ScriptedModel::replies(replies);
         let system = on(&InMemoryStore::new(), agent.into_team().unwrap(), &model).await;
-        system
-            .session("desk", "s")
-            .send("x")
-            .await
-            .unwrap()
-            .outcome()
-            .await
-            .unwrap();
+        say_x(&system).await;
         assert_eq!(&*model.requests()[0].instructions, "count 0");
         assert_eq!(
             &*model.requests()[1].instructions,

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    definition::Reach,
+    session::Turn,
     testing::{Reply, ScriptedModel},
-    vocabulary::{Delta, Event, Preview},
+    vocabulary::{Delta, Event, Preview, ToolCall},
 };
 use serde_json::json;
 
@@ -53,5 +55,35 @@ async fn every_behavior_shows_its_answer_piece_by_piece() {
             stage.model.requests().iter().all(|request| request.stream),
             "{behavior}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_says_whether_its_answers_are_shown_piece_by_piece_also_below() {
+    for (agent_streams, turn_streams, wanted) in [
+        (false, None, false),
+        (true, None, true),
+        (false, Some(true), true),
+        (true, Some(false), false),
+    ] {
+        let below = desk("simple", json!({})).define(|below| below.name = "below".to_owned());
+        let below = below.reach(Reach::Delegate);
+        let (mut agent, mut below) = (desk("function_calling", json!({})), below);
+        if agent_streams {
+            (agent, below) = (agent.streaming(), below.streaming());
+        }
+        let delegate = ToolCall::new("d", "delegate_to_below", json!({"task": "look"}));
+        let replies: Vec<Reply> = vec![delegate.into(), "below".into(), "done".into()];
+        let stage = Stage::of(agent.agent(below), replies).await;
+        let mut turn = Turn::text("go");
+        turn.streaming = turn_streams;
+        assert_eq!(stage.ask(turn).await.text(), "done");
+        let streamed: Vec<bool> = stage
+            .model
+            .requests()
+            .iter()
+            .map(|asked| asked.stream)
+            .collect();
+        assert_eq!(streamed, [wanted; 3], "{agent_streams} {turn_streams:?}");
     }
 }

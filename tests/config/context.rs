@@ -16,6 +16,7 @@ agent:
     max_tokens: 8000
     trigger_percent: 90
     counting: estimate
+    phrasings: ['{result}', '{tool} says: {result}']
     strategies:
       - name: compact
         tools:
@@ -44,6 +45,7 @@ agent:
     );
     assert_eq!(tools["write_file"].arguments, ["content"]);
     assert_eq!(context.counting, TokenCounting::Estimate);
+    assert_eq!(context.phrasings, ["{result}", "{tool} says: {result}"]);
     let unset = spec("agent: { name: desk, context: {} }").agent.context;
     assert_eq!(unset, Some(ContextSpec::default()));
 
@@ -52,6 +54,7 @@ agent:
         ("{ strategies: [{ name: windw }] }", "windw"),
         ("{ strategies: [{ name: summarize, keep: 2 }] }", "keep"),
         ("{ max_tokens: 0 }", "max_tokens must be at least 1"),
+        ("{ phrasings: ['{tool}'] }", "lacks `{result}`"),
     ] {
         let text = format!("agent:\n  name: desk\n  context: {context}\n");
         let (_, line, _, message) = fault(&text);

@@ -39,6 +39,12 @@ pub struct ContextSpec {
     pub spill: Option<Spill>,
     /// How the agent reads what other agents of the conversation said.
     pub other_agents: OtherAgents,
+    /// How results of tools read, in turn, each with `{result}` in the place of the result and
+    /// `{tool}` in that of the tool's name: a model that reads many results in the same words goes on
+    /// in the same way. The first result of a tool reads as the first says. When left out, results
+    /// read as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phrasings: Vec<String>,
     /// How many failures of the current task's tools stay visible of what is left out.
     pub failures: u32,
     /// Whether each request tells observers how much of it the one before began with.
@@ -58,6 +64,7 @@ impl Default for ContextSpec {
             ],
             spill: None,
             other_agents: OtherAgents::default(),
+            phrasings: Vec::new(),
             failures: 3,
             report: false,
         }
@@ -110,6 +117,13 @@ impl ContextSpec {
         self
     }
 
+    /// Sets how results of tools read, in turn.
+    #[must_use]
+    pub fn phrasings(mut self, phrasings: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.phrasings = phrasings.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Sets how many failures of the current task's tools stay visible.
     #[must_use]
     pub fn failures(mut self, failures: u32) -> Self {
@@ -149,6 +163,9 @@ impl ContextSpec {
             return Err(
                 "keep_tokens of `spill` must be at least 1 and less than above_tokens".to_owned(),
             );
+        }
+        if let Some(phrasing) = self.phrasings.iter().find(|one| !one.contains("{result}")) {
+            return Err(format!("the phrasing {phrasing:?} lacks `{{result}}`"));
         }
         let mut names = BTreeSet::new();
         for strategy in &self.strategies {
