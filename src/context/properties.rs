@@ -314,7 +314,7 @@ fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
         said.push(Message::assistant("That is it.").by("clerk"));
     }
     let input = Arc::new(Message::user("question 1"));
-    let told = OtherAgents::new().told_to("desk", &said);
+    let told = OtherAgents::default().told_to("desk", &said);
     assert!(told.messages().iter().all(|said| said.role == Role::User));
     let view = View::told(told, &said, &[input]);
     assert_eq!(view.turns(), [0, 4]);
