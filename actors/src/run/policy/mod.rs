@@ -4,7 +4,14 @@ mod erased;
 mod installed;
 mod own_tool;
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{
+    fmt,
+    marker::PhantomData,
+    ops::Deref,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -80,7 +87,7 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
     ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
         let _ = cx;
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// After the agent's function ended well, or something took its place.
@@ -90,7 +97,7 @@ pub trait Policy: Send + 'static {
         outcome: &Outcome,
     ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
         let _ = (cx, outcome);
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// Before the model is asked. What is changed in the request is for this call only: the
@@ -103,7 +110,7 @@ pub trait Policy: Send + 'static {
         request: &mut ModelRequest,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
         let _ = (cx, request);
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// Before the request goes to the model, as it goes there: after all that policies and the
@@ -116,7 +123,7 @@ pub trait Policy: Send + 'static {
         request: &mut ModelRequest,
     ) -> impl Future<Output = Result<(), AgentError>> + Send {
         let _ = (cx, request);
-        std::future::ready(Ok(()))
+        Unchanged::new()
     }
 
     /// After the model answered, or something answered in its place.
@@ -126,7 +133,7 @@ pub trait Policy: Send + 'static {
         response: &ModelResponse,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
         let _ = (cx, response);
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// When the model call failed for good. A response takes the failure's place.
@@ -136,7 +143,7 @@ pub trait Policy: Send + 'static {
         error: &OperationError,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
         let _ = (cx, error);
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// Before a call of a tool. All calls of a step are decided in their order before the first
@@ -148,7 +155,7 @@ pub trait Policy: Send + 'static {
         call: &ToolCall,
     ) -> impl Future<Output = Result<BeforeTool, AgentError>> + Send {
         let _ = (cx, call);
-        std::future::ready(Ok(BeforeTool::Go))
+        Unchanged::new()
     }
 
     /// When the question that [`before_tool`](Self::before_tool) asked is answered. Left as it is,
@@ -172,7 +179,7 @@ pub trait Policy: Send + 'static {
         result: &ToolResult,
     ) -> impl Future<Output = Result<Option<ToolResult>, AgentError>> + Send {
         let _ = (cx, call, result);
-        std::future::ready(Ok(None))
+        Unchanged::new()
     }
 
     /// After all calls of a step, with the results that the conversation keeps, in the order of
@@ -184,7 +191,7 @@ pub trait Policy: Send + 'static {
         results: &[ToolResult],
     ) -> impl Future<Output = Result<(), AgentError>> + Send {
         let _ = (cx, calls, results);
-        std::future::ready(Ok(()))
+        Unchanged::new()
     }
 
     /// Whether the next text of the model is a reflection that this policy asked for, and no
@@ -200,7 +207,7 @@ pub trait Policy: Send + 'static {
         text: &str,
     ) -> impl Future<Output = Result<String, AgentError>> + Send {
         let _ = (cx, text);
-        std::future::ready(Ok(String::new()))
+        Unchanged::new()
     }
 
     /// Judges a final answer before the run ends with it.
@@ -210,15 +217,33 @@ pub trait Policy: Send + 'static {
         draft: &str,
     ) -> impl Future<Output = Result<Verdict, AgentError>> + Send {
         let _ = (cx, draft);
-        std::future::ready(Ok(Verdict::Pass))
+        Unchanged::new()
+    }
+}
+
+/// A hook that leaves everything as it is. It has no size, so that boxing it takes no memory.
+struct Unchanged<T>(PhantomData<fn() -> T>);
+
+impl<T> Unchanged<T> {
+    fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Default> Future for Unchanged<T> {
+    type Output = Result<T, AgentError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(T::default()))
     }
 }
 
 /// What a policy wants to become of a tool call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum BeforeTool {
     /// It runs, if no later policy objects.
+    #[default]
     Go,
     /// It runs with these arguments. The conversation keeps those that the model wrote.
     GoWith(Arguments),
@@ -271,10 +296,11 @@ impl BeforeTool {
 }
 
 /// What a policy thinks of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
     /// Nothing: it does not judge answers.
+    #[default]
     Pass,
     /// It is good.
     Accept,
