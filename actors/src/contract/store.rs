@@ -186,7 +186,8 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(Deleted::default()) }
     }
 
-    /// When a run was deleted, if it is one of the last [`DELETIONS_KNOWN`] that were.
+    /// When a run was deleted, if it is one of the last
+    /// [`DELETIONS_KNOWN`](super::DELETIONS_KNOWN) that were.
     fn deleted(
         &self,
         run: RunId,
