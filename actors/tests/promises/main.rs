@@ -42,6 +42,7 @@ mod replay;
 mod retention;
 mod schedules;
 mod session_history;
+mod session_times;
 mod sessions;
 mod sleeping;
 mod stage;

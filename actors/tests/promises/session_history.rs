@@ -172,33 +172,6 @@ async fn of_a_session_that_is_listed_only_what_came_after_its_checkpoint_is_read
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_and_times_of_turns_and_events_are_after_a_crash_what_they_were() {
-    let mut stage = Stage::new();
-    let system = three_turns(&stage).await;
-    let told = async |system: &System| {
-        let log = system.session("diarist", "s").log().await.unwrap();
-        let mut events = Vec::new();
-        for turn in &log.turns {
-            events.extend(system.run(turn.run).events().so_far().await.unwrap());
-        }
-        (log, events)
-    };
-    let before = told(&system).await;
-    let begun: Vec<_> = before.0.turns.iter().map(|turn| turn.began_at).collect();
-    assert!(begun.is_sorted() && before.1.len() > 6, "{before:?}");
-    pause(5_000).await;
-    stage.crash(&system).await;
-    let system = stage.start(diarist()).await;
-    assert_eq!(told(&system).await, before);
-    // Also once the session is in memory again.
-    say(&system, "s", "on").await;
-    let (mut log, mut events) = told(&system).await;
-    let last = log.turns.pop().unwrap();
-    events.retain(|event| event.at < last.began_at);
-    assert_eq!((log.turns, events), (before.0.turns, before.1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_rewound_session_has_its_conversation_and_state_as_they_were_and_nothing_is_gone() {
     let mut stage = Stage::new();
     let system = three_turns(&stage).await;
