@@ -6,6 +6,21 @@ const HELPDESK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/help
 const QUESTION: &str = "How do I resume a run after a crash, and what is 17% of 2340?";
 
 #[test]
+fn a_desk_that_gets_the_conversation_back_says_what_was_found() {
+    let desk = Desk::new("says", json!({}));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/frontdesk.yaml");
+    let done = desk
+        .shipped(&["run", file, "What is 19% of 80 euro?"])
+        .exits(0);
+    assert_eq!(done.out.trim(), "19% of 80 = 15.2");
+    assert!(
+        done.err.contains("frontdesk takes over: billing is done."),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
 fn the_helpdesk_answers_both_parts_offline() {
     let desk = Desk::new("says", json!({}));
     let done = desk.shipped(&["run", HELPDESK, QUESTION]).exits(0);

@@ -137,9 +137,10 @@ impl Turn {
             .iter()
             .rposition(spoken(Role::Assistant))
             .map_or(0, |at| at + 1);
-        // That the conversation is back is nothing that somebody asks.
+        // The engine's notes of a transfer are nobody's wish: this model hands over tasks whole.
+        let is_note = |said: &str| said.starts_with(TAKEN_OVER) || said.starts_with(GIVEN_BACK);
         let asks = |m: &std::sync::Arc<ghostlight_actors::vocabulary::Message>| {
-            spoken(Role::User)(m) && !m.content().starts_with(GIVEN_BACK)
+            spoken(Role::User)(m) && !is_note(&m.content())
         };
         let asked = messages.iter().skip(answered).position(asks);
         let start = match asked {
@@ -150,9 +151,7 @@ impl Turn {
         let mut turn = Self::default();
         for message in &messages[start.min(messages.len())..] {
             let said = message.content();
-            // The engine's notes of a transfer are nobody's wish: this model hands over tasks whole.
-            let is_note = said.starts_with(TAKEN_OVER) || said.starts_with(GIVEN_BACK);
-            if message.role == Role::User && !is_note {
+            if message.role == Role::User && !is_note(&said) {
                 if !turn.task.is_empty() {
                     turn.task.push('\n');
                 }
