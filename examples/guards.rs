@@ -1,10 +1,11 @@
-//! Guards around calls: no personal data reaches the model, and only tools without an effect are called.
+//! Guards around calls: no personal data reaches the model, only tools without an effect are called, and
+//! what was decided is recorded with the run.
 //!
 //!     cargo run --example guards
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
-    interceptors::{Authorization, PersonalAction, PersonalDataGuard},
+    interceptors::{Authorization, GUARDED, PersonalAction, PersonalDataGuard},
     prelude::*,
 };
 use serde_json::json;
@@ -48,5 +49,12 @@ async fn main() -> Result<(), ghostlight::Error> {
         .await?;
     let run = system.session("desk", "ada").send("Who is Ada?").await?;
     run.outcome().await?;
+    for record in run.events().so_far().await? {
+        if let Event::Custom { name, data } = record.event
+            && name == GUARDED
+        {
+            println!("decided: {data}");
+        }
+    }
     system.stop().await
 }

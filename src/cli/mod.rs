@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod decisions;
 mod default_model;
 mod echo;
 mod exit;

@@ -15,7 +15,7 @@ use ghostlight_actors::{
 };
 use serde_json::Value;
 
-use super::plain_text;
+use super::{decisions, plain_text};
 
 /// How many characters of an argument are shown.
 const SHOWN: usize = 600;
@@ -184,6 +184,14 @@ impl Timeline {
                 self.everything(|| format!("dropped {operation}"))
             }
             Event::Custom { name, data } => {
+                if let Some((tone, text)) = decisions::in_words(name, data) {
+                    // That all is well is for who looks back.
+                    let is_told = self.detail == Detail::Everything || name != "answer_accepted";
+                    return is_told
+                        .then(|| (tone, self.short(&text)))
+                        .into_iter()
+                        .collect();
+                }
                 let (name, data) = (self.short(name), self.short(&in_words(data)));
                 one(Tone::Quiet, format!("tells {name}: {data}"))
             }

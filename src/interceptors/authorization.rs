@@ -7,8 +7,10 @@ use ghostlight_actors::{
 use regex::RegexSet;
 use serde::Deserialize;
 
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
+
 /// Says which agents may call which tools. What may not be called is not: the model reads that it was
-/// denied.
+/// denied, and observers are told by a [`GuardDecision`].
 ///
 /// Names are patterns, in which `*` stands for any characters and `?` for one. What is blocked stays
 /// blocked, whatever is allowed; where nothing is allowed by name, all is that is not blocked.
@@ -114,7 +116,12 @@ impl Interceptor for Authorization {
     ) -> Result<ToolOutput, ToolError> {
         let definition = next.definition();
         match self.refusal(cx.agent(), &definition.name, definition.effect) {
-            Some(reason) => Err(ToolError::denied(reason)),
+            Some(reason) => {
+                let (at, did) = (GuardedPoint::Arguments, GuardAction::Refused);
+                let decision = GuardDecision::new("authorization", at, did, &*reason);
+                next.emit(GUARDED, &decision);
+                Err(ToolError::denied(reason))
+            }
             None => next.call(arguments, cx).await,
         }
     }

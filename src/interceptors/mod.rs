@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{contract::InterceptorHandle, run::Registry};
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::{Map, Value};
@@ -70,6 +70,61 @@ pub use sanitizing::Sanitize;
 pub use timeout::Timeout;
 pub use tracing::Tracing;
 pub use validation::Validation;
+
+/// What a guard decided of a call: the content of the event `guarded`, which is recorded with the
+/// call's end. It names what was found, and never the text.
+///
+/// ```
+/// use ghostlight::{interceptors::{GUARDED, GuardDecision}, vocabulary::Event};
+///
+/// fn decision(event: &Event) -> Option<GuardDecision> {
+///     match event {
+///         Event::Custom { name, data } if name == GUARDED => serde_json::from_value(data.clone()).ok(),
+///         _ => None,
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GuardDecision {
+    /// The kind of guard, as in a team file: `authorization`, `personal_data`, `sanitize` or
+    /// `validation`.
+    pub guard: String,
+    /// Where it stood.
+    pub at: GuardedPoint,
+    /// What it did.
+    pub action: GuardAction,
+    /// Why, or what was found.
+    pub reason: String,
+}
+
+/// The name of the event that tells a [`GuardDecision`].
+pub const GUARDED: &str = "guarded";
+
+/// What a guard did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GuardAction {
+    /// The call was not made, or its answer does not pass.
+    Refused,
+    /// Something else stands in the place of what was found.
+    Changed,
+    /// Nothing: it only tells.
+    Reported,
+}
+
+impl GuardDecision {
+    fn new(guard: &str, at: GuardedPoint, action: GuardAction, reason: impl Into<String>) -> Self {
+        let (guard, reason) = (guard.to_owned(), reason.into());
+        Self {
+            guard,
+            at,
+            action,
+            reason,
+        }
+    }
+}
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,
 /// `circuit_breaker`, `logging`, `metrics`, `personal_data`, `prices`, `rate_limit`, `retry`, `sanitize`,

@@ -10,12 +10,14 @@ use ghostlight_actors::{
 use regex::RegexSet;
 use serde::Deserialize;
 
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
+
 /// Refuses what is too long or holds what may not pass: the last words of people and tools before
 /// a model reads them, a model's answer, and the arguments of tools.
 ///
 /// A refused request or answer is an error of the call, which no retry repeats; a refused tool
-/// call is a result that the model reads. The message names the pattern's place in the list and
-/// never the text.
+/// call is a result that the model reads; observers are told by a [`GuardDecision`]. The message names
+/// the pattern's place in the list and never the text.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Validation {
@@ -100,6 +102,10 @@ impl Validation {
     }
 }
 
+fn refused(at: GuardedPoint, fault: &str) -> GuardDecision {
+    GuardDecision::new("validation", at, GuardAction::Refused, fault)
+}
+
 impl Interceptor for Validation {
     async fn model(
         &self,
@@ -107,7 +113,10 @@ impl Interceptor for Validation {
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let refuse = |fault| ModelError::new(ErrorKind::InvalidInput, fault);
+        let refuse = |at, fault: String| {
+            next.emit(GUARDED, &refused(at, &fault));
+            ModelError::new(ErrorKind::InvalidInput, fault)
+        };
         // What a model said before was looked at when it said so.
         for message in request.conversation.messages().iter().rev() {
             if message.role == Role::Assistant {
@@ -120,13 +129,13 @@ impl Interceptor for Validation {
                     _ => continue,
                 };
                 if let Some(fault) = self.fault(text, false) {
-                    return Err(refuse(fault));
+                    return Err(refuse(GuardedPoint::Input, fault));
                 }
             }
         }
         let answer = next.respond(request, cx).await?;
         match self.fault(&answer.content(), true) {
-            Some(fault) => Err(refuse(fault)),
+            Some(fault) => Err(refuse(GuardedPoint::Output, fault)),
             None => Ok(answer),
         }
     }
@@ -138,7 +147,10 @@ impl Interceptor for Validation {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         match self.fault(arguments.text(), false) {
-            Some(fault) => Err(ToolError::denied(fault)),
+            Some(fault) => {
+                next.emit(GUARDED, &refused(GuardedPoint::Arguments, &fault));
+                Err(ToolError::denied(fault))
+            }
             None => next.call(arguments, cx).await,
         }
     }

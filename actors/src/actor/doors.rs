@@ -21,8 +21,8 @@ use crate::{
         StateValue, StoreError, StoreHandle, StoredLine,
     },
     run::{
-        Acknowledge, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded, Registry,
-        StateTurn, ToolEnd, ToolInvocation,
+        Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded,
+        Registry, StateTurn, ToolEnd, ToolInvocation,
     },
     vocabulary::{
         Digest, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
@@ -121,7 +121,10 @@ impl Ports for Doors {
         self.journal.commit(batch, acknowledge);
     }
 
-    fn model(&self, call: ModelCall) -> BoxFuture<'static, Result<ModelResponse, OperationError>> {
+    fn model(
+        &self,
+        call: ModelCall,
+    ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>> {
         let Some(gateway) = self.gateways.get(&call.request.model).cloned() else {
             let known: Vec<&str> = self.gateways.keys().map(String::as_str).collect();
             let message = format!(
@@ -129,16 +132,17 @@ impl Ports for Doors {
                 call.request.model,
                 known.join(", ")
             );
-            return Box::pin(async move { Err(OperationError::new(ErrorKind::NotFound, message)) });
+            let error = OperationError::new(ErrorKind::NotFound, message);
+            return Box::pin(async move { Err(error).into() });
         };
         gateway.carry(call)
     }
 
-    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
+    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>> {
         self.executor.clone().carry(call, false)
     }
 
-    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd> {
+    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>> {
         self.executor.clone().carry(call, true)
     }
 

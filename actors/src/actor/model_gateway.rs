@@ -19,9 +19,9 @@ use super::{
 use crate::{
     contract::{
         BoxFuture, Clock, Entropy, InterceptorHandle, ModelContext, ModelError, ModelHandle,
-        NextModel,
+        NextModel, Telling,
     },
-    run::ModelCall,
+    run::{Called, ModelCall},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
@@ -70,7 +70,7 @@ pub(crate) struct ModelGateway {
 }
 
 /// What a call to a model comes to.
-pub(crate) type ModelAnswer = Result<ModelResponse, OperationError>;
+pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
 
 /// How many answers that nobody took are kept for a run that comes back.
 pub(crate) const KEPT_ANSWERS: usize = 256;
@@ -115,11 +115,22 @@ impl ModelGateway {
     }
 
     async fn answer(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
+        let telling = Telling::default();
+        let end = self.tried(&call, &telling).await;
+        let told = telling.into_told();
+        Called { end, told }
+    }
+
+    async fn tried(
+        &self,
+        call: &ModelCall,
+        telling: &Telling,
+    ) -> Result<ModelResponse, OperationError> {
         let began = self.clock.now();
         let made = AtomicU32::new(0);
         let mut tries = 1;
         loop {
-            let outcome = self.intercepted(&call, &made).await;
+            let outcome = self.intercepted(call, &made, telling).await;
             let attempt = made.load(Ordering::Relaxed);
             let error = match outcome {
                 Ok(mut response) => {
@@ -157,6 +168,7 @@ impl ModelGateway {
         &self,
         call: &ModelCall,
         made: &AtomicU32,
+        telling: &Telling,
     ) -> Result<ModelResponse, ModelError> {
         let next = made.load(Ordering::Relaxed) + 1;
         let cancelled = call.cancelled.clone();
@@ -169,7 +181,7 @@ impl ModelGateway {
         let real = |request, cx| -> BoxFuture<'_, _> {
             Box::pin(self.attempt(call.root, request, cx, made))
         };
-        let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy);
+        let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
             .await

@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 use super::doors::Previewer;
 use crate::{
     contract::{
-        BoxFuture, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, ToolContext, ToolError,
-        ToolErrorKind, ToolHandle, ToolOutput,
+        BoxFuture, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling, ToolContext,
+        ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Registry, ToolEnd, ToolInvocation},
+    run::{Called, Registry, ToolEnd, ToolInvocation},
     safety,
     vocabulary::{Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus},
 };
@@ -72,13 +72,13 @@ impl ToolCaller {
     }
 
     /// Makes a call.
-    pub(crate) async fn call(&self, invocation: &ToolInvocation) -> ToolEnd {
+    pub(crate) async fn call(&self, invocation: &ToolInvocation) -> Called<ToolEnd> {
         let call = &invocation.call;
         let Some(tool) = self.registry.tool_named(&call.name) else {
-            return self.unknown(invocation);
+            return self.unknown(invocation).into();
         };
         if let Err(fault) = self.check_arguments(&invocation.definition, &call.arguments) {
-            return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault));
+            return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault)).into();
         }
         let operation = invocation.operation;
         self.previews
@@ -87,14 +87,20 @@ impl ToolCaller {
                 call: call.clone(),
             });
         let cx = self.context(invocation);
+        let telling = Telling::default();
         let output = match self.chains.get(&call.name) {
             None => {
                 self.attempt(invocation, tool, call.arguments.clone(), cx)
                     .await
             }
-            Some(chain) => self.intercepted(invocation, tool, chain, cx).await,
+            Some(chain) => {
+                let around = (&**chain, &telling);
+                self.intercepted(invocation, tool, around, cx).await
+            }
         };
-        finish(invocation, tool, output)
+        let end = finish(invocation, tool, output);
+        let told = telling.into_told();
+        Called { end, told }
     }
 
     /// One try, through the interceptors. A `once` tool is attempted at most once, and what it
@@ -103,7 +109,7 @@ impl ToolCaller {
         &self,
         invocation: &ToolInvocation,
         tool: &ToolHandle,
-        chain: &[InterceptorHandle],
+        (chain, telling): (&[InterceptorHandle], &Telling),
         cx: ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let definition = &invocation.definition;
@@ -133,7 +139,8 @@ impl ToolCaller {
                 output
             })
         };
-        let next = NextTool::new(chain, &real, definition, &self.clock, &self.entropy);
+        let next =
+            NextTool::new(chain, &real, definition, &self.clock, &self.entropy).telling(telling);
         let output = AssertUnwindSafe(next.call(invocation.call.arguments.clone(), cx))
             .catch_unwind()
             .await;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, Clock, Entropy},
-    run::{Registry, ToolEnd, ToolInvocation},
+    run::{Called, Registry, ToolEnd, ToolInvocation},
     vocabulary::Effect,
 };
 
@@ -59,7 +59,7 @@ impl Default for ExecutorOptions {
 /// bounded. A call belongs to its operation: a restarted run finds it again with the keeper of
 /// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.
 pub(crate) struct ToolExecutor {
-    pub(crate) calls: Calls<ToolEnd>,
+    pub(crate) calls: Calls<Called<ToolEnd>>,
     caller: ToolCaller,
     slots: FairSlots,
     by_tool: Mutex<HashMap<String, FairSlots>>,
@@ -72,18 +72,18 @@ pub(crate) struct ToolExecutor {
     stopping: Stopping,
 }
 
-type Stopping = Arc<Mutex<HashMap<CallKey, JoinHandle<ToolEnd>>>>;
+type Stopping = Arc<Mutex<HashMap<CallKey, JoinHandle<Called<ToolEnd>>>>>;
 
 /// A call in a task of its own. Dropped before the end, it tells the task to stop.
 struct OwnTask {
     key: CallKey,
     /// Taken at its end.
-    task: Option<JoinHandle<ToolEnd>>,
+    task: Option<JoinHandle<Called<ToolEnd>>>,
     stopping: Stopping,
 }
 
 impl OwnTask {
-    async fn end(mut self) -> ToolEnd {
+    async fn end(mut self) -> Called<ToolEnd> {
         let ended = match &mut self.task {
             Some(task) => task.await,
             None => return std::future::pending().await,
@@ -137,7 +137,7 @@ impl ToolExecutor {
         self: Arc<Self>,
         call: ToolInvocation,
         reconcile: bool,
-    ) -> BoxFuture<'static, ToolEnd> {
+    ) -> BoxFuture<'static, Called<ToolEnd>> {
         let key = (call.run, call.operation);
         let once = call.definition.effect == Effect::Once;
         let manner = Manner {
@@ -153,7 +153,7 @@ impl ToolExecutor {
             }
             if once && !reconcile && !self.begun.lock().insert(key) {
                 let reason = "the tool executor was restarted in the middle of it";
-                return ToolEnd::InDoubt(reason.into());
+                return ToolEnd::InDoubt(reason.into()).into();
             }
             let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
             let work = if several {
@@ -172,7 +172,7 @@ impl ToolExecutor {
         })
     }
 
-    async fn work(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> ToolEnd {
+    async fn work(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> Called<ToolEnd> {
         let end = self.end_of(&call, reconcile).await;
         if call.definition.effect == Effect::Once {
             self.begun.lock().remove(&(call.run, call.operation));
@@ -180,7 +180,7 @@ impl ToolExecutor {
         end
     }
 
-    async fn end_of(&self, call: &ToolInvocation, reconcile: bool) -> ToolEnd {
+    async fn end_of(&self, call: &ToolInvocation, reconcile: bool) -> Called<ToolEnd> {
         let tool_slots = call
             .definition
             .concurrency
@@ -192,9 +192,9 @@ impl ToolExecutor {
         let _slot = self.slots.acquire(call.root).await;
         if call.cancelled.is_cancelled() {
             // It was cancelled while it waited for its slot.
-            ToolEnd::DidNotHappen
+            ToolEnd::DidNotHappen.into()
         } else if reconcile {
-            self.caller.reconcile(call).await
+            self.caller.reconcile(call).await.into()
         } else {
             self.caller.call(call).await
         }
@@ -218,7 +218,7 @@ impl ToolExecutor {
             .clock
             .sleep_until(self.clock.now().after(self.options.grace));
         let (end, grace) = match select(settled, grace).await {
-            Either::Left(settled) => settled,
+            Either::Left((called, grace)) => (called.map(|called| called.end), grace),
             Either::Right(_) => {
                 self.calls.forget(key);
                 self.begun.lock().remove(&key);

@@ -2,6 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
 use super::{
     BoxFuture, Clock, Entropy, ModelContext, ModelError, ToolContext, ToolError, ToolOutput,
 };
@@ -122,6 +126,34 @@ impl<I: Interceptor> ErasedInterceptor for I {
     }
 }
 
+/// Something that an interceptor told observers of a call.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Emission {
+    /// The event's name.
+    pub name: String,
+    /// Its content.
+    pub data: Box<RawValue>,
+}
+
+/// What the interceptors around one call tell observers of it, from its first attempt to its end.
+#[derive(Debug, Default)]
+pub struct Telling(Mutex<Vec<Emission>>);
+
+impl Telling {
+    /// What was told, in its order.
+    pub fn into_told(self) -> Vec<Emission> {
+        self.0.into_inner()
+    }
+
+    fn tell(telling: Option<&Self>, name: &str, data: &impl Serialize) {
+        if let (Some(telling), Ok(data)) = (telling, to_raw_value(data)) {
+            let name = name.to_owned();
+            telling.0.lock().push(Emission { name, data });
+        }
+    }
+}
+
 /// Makes the real attempt at a model call.
 pub type RealModel<'a> = &'a (
         dyn Fn(ModelRequest, ModelContext) -> BoxFuture<'a, Result<ModelResponse, ModelError>>
@@ -141,6 +173,7 @@ pub struct NextModel<'a> {
     real: RealModel<'a>,
     clock: &'a Arc<dyn Clock>,
     entropy: &'a Arc<dyn Entropy>,
+    telling: Option<&'a Telling>,
 }
 
 impl<'a> NextModel<'a> {
@@ -156,7 +189,15 @@ impl<'a> NextModel<'a> {
             real,
             clock,
             entropy,
+            telling: None,
         }
+    }
+
+    /// What interceptors tell goes there; without it nobody hears of it.
+    #[must_use]
+    pub fn telling(mut self, telling: &'a Telling) -> Self {
+        self.telling = Some(telling);
+        self
     }
 
     /// Goes on with this request. Each call of it is another attempt.
@@ -169,6 +210,13 @@ impl<'a> NextModel<'a> {
             Some((first, rest)) => first.0.model(request, cx, Self { rest, ..*self }),
             None => (self.real)(request, cx),
         }
+    }
+
+    /// Tells observers something of this call, such as what a guard decided. It is recorded in
+    /// the commit of the call's end, whatever that is, and not told again in replay; of a call
+    /// that nobody waits for any more it is lost.
+    pub fn emit(&self, name: &str, data: &impl Serialize) {
+        Telling::tell(self.telling, name, data);
     }
 
     /// The System's clock.
@@ -195,6 +243,7 @@ pub struct NextTool<'a> {
     definition: &'a Arc<ToolDefinition>,
     clock: &'a Arc<dyn Clock>,
     entropy: &'a Arc<dyn Entropy>,
+    telling: Option<&'a Telling>,
 }
 
 impl<'a> NextTool<'a> {
@@ -212,7 +261,15 @@ impl<'a> NextTool<'a> {
             definition,
             clock,
             entropy,
+            telling: None,
         }
+    }
+
+    /// What interceptors tell goes there; without it nobody hears of it.
+    #[must_use]
+    pub fn telling(mut self, telling: &'a Telling) -> Self {
+        self.telling = Some(telling);
+        self
     }
 
     /// Goes on with these arguments. Each call of it is another attempt, which a tool whose
@@ -236,6 +293,13 @@ impl<'a> NextTool<'a> {
     /// Whether the call may be made more than once.
     pub fn may_repeat(&self) -> bool {
         self.definition.effect != Effect::Once
+    }
+
+    /// Tells observers something of this call, such as what a guard decided. It is recorded in
+    /// the commit of the call's end, whatever that is, and not told again in replay; of a call
+    /// that nobody waits for any more it is lost.
+    pub fn emit(&self, name: &str, data: &impl Serialize) {
+        Telling::tell(self.telling, name, data);
     }
 
     /// The System's clock.

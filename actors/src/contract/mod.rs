@@ -29,7 +29,9 @@ pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
 pub use inbox::{InboxBody, InboxItem};
-pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool};
+pub use interceptor::{
+    Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
+};
 pub use kept::{Change, Kept};
 pub use line::Line;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};

@@ -386,7 +386,14 @@ impl Driver {
             // An earlier life began it. Cancelling closes what has no end, and this has one now.
             call.completed = true;
         }
+        self.write_told(leg, op);
         Some(under)
+    }
+
+    /// Writes what interceptors told of a call.
+    pub(crate) fn write_told(&mut self, leg: &Leg, op: OperationId) {
+        let told = leg.take_told(op);
+        told.iter().for_each(|entry| self.journal.append(entry));
     }
 
     /// Waits for whatever comes next. `Some` when the leg ends.
@@ -505,6 +512,8 @@ impl Driver {
             ErasedProgress::Done(made) => self.complete(leg, op, made),
             ErasedProgress::Aborted(end) => self.aborted(leg, op, end),
             ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
+                // It may be long, and in another life, until there is an end to write it with.
+                self.write_told(leg, op);
                 let call = leg.books.lock().recorded.get(&op).cloned();
                 self.begin_wait(op, wait, call.and_then(|call| call.begun));
             }

@@ -18,6 +18,7 @@ use super::{
     operations::{self, MadeAgent, Temp},
 };
 use crate::{
+    contract::Emission,
     definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, Begun, CallDigest, Digest, Entry, ErrorKind, Message, OperationError,
@@ -55,6 +56,8 @@ pub(crate) struct Leg {
     /// What a model call took along: it is struck off the inbox with that call's result, or
     /// said again when the call comes to nothing.
     pub(crate) taken: Mutex<Vec<(OperationId, Steering)>>,
+    /// What interceptors told of calls whose end is not recorded yet.
+    told: Mutex<Vec<(OperationId, Emission)>>,
     /// What people said to the run that its loops have heard: in earlier legs, and in this one.
     pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's passing state.
@@ -237,6 +240,7 @@ impl Leg {
             books: Mutex::new(books),
             steering: Mutex::default(),
             taken: Mutex::default(),
+            told: Mutex::default(),
             heard,
             temp: recorded.temp.clone(),
             contents: Mutex::default(),
@@ -336,6 +340,22 @@ impl Leg {
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
         let books = self.books.lock();
         operations::content_of(&books.recorded.get(&next.op)?.kind, &next.result)
+    }
+
+    /// Keeps what interceptors told of a call until its end is recorded.
+    pub(crate) fn tell(&self, op: OperationId, told: Vec<Emission>) {
+        if !told.is_empty() {
+            let told = told.into_iter().map(|told| (op, told));
+            self.told.lock().extend(told);
+        }
+    }
+
+    /// Takes what interceptors told of a call, as entries.
+    pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
+        let mut told = self.told.lock();
+        let told = told.extract_if(.., |(of, _)| *of == op);
+        told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
+            .collect()
     }
 
     /// Takes over what an entry says of the run's passing state.

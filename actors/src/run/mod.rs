@@ -43,7 +43,7 @@ pub use policy::{
     PolicyHandle, Verdict,
 };
 pub use ports::{
-    Acknowledge, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
+    Acknowledge, Called, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
     ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation,
 };
 pub use recording::{Recording, RecordingError};

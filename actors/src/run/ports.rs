@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Entropy, InboxItem, Kept,
-        StateSlot, StateValue, StoreError, StoredLine,
+        Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
+        InboxItem, Kept, StateSlot, StateValue, StoreError, StoredLine,
     },
     definition::Pinned,
     vocabulary::{
@@ -38,14 +38,17 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
 
     /// Asks a model, through its gateway.
-    fn model(&self, call: ModelCall) -> BoxFuture<'static, Result<ModelResponse, OperationError>>;
+    fn model(
+        &self,
+        call: ModelCall,
+    ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>>;
 
     /// Calls a tool, through its executor. A call that is under way already under this operation
     /// is joined, not repeated.
-    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd>;
+    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
 
     /// Asks the tool whether a call whose end was never heard of happened.
-    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, ToolEnd>;
+    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
 
     /// Ends a call that nobody wants any more, once its own future is dropped; a `once` tool has
     /// a grace period. The future ends when the call can do nothing more, with its result if it
@@ -172,6 +175,22 @@ pub struct ToolInvocation {
     pub kept: Arc<dyn Kept>,
     /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
     pub cancelled: CancellationToken,
+}
+
+/// The end of a call, with what interceptors told of it on the way.
+#[derive(Clone, Debug)]
+pub struct Called<T> {
+    /// What it came to.
+    pub end: T,
+    /// What was told of it, to be recorded with its end.
+    pub told: Vec<Emission>,
+}
+
+impl<T> From<T> for Called<T> {
+    fn from(end: T) -> Self {
+        let told = Vec::new();
+        Self { end, told }
+    }
 }
 
 /// What a call came to, as far as the executor knows.

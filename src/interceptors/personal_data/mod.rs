@@ -20,10 +20,11 @@ use ghostlight_actors::{
     },
 };
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::stream::Stream;
+use super::{GUARDED, GuardAction, GuardDecision};
 
 /// Guards data about people: addresses of mail, telephone, card, social security and bank account
 /// numbers, as [`personal_data`] finds them.
@@ -31,8 +32,9 @@ use self::stream::Stream;
 /// It stands where it is told to: before a model reads, after it answers (pieces of an answer that
 /// are shown while it is made are guarded too, also where a number is cut between two of them),
 /// before a tool is called, and after. What it does there is masking, removing or hashing the data, or
-/// refusing the call; what was found is told to `tracing` under the target `ghostlight::guards`,
-/// by its kind and never by its text.
+/// refusing the call; what was found is told by its kind, and never by its text: to observers, as a
+/// [`GuardDecision`] that is recorded with the call, and to `tracing` under the target
+/// `ghostlight::guards`.
 ///
 /// What a conversation holds already stays as it was recorded: guard the results of tools and the
 /// answers of models, so that it never comes there.
@@ -65,7 +67,7 @@ pub enum PersonalAction {
 }
 
 /// Where a guard stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuardedPoint {
@@ -256,7 +258,12 @@ impl Treatment {
     }
 
     /// Tells what was found, and why the call is refused where it is.
-    fn judge(&self, found: &Found, what: &str, where_: &str) -> Result<(), String> {
+    fn judge(
+        &self,
+        found: &Found,
+        (point, call): (GuardedPoint, &str),
+        tell: impl FnOnce(&GuardDecision),
+    ) -> Result<(), String> {
         if found.is_empty() {
             return Ok(());
         }
@@ -265,7 +272,19 @@ impl Treatment {
             .map(|(kind, count)| format!("{count} {kind}"))
             .collect();
         let (told, action) = (told.join(", "), self.action);
-        tracing::warn!(target: "ghostlight::guards", found = %told, ?action, %what, at = %where_, "personal data");
+        tracing::warn!(target: "ghostlight::guards", found = %told, ?action, at = ?point, %call, "personal data");
+        let did = match action {
+            PersonalAction::Refuse => GuardAction::Refused,
+            PersonalAction::Report => GuardAction::Reported,
+            _ => GuardAction::Changed,
+        };
+        tell(&GuardDecision::new("personal_data", point, did, &*told));
+        let what = match point {
+            GuardedPoint::Input => "the input",
+            GuardedPoint::Output => "the answer",
+            GuardedPoint::Arguments => "the arguments",
+            GuardedPoint::Results => "the result",
+        };
         match action {
             PersonalAction::Refuse => Err(format!(
                 "{what} holds personal data that may not pass: {told}"
@@ -326,7 +345,8 @@ impl Interceptor for PersonalDataGuard {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let refuse = |reason| ModelError::new(ErrorKind::Denied, reason);
-        let at = format!("{}/{}", cx.run(), cx.operation());
+        let call = format!("{}/{}", cx.run(), cx.operation());
+        let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         if let Some(treatment) = self.treatment(GuardedPoint::Input) {
             let mut found = Found::new();
             let messages = request.conversation.messages();
@@ -335,7 +355,8 @@ impl Interceptor for PersonalDataGuard {
                 _ => None,
             };
             let guarded: Vec<_> = messages.iter().map(guarded).collect();
-            treatment.judge(&found, "the input", &at).map_err(refuse)?;
+            let at = (GuardedPoint::Input, &*call);
+            treatment.judge(&found, at, tell).map_err(refuse)?;
             if guarded.iter().any(Option::is_some) {
                 let guarded = guarded.into_iter().zip(messages);
                 let guarded = guarded.map(|(changed, as_said)| changed.unwrap_or(as_said));
@@ -366,7 +387,8 @@ impl Interceptor for PersonalDataGuard {
         }
         let mut found = Found::new();
         let guarded = treatment.message(&answer.message, &mut found);
-        treatment.judge(&found, "the answer", &at).map_err(refuse)?;
+        let at = (GuardedPoint::Output, &*call);
+        treatment.judge(&found, at, tell).map_err(refuse)?;
         if let Some(guarded) = guarded {
             answer.message = guarded.into();
         }
@@ -379,13 +401,14 @@ impl Interceptor for PersonalDataGuard {
         cx: ToolContext,
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let at = cx.idempotency_key();
+        let call = cx.idempotency_key();
+        let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         if let Some(treatment) = self.treatment(GuardedPoint::Arguments)
             && let Ok(value) = arguments.value()
         {
             let mut found = Found::new();
             let guarded = treatment.value(value.clone(), &mut found);
-            let judged = treatment.judge(&found, "the arguments", &at);
+            let judged = treatment.judge(&found, (GuardedPoint::Arguments, &*call), tell);
             judged.map_err(ToolError::denied)?;
             if !found.is_empty() {
                 arguments = guarded.into();
@@ -410,8 +433,8 @@ impl Interceptor for PersonalDataGuard {
             Err(error) => treatment.mend(&mut error.message, &mut found),
         }
         // The tool has done what it does; only what it says is held back.
-        if let (Err(reason), Ok(output)) = (treatment.judge(&found, "the result", &at), &mut output)
-        {
+        let judged = treatment.judge(&found, (GuardedPoint::Results, &*call), tell);
+        if let (Err(reason), Ok(output)) = (judged, &mut output) {
             output.text = format!("The call was made, but {reason}.");
             output.attachments.clear();
         }

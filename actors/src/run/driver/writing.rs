@@ -70,6 +70,7 @@ impl Driver {
         (attempt, unsaved): (&ErasedAttempt, Option<&ErasedUnsaved>),
     ) -> Result<(Result<(), OperationError>, Made), StoreError> {
         self.journal.flush();
+        let told = leg.take_told(op);
         let mut conflicts = 0;
         loop {
             if conflicts == WRITE_ATTEMPTS {
@@ -88,7 +89,7 @@ impl Driver {
                 (made, changes) = (unsaved(error), Changes::none());
             }
             let spent = made.spent.unwrap_or(charge);
-            let entries = changes.entries.iter();
+            let entries = told.iter().chain(&changes.entries);
             entries.for_each(|entry| self.journal.append(entry));
             let recorded = self.journal.append_completed(op, identity, &made, spent);
             if !changes.writes.is_empty()
@@ -106,7 +107,8 @@ impl Driver {
                 match committed {
                     Ok(()) => self.ports.posted(told),
                     Err(StoreError::Conflict { .. }) => {
-                        self.journal.take_back(1 + changes.entries.len() as u64);
+                        self.journal
+                            .take_back(1 + (told.len() + changes.entries.len()) as u64);
                         conflicts += 1;
                         (made, changes) = attempt().await;
                         continue;

@@ -55,7 +55,9 @@ impl Operation for CallModel {
             // The request may be on its way while what precedes it is being committed.
             gate: Gate::After,
             future: Box::pin(async move {
-                let mut answer = answer.await;
+                let called = answer.await;
+                leg.tell(id, called.told);
+                let mut answer = called.end;
                 if let Ok(response) = &mut answer {
                     let mut taken = leg.taken.lock();
                     for said in leg.steering.lock().drain(..) {

@@ -96,17 +96,18 @@ impl CallTool {
         let dry_run = cx.start().dry_run;
         let changing = Changing::of(cx.id, &cx.ports, &cx.leg, effect);
         let in_doubt = once && cx.started.is_some();
-        let ports = cx.ports.clone();
+        let (leg, id, ports) = (cx.leg, cx.id, cx.ports);
         let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {
-            let end = if in_doubt {
+            let called = if in_doubt {
                 match ports.reconcile(invocation.clone()).await {
-                    ToolEnd::DidNotHappen => ports.tool(invocation).await,
-                    end => end,
+                    asked if asked.end == ToolEnd::DidNotHappen => ports.tool(invocation).await,
+                    asked => asked,
                 }
             } else {
                 ports.tool(invocation).await
             };
-            match end {
+            leg.tell(id, called.told);
+            match called.end {
                 // A dry run changes nothing, whatever the tool says of itself.
                 ToolEnd::Changing(result, changes) if !dry_run => {
                     Progress::Write(changing.write(result, changes))

@@ -236,12 +236,12 @@ impl Carrier {
                 cancelled: CancellationToken::new(),
             };
             let ports = &self.driver.ports;
-            let end = if started && once {
+            let called = if started && once {
                 // It began in an earlier life, and is not repeated unless the tool says that it
                 // did not happen.
                 match ports.reconcile(invocation.clone()).await {
-                    ToolEnd::DidNotHappen => ports.tool(invocation).await,
-                    end => end,
+                    asked if asked.end == ToolEnd::DidNotHappen => ports.tool(invocation).await,
+                    asked => asked,
                 }
             } else {
                 ports.tool(invocation).await
@@ -251,7 +251,8 @@ impl Carrier {
                 name: call.name.clone(),
                 digest,
             };
-            let end = match end {
+            leg.tell(op, called.told);
+            let end = match called.end {
                 ToolEnd::Changing(result, changes) => {
                     let changing = Changing::of(op, &self.driver.ports, leg, effect);
                     let write = erase_write::<CallTool>(changing.write(result, changes));
@@ -265,6 +266,7 @@ impl Carrier {
                 ),
                 end => end,
             };
+            self.driver.write_told(leg, op);
             self.close_tool(op, identity, Some(end), "undo", charge_of(kind));
         }
         Ok(())

@@ -1,0 +1,169 @@
+//! What guards decide is told to whoever watches a run, and recorded.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::time::Duration;
+
+use ghostlight::{
+    actor::{Run, System},
+    contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
+    interceptors::{
+        Authorization, GUARDED, GuardAction, GuardDecision, PersonalAction, PersonalDataGuard,
+        Sanitize, Validation,
+    },
+    run::{Agent, RunContext},
+    session::Turn,
+    testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
+    vocabulary::{Arguments, Effect, Event, Outcome, Scope, ToolCall, ToolDefinition},
+};
+use serde_json::json;
+
+/// Says again what it is asked, and keeps it where it is told to.
+struct Echo(&'static str);
+
+impl Tool for Echo {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new(self.0, "says it again").effect(Effect::Idempotent)
+    }
+
+    async fn call(&self, asked: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let text = asked.value().unwrap()["text"].as_str().unwrap();
+        let output = ToolOutput::text(text);
+        Ok(match self.0 {
+            "keep" => output.set(Scope::Session, "kept", &text)?,
+            _ => output,
+        })
+    }
+}
+
+fn call(tool: &str, text: &str) -> ToolCall {
+    ToolCall::new(text, tool, json!({ "text": text }))
+}
+
+/// Asks its model once, and calls its tools one after the other.
+fn desk() -> Agent {
+    let works = |cx: RunContext| async move {
+        let answer = cx.model(cx.model_request(cx.conversation())).await?;
+        for (tool, text) in [
+            ("echo", "call +1 202-555-0143"),
+            ("keep", "ada@example.org"),
+            ("admin", "x"),
+            ("echo", "the password"),
+        ] {
+            cx.tool(call(tool, text)).await?;
+        }
+        Ok(Outcome::answer(answer.content()))
+    };
+    let agent = Agent::from_fn("desk", works);
+    agent
+        .tool(Echo("echo"))
+        .tool(Echo("keep"))
+        .tool(Echo("admin"))
+}
+
+async fn start(store: impl Store) -> System {
+    let team = desk().into_team().unwrap();
+    let team = team
+        .intercept(PersonalDataGuard::new(PersonalAction::Mask))
+        .intercept(Authorization::new().block(["admin"]))
+        .intercept(Validation::new().block("password"))
+        .intercept(Sanitize::new());
+    let builder =
+        System::builder(store).model("default", ScriptedModel::replies(["mail bob@home.org"; 9]));
+    builder.team(team).start().await.unwrap()
+}
+
+/// What guards decided, each as `guard at action: reason`.
+async fn decided(run: &Run) -> Vec<String> {
+    let events = run.events().so_far().await.unwrap().into_iter();
+    let decisions = events.filter_map(|record| match record.event {
+        Event::Custom { name, data } if name == GUARDED => Some(data),
+        _ => None,
+    });
+    decisions
+        .map(|data| {
+            let told: GuardDecision = serde_json::from_value(data.clone()).unwrap();
+            assert_eq!(
+                told.action == GuardAction::Refused,
+                data["action"] == "refused"
+            );
+            let (at, action) = (
+                data["at"].as_str().unwrap(),
+                data["action"].as_str().unwrap(),
+            );
+            format!("{} {at} {action}: {}", told.guard, told.reason)
+        })
+        .collect()
+}
+
+const DECIDED: [&str; 7] = [
+    "personal_data input changed: 1 email",
+    "sanitize input changed: messages with hidden or acting characters: 1",
+    "personal_data output changed: 1 email",
+    "personal_data results changed: 1 phone",
+    "personal_data results changed: 1 email",
+    "authorization arguments refused: the agent desk is not authorised to call admin",
+    "validation arguments refused: the input holds what may not pass (pattern 1)",
+];
+
+fn turn() -> Turn {
+    Turn::text("I am \u{1b}[2J ada@example.org").id("turn")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_guards_decide_is_told_live_and_the_same_later() {
+    let store = InMemoryStore::new();
+    let system = start(store.clone()).await;
+    let run = system.session("desk", "s").send(turn()).await.unwrap();
+    let mut events = run.events().recorded();
+    let mut live = Vec::new();
+    while let Some(record) = events.next().await {
+        live.push(record.unwrap());
+    }
+    assert_eq!(decided(&run).await, DECIDED);
+    let told = live
+        .iter()
+        .find(|record| record.event.name() == "custom")
+        .unwrap();
+    assert!(told.sequence.is_some() && told.position.is_some());
+    system.stop().await.unwrap();
+    let later = start(store.another_process()).await;
+    let read = later
+        .run(run.id())
+        .events()
+        .recorded()
+        .so_far()
+        .await
+        .unwrap();
+    assert_eq!(read, live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_guards_decide_is_told_once_wherever_the_process_dies() {
+    for number in 2.. {
+        let disk = InMemoryStore::new();
+        let strike = [Strike::Before, Strike::After][number % 2];
+        let (call, harm) = (number as u64 / 2, Harm::Crash);
+        let store = FaultyStore::at_commit(disk.clone(), Fault { call, strike, harm });
+        let system = start(store.clone()).await;
+        let working = tokio::spawn({
+            let session = system.session("desk", "s");
+            async move { session.send(turn()).await.unwrap().outcome().await }
+        });
+        let died = tokio::select! {
+            biased;
+            () = store.crashed() => true,
+            _ = working => false,
+        };
+        system.supervisor().unwrap().actor().kill();
+        disk.crash();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let system = start(disk.another_process()).await;
+        let run = system.session("desk", "s").send(turn()).await.unwrap();
+        run.outcome().await.unwrap();
+        assert_eq!(decided(&run).await, DECIDED, "commit {call}, {strike:?}");
+        if !died {
+            assert!(number > 8, "it was killed at {number} places only");
+            break;
+        }
+    }
+}
