@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateSlot,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, RunStatus, StateSlot,
         StateValue, StoreError, StoreHandle, StoredLine,
     },
     run::{
@@ -311,10 +311,18 @@ impl Ports for Doors {
         Box::pin(async move {
             let mut ended = Vec::new();
             for run in runs {
-                let row = store.run(run).await;
-                let row =
-                    row.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
-                if row.is_none_or(|row| row.status.is_ended()) {
+                // A run that goes on in another journal has not ended.
+                let mut goes_on = run;
+                let status = loop {
+                    let row = store.run(goes_on).await.map_err(|error| {
+                        OperationError::new(ErrorKind::Store, error.to_string())
+                    })?;
+                    match row.map(|row| row.status) {
+                        Some(RunStatus::Continued) => goes_on = goes_on.next(),
+                        status => break status,
+                    }
+                };
+                if status.is_none_or(RunStatus::is_ended) {
                     ended.push(run);
                 }
             }

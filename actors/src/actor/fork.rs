@@ -165,9 +165,10 @@ impl Run {
         let todays = definition.map(|digest| (digest, entry.bytes.clone()));
         batch.blobs.extend(todays);
         batch.appends.extend(appends(&runs, &branch));
-        batch.writes = kept::memory(&recording, forked.cut, store, run).await?;
+        let place = (forked.cut, &forked.copies);
+        batch.writes = kept::memory(&recording, place, store, run).await?;
         if let Some(from) = from {
-            let writes = kept::session_state(store, from, forked.cut, &session).await?;
+            let writes = kept::session_state(store, from, place, &session).await?;
             batch.writes.extend(writes);
         }
         let committed = store.commit(vec![batch]).await?;

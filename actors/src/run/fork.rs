@@ -1,5 +1,7 @@
 //! A run's journal up to some entry, copied so that another run goes on from there.
 
+mod copies;
+
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
@@ -10,6 +12,8 @@ use super::{
     operations::{Spawned, recorded_change},
     recording::decode,
 };
+pub(crate) use copies::Copies;
+
 use crate::vocabulary::{
     AgentError, Begun, Changed, Digest, Entry, Forked, OperationError, OperationId, RunEnd, RunId,
     RunStart, Scope, SessionId, Timestamp,
@@ -104,6 +108,8 @@ pub(crate) struct ForkedTree {
     pub(crate) runs: Vec<ForkedRun>,
     /// From this position on nothing of the recorded tree counts.
     pub(crate) cut: u64,
+    /// Which run is the copy of which.
+    pub(crate) copies: Copies,
 }
 
 /// Copies what is recorded of a run before its entry `at`, and of the runs below it before that
@@ -120,6 +126,7 @@ pub(crate) fn fork(
         forked: run,
         branch,
         runs: Vec::new(),
+        copies: Copies::default(),
     };
     let entries = copier.entries(run)?;
     let count = entries.len() as u64;
@@ -134,12 +141,19 @@ pub(crate) fn fork(
         let cut = next.map_or(u64::MAX, |next| next.position);
         match copier.copy(run, branch.run, cut, None) {
             Ok(()) => {
-                let (at, runs) = (place, copier.runs);
-                return Ok(ForkedTree { at, runs, cut });
+                let (at, mut runs, copies) = (place, copier.runs, copier.copies);
+                let entries = runs.iter_mut().flat_map(|run| &mut run.entries);
+                entries.for_each(|(_, entry)| copies.rename(entry));
+                return Ok(ForkedTree {
+                    at,
+                    runs,
+                    cut,
+                    copies,
+                });
             }
             // Nobody asked for this very place.
             Err(ForkError::UnderWay { before, .. }) if at.is_none() && before > 0 => {
-                copier.runs.clear();
+                (copier.runs, copier.copies) = (Vec::new(), Copies::default());
                 place = before;
             }
             Err(error) => return Err(error),
@@ -159,6 +173,7 @@ struct Copier<'a> {
     forked: RunId,
     branch: &'a Branch,
     runs: Vec<ForkedRun>,
+    copies: Copies,
 }
 
 /// What the entries before a cut say of a run's operations, as far as copying depends on it.
@@ -246,6 +261,7 @@ impl Copier<'_> {
                         end: None,
                     });
                     start = Some((position, recorded));
+                    self.copies.add(run, new);
                     continue;
                 }
                 // They are about lives of the other run.

@@ -51,5 +51,5 @@ pub use registry::Registry;
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
 pub use task::{Rest, RunTask, SessionTail, row_of};
 
-pub(crate) use fork::{Branch, ChangedByTree, ForkedRun, KeyHistory, fork};
+pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

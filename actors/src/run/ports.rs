@@ -103,7 +103,8 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells runs that a commit put something into their inboxes.
     fn posted(&self, runs: Vec<RunId>);
 
-    /// Which of these runs have ended, or are not there any more.
+    /// Which of these runs have ended, or are not there any more. One that goes on in another journal
+    /// has not ended.
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>>;
 
     /// What is recorded of this run.

@@ -23,6 +23,7 @@ mod escalation;
 mod events;
 mod fairness;
 mod falling_asleep;
+mod forked_topics;
 mod in_doubt;
 mod interceptors;
 mod lost_actors;

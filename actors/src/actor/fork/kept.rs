@@ -10,7 +10,7 @@ use crate::{
     contract::{
         Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
     },
-    run::{ChangedByTree, KeyHistory, Recording, operations},
+    run::{ChangedByTree, Copies, KeyHistory, Recording, operations},
     vocabulary::{ArtifactInfo, Entry, JournalId, RunId, Scope, SessionId},
 };
 
@@ -20,7 +20,7 @@ pub(in crate::actor) type Values = BTreeMap<String, (Option<serde_json::Value>, 
 /// The working memory of the fork's tree.
 pub(super) async fn memory(
     recording: &Recording,
-    cut: u64,
+    (cut, copies): (u64, &Copies),
     store: &StoreHandle,
     run: RunId,
 ) -> Result<Vec<StateWrite>, SystemError> {
@@ -31,7 +31,7 @@ pub(super) async fn memory(
     let changed = ChangedByTree::of(recording, 0, cut, &Scope::Run)?;
     let mut values = current(store, from.clone()).await?;
     put_back(&mut values, changed.values, &Values::new());
-    let mut writes = writes(&to, values);
+    let mut writes = writes(&to, values, copies);
     writes.extend(artifacts(store, &from, &to, &changed.later).await?);
     Ok(writes)
 }
@@ -40,7 +40,7 @@ pub(super) async fn memory(
 pub(super) async fn session_state(
     store: &StoreHandle,
     from: &SessionId,
-    cut: u64,
+    (cut, copies): (u64, &Copies),
     session: &SessionId,
 ) -> Result<Vec<StateWrite>, SystemError> {
     let kept = Kept::of_session(store, from, cut).await?;
@@ -48,7 +48,7 @@ pub(super) async fn session_state(
         operations::session_scope(from),
         operations::session_scope(session),
     );
-    let mut writes = writes(&to, kept.values);
+    let mut writes = writes(&to, kept.values, copies);
     writes.extend(artifacts(store, &from, &to, &kept.later).await?);
     Ok(writes)
 }
@@ -180,6 +180,7 @@ pub(in crate::actor) async fn restored(
         if now.get(key).and_then(|(value, _)| value.clone()) == then {
             continue;
         }
+        let then = then.map(|value| Copies::default().value(key, value));
         writes.push(StateWrite {
             scope: scope.clone(),
             key: key.clone(),
@@ -236,14 +237,17 @@ fn base(lines: &[StoredLine], cut: u64) -> (u64, Values) {
     (0, Values::new())
 }
 
-/// Writes that make these values with these versions.
-pub(in crate::actor) fn writes(scope: &str, values: Values) -> Vec<StateWrite> {
+/// Writes that make these values with these versions, for the copies of the runs that made them.
+pub(in crate::actor) fn writes(scope: &str, values: Values, copies: &Copies) -> Vec<StateWrite> {
     let written = values.into_iter().filter(|(_, (_, version))| *version > 0);
-    let write = |(key, (value, version)): (String, (Option<Value>, u64))| StateWrite {
-        scope: scope.to_owned(),
-        key,
-        value: value.and_then(|value| serde_json::value::to_raw_value(&value).ok()),
-        expected: Expected::Copy(version),
+    let write = |(key, (value, version)): (String, (Option<Value>, u64))| {
+        let value = value.map(|value| copies.value(&key, value));
+        StateWrite {
+            scope: scope.to_owned(),
+            key,
+            value: value.and_then(|value| serde_json::value::to_raw_value(&value).ok()),
+            expected: Expected::Copy(version),
+        }
     };
     written.map(write).collect()
 }

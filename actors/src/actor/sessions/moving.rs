@@ -10,7 +10,7 @@ use crate::{
         launch::read_journal,
     },
     contract::{Append, Batch, Expected, Line, StoreError, StoredLine, artifact_scopes},
-    run::operations,
+    run::{Copies, operations},
     session::{LoggedTurn, SessionLog},
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
 };
@@ -112,7 +112,7 @@ impl Sessions {
             operations::session_scope(&branch),
         );
         let mut batch = Batch {
-            writes: writes(&to, state.values),
+            writes: writes(&to, state.values, &Copies::default()),
             ..Batch::default()
         };
         let saved = artifacts(&self.store, &from, &to, &state.later).await?;
@@ -239,7 +239,7 @@ impl Sessions {
         let values = values.collect();
         let mut lines = document.entries.clone();
         lines.push(self.began(&document.session, &values, owner));
-        batch.writes = writes(&scope, values);
+        batch.writes = writes(&scope, values, &Copies::default());
         let mut artifacts: Vec<&ArtifactInfo> = document.artifacts.iter().collect();
         artifacts.sort_by_key(|info| info.version);
         for info in artifacts {

@@ -29,6 +29,16 @@ pub struct Receive<M> {
     message: PhantomData<fn() -> M>,
 }
 
+impl<M: AgentMessage> Receive<M> {
+    /// The next one that was sent on this channel.
+    pub(super) fn on(channel: &str) -> Self {
+        Self {
+            name: Cow::Owned(format!("{}/{channel}", M::NAME)),
+            message: PhantomData,
+        }
+    }
+}
+
 impl<M: AgentMessage> Operation for Receive<M> {
     type Output = M;
 
@@ -180,10 +190,7 @@ impl RunContext {
         &self,
         channel: impl AsRef<str>,
     ) -> Performing<Receive<M>> {
-        self.perform(Receive {
-            name: Cow::Owned(format!("{}/{}", M::NAME, channel.as_ref())),
-            message: PhantomData,
-        })
+        self.perform(Receive::on(channel.as_ref()))
     }
 
     /// Puts a message into the inbox of another run of the tree, durably.

@@ -48,3 +48,4 @@ pub(crate) use state::{run_scope, scope_of_session, session_scope};
 pub(crate) use temp::Temp;
 pub(crate) use tool::{still_running, tool_digest};
 pub(crate) use toolset::{as_result, status_of};
+pub(crate) use topic::{copied_result, copied_value};

@@ -1,5 +1,7 @@
 //! Topics: events that agents publish and receive, through shared state and inboxes.
 
+mod copied;
+mod signal;
 mod state;
 
 use std::{fmt, marker::PhantomData, time::Duration};
@@ -9,17 +11,21 @@ use serde_json::{Value, json};
 
 use super::{AgentMessage, Scope, Spawned, approval::fits, toolset::as_result};
 use crate::{
-    contract::{InboxBody, InboxItem},
     definition::PUBLISH,
-    run::{Act, Begin, Gate, Operation, OperationContext, Progress, RunContext, Task},
+    run::{RunContext, Task},
     vocabulary::{
-        AgentError, Digest, ErrorKind, OperationError, OperationId, ParentPolicy, RunId, ToolCall,
+        AgentError, ErrorKind, OperationError, OperationId, ParentPolicy, RunId, ToolCall,
         ToolResult, ToolStatus,
     },
 };
 
+pub(crate) use copied::{copied_result, copied_value};
+use signal::{Ended, Look, Post, Response, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
+
+/// What the keys of topics begin with in shared state.
+const KEY: &str = "topic:";
 
 /// How long a publisher that waits for room waits before it looks whether its receivers still live.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,104 +99,6 @@ pub struct Subscriber<'a, E> {
     read: Read<E>,
 }
 
-/// That there is something to look at: room in a queue, or an event.
-#[derive(Serialize, Deserialize)]
-struct Signal {}
-
-impl AgentMessage for Signal {
-    const NAME: &'static str = "signal";
-}
-
-/// An answer to an event that asked for one.
-#[derive(Serialize, Deserialize)]
-struct Response(Value);
-
-impl AgentMessage for Response {
-    const NAME: &'static str = "response";
-}
-
-/// A message to a run on a channel of its inbox. Its digest does not cover the run, so that a fork
-/// asks for the same.
-struct Post {
-    run: RunId,
-    channel: String,
-    value: Value,
-}
-
-impl Operation for Post {
-    type Output = ();
-
-    fn kind(&self) -> &'static str {
-        "tell"
-    }
-
-    fn name(&self) -> &str {
-        &self.channel
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(self.value.to_string().as_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<()> {
-        let body = InboxBody::Message {
-            name: self.channel,
-            value: self.value,
-        };
-        let id = format!("{}/{}", cx.run, cx.id);
-        let item = InboxItem::new(id, cx.ports.clock().now(), body);
-        let posted = cx.ports.post(self.run, item);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::Before,
-            future: Box::pin(async move { Progress::Done(posted.await) }),
-        })
-    }
-}
-
-/// Which of some runs have ended. Its digest does not cover them, so that a fork asks for the same.
-struct Ended {
-    runs: Vec<RunId>,
-}
-
-impl Operation for Ended {
-    type Output = Vec<RunId>;
-
-    fn kind(&self) -> &'static str {
-        "ended"
-    }
-
-    fn name(&self) -> &str {
-        ""
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&self.runs.len().to_le_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Vec<RunId>> {
-        let ended = cx.ports.ended(self.runs);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::After,
-            future: Box::pin(async move { Progress::Done(ended.await) }),
-        })
-    }
-}
-
-/// The runs that a change of a topic tells to look. They are told in its commit, so nobody waits
-/// for a word from a run that went away after it.
-fn told(state: &Value) -> Vec<(RunId, String, Value)> {
-    #[derive(Deserialize)]
-    struct Changed {
-        report: Report,
-    }
-    let changed = Changed::deserialize(state);
-    let wake = changed.map_or_else(|_| Vec::new(), |changed| changed.report.wake);
-    let told = |(run, channel)| (run, format!("{}/{channel}", Signal::NAME), json!({}));
-    wake.into_iter().map(told).collect()
-}
-
 async fn change<F>(
     cx: &RunContext,
     place: (&Scope, &str),
@@ -215,7 +123,7 @@ where
         let message = "a topic is shared, so it cannot be of the scope `temp`; use `run`";
         return Err(OperationError::new(ErrorKind::InvalidInput, message).into());
     }
-    let key = format!("topic:{topic}");
+    let key = format!("{KEY}{topic}");
     let change = move |found: Option<TopicState>| {
         let mut state = found.unwrap_or_default();
         state.report = Report::default();
@@ -380,11 +288,11 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
                 ticket = Some(cx.uuid().await?.to_string());
                 continue;
             };
+            let is_known = state.holds_up(&(cx.run(), channel.clone()));
             if !let_the_dead_go(cx, place, state.members_of_full()).await? {
                 // Whether it is told or not: it looks again.
-                let _ = cx
-                    .timeout(PATIENCE, cx.receive_on::<Signal>(channel.as_str()))
-                    .await;
+                let look = cx.perform(Look::on(channel, is_known));
+                let _ = cx.timeout(PATIENCE, look).await;
             }
         };
         let published = Published {
@@ -464,7 +372,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// # Errors
     /// What the store fails with.
     pub async fn counts(&self) -> Result<TopicCounts, AgentError> {
-        let key = format!("topic:{}", self.name);
+        let key = format!("{KEY}{}", self.name);
         let state = self.cx.state(self.scope.clone()).get::<TopicState>(key);
         Ok(state.await?.unwrap_or_default().counts())
     }
@@ -504,6 +412,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
         loop {
             let (name, receiver) = (self.name.clone(), (cx.run(), self.channel.clone()));
             let place = (&self.scope, self.topic.as_str());
+            let waits = receiver.clone();
             let taken = change(cx, place, move |state| state.take(&name, &receiver));
             let state = taken.await?;
             match state.report.taken {
@@ -519,7 +428,8 @@ impl<'a, E: 'static> Subscriber<'a, E> {
                     }
                 }
                 None if state.queues.contains_key(&self.name) => {
-                    cx.receive_on::<Signal>(&self.channel).await?;
+                    let is_known = state.has_waiter(&self.name, &waits);
+                    cx.perform(Look::on(&self.channel, is_known)).await?;
                 }
                 None => {
                     let message =

@@ -143,6 +143,7 @@ impl TopicState {
     /// Puts an event into every queue, or, where one has no room and drops nothing, into none: the
     /// publisher is told when there may be room.
     pub(super) fn offer(&mut self, item: &Item, publisher: Option<Reply>) {
+        self.drop_deserted();
         let full = self.queues.iter().filter(|(_, queue)| queue.holds_up());
         self.report.full = full.map(|(name, _)| name.clone()).collect();
         if !self.report.full.is_empty() {
@@ -170,6 +171,8 @@ impl TopicState {
         let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
+        // A run that was forked from one that subscribed has not done so itself.
+        queue.add(receiver.0);
         // An earlier wait that was dropped is over.
         queue.waiters.retain(|waiter| waiter != receiver);
         let Some(item) = queue.items.pop_front() else {
@@ -189,13 +192,23 @@ impl TopicState {
         let queue = self.queues.entry(subscription.name.clone()).or_default();
         queue.capacity = subscription.capacity.max(1);
         queue.overflow = subscription.overflow;
-        if !queue.members.contains(&run) {
-            queue.members.push(run);
+        if queue.add(run) {
             let members = queue.members.len();
             if members >= CROWD && members.is_power_of_two() {
                 self.report.crowd.clone_from(&queue.members);
             }
         }
+    }
+
+    /// Whether this receiver is to be told of the next event of a queue.
+    pub(super) fn has_waiter(&self, name: &str, receiver: &Reply) -> bool {
+        let queue = self.queues.get(name);
+        queue.is_some_and(|queue| queue.waiters.contains(receiver))
+    }
+
+    /// Whether this publisher is to be told of room.
+    pub(super) fn holds_up(&self, publisher: &Reply) -> bool {
+        self.blocked.contains(publisher)
     }
 
     /// Takes a queue away, and tells all that wait for it.
@@ -224,8 +237,33 @@ impl TopicState {
             queue.members.retain(|member| !dead.contains(member));
             queue.waiters.retain(|(run, _)| !dead.contains(run));
         }
+        self.drop_deserted();
+    }
+
+    fn drop_deserted(&mut self) {
         self.queues
             .retain(|_, queue| !(queue.members.is_empty() && queue.holds_up()));
+    }
+
+    /// Lets go of who waits in the runs of which this is a copy: their copies look for themselves.
+    /// Of who asked only those are kept who are copies too.
+    pub(super) fn let_waiters_go(&mut self, is_copy: impl Fn(RunId) -> bool) {
+        self.blocked.clear();
+        let mut items: Vec<&mut Item> = self.report.taken.iter_mut().collect();
+        for queue in self.queues.values_mut() {
+            queue.waiters.clear();
+            items.extend(&mut queue.items);
+        }
+        for item in items {
+            item.reply = item.reply.take().filter(|(run, _)| is_copy(*run));
+        }
+    }
+
+    /// Lets go of receivers that are no copies.
+    pub(super) fn let_members_go(&mut self, is_copy: impl Fn(RunId) -> bool) {
+        for queue in self.queues.values_mut() {
+            queue.members.retain(|run| is_copy(*run));
+        }
     }
 
     pub(super) fn counts(&self) -> TopicCounts {
@@ -245,6 +283,16 @@ impl TopicState {
 }
 
 impl Queue {
+    /// Adds a member, in the place of the run that it continues. Whether it was none.
+    fn add(&mut self, run: RunId) -> bool {
+        let is_new = !self.members.contains(&run);
+        if is_new {
+            self.members.retain(|member| member.next() != run);
+            self.members.push(run);
+        }
+        is_new
+    }
+
     fn is_full(&self) -> bool {
         self.items.len() >= self.capacity as usize
     }

@@ -1,0 +1,150 @@
+//! What runs say to one another beside the state of a topic.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    super::{AgentMessage, Receive},
+    state::Report,
+};
+use crate::{
+    contract::{InboxBody, InboxItem},
+    run::{Act, Begin, Gate, Operation, OperationContext, Progress},
+    vocabulary::{Digest, RunId},
+};
+
+/// That there is something to look at: room in a queue, or an event.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Signal {}
+
+impl AgentMessage for Signal {
+    const NAME: &'static str = "signal";
+}
+
+/// Waits until there is something to look at. Who is not known to the topic as one who waits looks
+/// at once: what it was told there it was told as another run, from which it was forked.
+pub(super) struct Look {
+    signal: Receive<Signal>,
+    is_known: bool,
+}
+
+impl Look {
+    pub(super) fn on(channel: &str, is_known: bool) -> Self {
+        let signal = Receive::on(channel);
+        Self { signal, is_known }
+    }
+}
+
+/// To journals it is a message that is received.
+impl Operation for Look {
+    type Output = Signal;
+
+    fn kind(&self) -> &'static str {
+        self.signal.kind()
+    }
+
+    fn name(&self) -> &str {
+        self.signal.name()
+    }
+
+    fn digest(&self) -> Digest {
+        self.signal.digest()
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Signal> {
+        match self.is_known {
+            true => self.signal.begin(cx),
+            false => Begin::Ready(Ok(Signal {})),
+        }
+    }
+}
+
+/// An answer to an event that asked for one.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Response(pub(super) Value);
+
+impl AgentMessage for Response {
+    const NAME: &'static str = "response";
+}
+
+/// A message to a run on a channel of its inbox. Its digest does not cover the run, so that a fork
+/// asks for the same.
+pub(super) struct Post {
+    pub(super) run: RunId,
+    pub(super) channel: String,
+    pub(super) value: Value,
+}
+
+impl Operation for Post {
+    type Output = ();
+
+    fn kind(&self) -> &'static str {
+        "tell"
+    }
+
+    fn name(&self) -> &str {
+        &self.channel
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(self.value.to_string().as_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<()> {
+        let body = InboxBody::Message {
+            name: self.channel,
+            value: self.value,
+        };
+        let id = format!("{}/{}", cx.run, cx.id);
+        let item = InboxItem::new(id, cx.ports.clock().now(), body);
+        let posted = cx.ports.post(self.run, item);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::Before,
+            future: Box::pin(async move { Progress::Done(posted.await) }),
+        })
+    }
+}
+
+/// Which of some runs have ended. Its digest does not cover them, so that a fork asks for the same.
+pub(super) struct Ended {
+    pub(super) runs: Vec<RunId>,
+}
+
+impl Operation for Ended {
+    type Output = Vec<RunId>;
+
+    fn kind(&self) -> &'static str {
+        "ended"
+    }
+
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&self.runs.len().to_le_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Vec<RunId>> {
+        let ended = cx.ports.ended(self.runs);
+        Begin::Act(Act {
+            record_start: false,
+            gate: Gate::After,
+            future: Box::pin(async move { Progress::Done(ended.await) }),
+        })
+    }
+}
+
+/// The runs that a change of a topic tells to look. They are told in its commit, so nobody waits
+/// for a word from a run that went away after it.
+pub(super) fn told(state: &Value) -> Vec<(RunId, String, Value)> {
+    #[derive(Deserialize)]
+    struct Changed {
+        report: Report,
+    }
+    let changed = Changed::deserialize(state);
+    let wake = changed.map_or_else(|_| Vec::new(), |changed| changed.report.wake);
+    let told = |(run, channel)| (run, format!("{}/{channel}", Signal::NAME), json!({}));
+    wake.into_iter().map(told).collect()
+}
