@@ -3,6 +3,10 @@
 //!
 //! Time stands still here but for timers (tokio's paused clock), so that agents passivate when
 //! the figure wants it: what the heap loses then is what they held.
+//!
+//! For tools that count, such as valgrind: `-- 1 1000` sends one turn to each of 1,000 new sessions
+//! and nothing else, `-- 2 1000` two. The difference of two numbers of sessions is free of the start
+//! and the stop; that of one turn and two tells what the start of an agent takes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod shared;
@@ -91,8 +95,8 @@ async fn system(agent: Agent) -> System {
 }
 
 /// One turn in each session, one after the other up to their admission.
-async fn turns(system: &System, team: &str) -> Vec<Run> {
-    stream::iter(0..AGENTS)
+async fn turns(system: &System, team: &str, agents: usize) -> Vec<Run> {
+    stream::iter(0..agents)
         .map(|key| async move {
             let session = system.session(team, key.to_string());
             session.send(Turn::text("go")).await.unwrap()
@@ -102,15 +106,23 @@ async fn turns(system: &System, team: &str) -> Vec<Run> {
         .await
 }
 
+/// A turn that ends at once in each of so many sessions.
+async fn answered(system: &System, agents: usize) {
+    for run in turns(system, "desk", agents).await {
+        run.outcome().await.unwrap();
+    }
+}
+
+fn desk() -> Agent {
+    Agent::from_fn("desk", |_| async { Ok(Outcome::answer("done")) })
+}
+
 /// The time to start an agent, and what it holds when it has nothing to do.
 async fn idle() -> Cost {
-    let agent = Agent::from_fn("desk", |_| async { Ok(Outcome::answer("done")) });
-    let system = system(agent).await;
+    let system = system(desk()).await;
     let took = async || {
         let began = Instant::now();
-        for run in turns(&system, "desk").await {
-            run.outcome().await.unwrap();
-        }
+        answered(&system, AGENTS).await;
         began.elapsed().as_secs_f64() * 1e6 / AGENTS as f64
     };
     let (first, second) = (took().await, took().await);
@@ -131,7 +143,7 @@ async fn at_work() -> f64 {
         Ok(Outcome::answer(said.content()))
     });
     let system = system(agent).await;
-    let runs = turns(&system, "desk").await;
+    let runs = turns(&system, "desk", AGENTS).await;
     for run in &runs {
         assert_eq!(run.settled().await.unwrap().status, RunStatus::Waiting);
     }
@@ -148,6 +160,19 @@ fn main() {
         .start_paused(true)
         .build()
         .unwrap();
+    let asked: Vec<usize> = std::env::args()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    if let [turns, agents] = asked[..] {
+        runtime.block_on(async {
+            let system = system(desk()).await;
+            for _ in 0..turns {
+                answered(&system, agents).await;
+            }
+            system.stop().await.unwrap();
+        });
+        return;
+    }
     let (mut bare_costs, mut idle_costs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare_costs.push(runtime.block_on(bare()));
