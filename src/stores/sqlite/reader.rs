@@ -461,9 +461,15 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
     if last <= after {
         return Ok((after, Vec::new()));
     }
-    let mut select = connection.prepare_cached(
-        "SELECT run, id, at, body, digest FROM inbox WHERE mark > ?1 AND mark <= ?2",
-    )?;
+    // From the beginning on there may be many that were taken: only those that wait are read.
+    let inbox = match after {
+        0 => "inbox INDEXED BY inbox_waiting",
+        _ => "inbox",
+    };
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT run, id, at, body, digest FROM {inbox} \
+         WHERE mark > ?1 AND mark <= ?2 AND body IS NOT NULL"
+    ))?;
     let mut rows = select.query([after.cast_signed(), last.cast_signed()])?;
     let mut runs = Vec::new();
     let mut seen = HashSet::new();
