@@ -20,9 +20,13 @@ use ghostlight_actors::{
     testing::{InMemoryStore, Reply, ScriptedModel},
     vocabulary::{AgentError, Outcome},
 };
+use mimalloc::MiMalloc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use shared::Quartiles;
 use tokio::sync::watch;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many runs each run of a row has below it.
 const BELOW: [usize; 5] = [5, 5, 7, 7, 7];

@@ -14,9 +14,13 @@ use ghostlight_actors::{
     testing::InMemoryStore,
     vocabulary::{JournalId, RunId},
 };
+use mimalloc::MiMalloc;
 use rusqlite::Connection;
 use shared::{Round, alternately, round, stepping};
 use tokio::runtime::{Builder, Runtime};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const STEPS: u32 = 50;
 

@@ -16,12 +16,16 @@ use ghostlight_actors::{
     session::Turn,
     vocabulary::JournalId,
 };
+use mimalloc::MiMalloc;
 use rusqlite::Connection;
 use shared::{Quartiles, stepping};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::oneshot,
 };
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many steps each agent takes in one round.
 const STEPS: u32 = 8;

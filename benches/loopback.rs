@@ -20,6 +20,7 @@ use ghostlight::{models::OpenAi, stores::SqliteStore};
 use ghostlight_actors::{
     actor::System, contract::StoreHandle, session::Turn, testing::InMemoryStore,
 };
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use shared::{Round, alternately, round, stepping};
 use tokio::{
@@ -27,6 +28,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Runtime},
 };
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many tool calls the server asks for before it answers.
 const TOOLS: usize = 3;

@@ -16,8 +16,12 @@ use ghostlight_actors::{
     testing::InMemoryStore,
     vocabulary::{AgentError, ModelResponse, Outcome, ToolResult, ToolStatus},
 };
+use mimalloc::MiMalloc;
 use shared::{Quartiles, Round, alternately, round, stepping};
 use tokio::runtime::{Builder, Runtime};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many policies watch.
 const POLICIES: usize = 5;

@@ -16,11 +16,15 @@ use ghostlight_actors::{
     testing::{Reply, ScriptedModel},
     vocabulary::{JournalId, ModelResponse},
 };
+use mimalloc::MiMalloc;
 use shared::{Quartiles, Round, round, stepping};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::watch,
 };
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// A model that asks for the tool so often in each conversation, and then is silent.
 fn model(steps: usize, silent: watch::Sender<u32>) -> ScriptedModel {

@@ -18,7 +18,11 @@ use ghostlight_actors::{
         Entry, JournalId, Message, Outcome, RunId, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
 };
+use mimalloc::MiMalloc;
 use shared::{Quartiles, alternately, round};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const TURNS: u64 = 1_000;
 const ROUNDS: usize = 101;

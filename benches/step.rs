@@ -11,9 +11,13 @@ mod shared;
 
 use futures_util::future::join_all;
 use ghostlight_actors::{actor::System, session::Turn, testing::InMemoryStore};
+use mimalloc::MiMalloc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use shared::{Round, alternately, round, stepping};
 use tokio::runtime::{Builder, Runtime};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// So many runs at once, each of so many steps, in a System of their own.
 fn ours(runtime: &Runtime, runs: u32, each: u32) -> Round {

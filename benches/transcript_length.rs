@@ -15,8 +15,12 @@ use ghostlight_actors::{
     testing::InMemoryStore,
     vocabulary::{Message, Outcome},
 };
+use mimalloc::MiMalloc;
 use parking_lot::Mutex;
 use shared::{Quartiles, stepping};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many steps are timed at once, so that the conversation hardly grows meanwhile.
 const STEPS: u32 = 50;

@@ -16,9 +16,13 @@ use ghostlight_actors::{
     testing::{InMemoryStore, ScriptedModel},
     vocabulary::Outcome,
 };
+use mimalloc::MiMalloc;
 use serde_json::json;
 use shared::{Round, alternately, round};
 use tokio::runtime::{Builder, Runtime};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const ROUNDS: usize = 11;
 const FANNED_OUT: u32 = 1_000;
