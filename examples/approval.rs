@@ -15,17 +15,22 @@ use ghostlight::{
 };
 use serde_json::{Value, json};
 
-/// Refunds an amount in euro to the customer.
+/// Refunds an amount in euro to the customer's card.
 #[tool] // an effect that nobody names is `once`: it is never repeated
-fn refund(euro: f64, card_token: Option<String>) -> String {
-    let to = card_token.map_or("the customer", |_| "the customer's card");
-    format!("refunded {euro} euro to {to}")
+fn refund(euro: f64, card_token: String) -> String {
+    let end = card_token
+        .chars()
+        .skip(card_token.chars().count().saturating_sub(2));
+    format!(
+        "refunded {euro} euro to the card that ends in {}",
+        end.collect::<String>()
+    )
 }
 
 /// What the person says, or would say.
 fn decide(question: &Question, instead: &str) -> io::Result<Value> {
     print!(
-        "{} {} [yes / no / always] ",
+        "{} {} [yes, always, or why not] ",
         question.path.join("/"),
         question.prompt
     );
@@ -64,10 +69,13 @@ async fn main() -> Result<(), ghostlight::Error> {
         .await?;
     let session = system.session("desk", "ada");
     for (said, instead) in [
-        ("Please refund 12.5 euro.", "no receipt"),
-        ("Please refund 12.5 euro.", "always"),
-        ("Please refund 12.5 euro.", "is not asked again"),
-        ("Please refund 80 euro.", "yes"),
+        ("Please refund 12.5 euro to \"tok_4711\".", "no receipt"),
+        ("Please refund 12.5 euro to \"tok_4711\".", "always"),
+        (
+            "Please refund 12.5 euro to \"tok_4711\".",
+            "is not asked again",
+        ),
+        ("Please refund 80 euro to \"tok_4711\".", "yes"),
     ] {
         println!("\nada: {said}");
         let run = session.send(said).await?;
@@ -84,7 +92,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     }
     // What would be done, without doing it or asking for it.
     let run = session
-        .send(Turn::text("Please refund 99 euro.").dry_run())
+        .send(Turn::text("Please refund 99 euro to \"tok_4711\".").dry_run())
         .await?;
     println!("\ndry run: {}", run.outcome().await?.text());
     system.stop().await

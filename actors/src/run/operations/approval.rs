@@ -372,11 +372,18 @@ fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
             Some(Value::String(text)) => filled.push_str(text),
             Some(value) => filled.push_str(&safety::sanitize_line(&value.to_string(), 160)),
             None if name == "tool" => filled.push_str(&call.name),
+            None if is_name(name) => filled.push_str("(not given)"),
             None => filled.push_str(&format!("{{{name}}}")),
         }
         rest = after;
     }
     filled + rest
+}
+
+/// Whether this may be an argument's name, rather than something else that stands in braces.
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !text.is_empty() && text.chars().all(fits)
 }
 
 /// Who asks: the agents from the root's to the one whose function it is.
@@ -403,7 +410,10 @@ mod tests {
         let fill = |template| fill_in(template, &shown, &[]);
         assert_eq!(fill("Delete {path}?"), "Delete {token}?");
         assert_eq!(fill("{tool} {token} {n} {to}"), "wipe [redacted] 3 a b");
-        assert_eq!(fill("{file} {missing} {"), "[redacted-path] {missing} {");
+        assert_eq!(
+            fill("{file} {missing} {\"a\": 1} {"),
+            "[redacted-path] (not given) {\"a\": 1} {"
+        );
         let rule = ApprovalRule::required().prompt("{file}").reveal("file");
         assert_eq!(question(&rule, &call).prompt, "/etc/passwd");
     }
