@@ -360,6 +360,9 @@ impl Shared {
                 let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
             }
         }
+        if together.is_empty() {
+            return Ok(());
+        }
         let known = |team: &str| self.team(team).map(|team| (team.digest, team.pinned));
         let taken = take_up_together(&self.doors, together, known).await;
         let taken = taken.unwrap_or_else(|error| {

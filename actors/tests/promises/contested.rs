@@ -31,6 +31,8 @@ pub(crate) struct Contested {
     pub(crate) reads_wait: watch::Sender<bool>,
     /// Whether what is posted by itself waits.
     pub(crate) posts_wait: watch::Sender<bool>,
+    /// Whether claims that are made together wait.
+    pub(crate) claims_wait: watch::Sender<bool>,
     /// How many values were written at most in one commit.
     pub(crate) most_writes: Arc<AtomicUsize>,
     /// How often a journal was claimed, or asked for.
@@ -45,6 +47,7 @@ impl Contested {
             failures: Arc::default(),
             reads_wait: watch::channel(false).0,
             posts_wait: watch::channel(false).0,
+            claims_wait: watch::channel(false).0,
             most_writes: Arc::default(),
             claims: Arc::default(),
         }
@@ -99,6 +102,14 @@ impl Store for Contested {
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         self.inner.claim(journal, take_over).await
+    }
+
+    async fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        go(&self.claims_wait).await;
+        self.inner.claim_all(journals).await
     }
 
     async fn commit(

@@ -1,16 +1,25 @@
 //! Whichever actor is killed in the middle of work, the run ends rightly.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
     ractor::ActorCell,
     run::{Agent, RunContext},
     testing::ScriptedModel,
-    vocabulary::{Effect, ModelResponse, Outcome},
+    vocabulary::{AgentError, Effect, ModelResponse, Outcome},
 };
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::{
+    contested::{Contested, start},
+    stage::{Stage, ask, call, pause, text},
+};
 
 fn busy(stage: &Stage) -> Agent {
     let helper = Agent::from_fn("helper", |cx: RunContext| async move {
@@ -188,5 +197,53 @@ async fn what_is_under_way_when_a_run_is_killed_is_taken_over_and_not_made_again
         assert_eq!(model.calls(), 1, "{moment}");
         assert_eq!(stage.log.count("look"), 1, "{moment}");
         system.stop().await.unwrap();
+    }
+}
+
+/// Works for a while, and pays once.
+fn payer(paid: &Arc<AtomicU32>) -> Agent {
+    let paid = Arc::clone(paid);
+    Agent::from_fn("busy", move |cx: RunContext| {
+        let paid = Arc::clone(&paid);
+        async move {
+            let works = async {
+                pause(20_000).await;
+                Ok::<_, AgentError>(())
+            };
+            cx.step("work", Effect::Read, works).await?;
+            let pays = async move { Ok::<_, AgentError>(paid.fetch_add(1, Ordering::SeqCst)) };
+            cx.step("pay", Effect::Once, pays).await?;
+            Ok(Outcome::answer("paid"))
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_taken_up_twice_goes_on_once() {
+    // The agent that was told to expect its run is lost before its claim is made, or called again.
+    for is_lost in [true, false] {
+        let mut stage = Stage::new();
+        let paid = Arc::default();
+        let first = stage.start(payer(&paid)).await;
+        let run = ask(&first, "busy", "go").await.id();
+        let store = Contested::over(stage.store.another_process());
+        store.claims_wait.send_replace(true);
+        let claims_wait = store.claims_wait.clone();
+        let system = start(&stage, store, payer(&paid)).await;
+        stage.crash(&first).await;
+        let taker = system.clone();
+        let taking_up = tokio::spawn(async move { taker.take_up().await });
+        pause(1000).await;
+        if is_lost {
+            find(&system, "session").await.unwrap().kill();
+            pause(1000).await;
+        }
+        system.take_up().await.unwrap();
+        // Whoever carries it by now has its claim taken away by its own process.
+        claims_wait.send_replace(false);
+        taking_up.await.unwrap().unwrap();
+        assert_eq!(text(&system.run(run)).await, "paid", "{is_lost}");
+        assert_eq!(stage.ends(run).await, 1);
+        assert_eq!(paid.load(Ordering::SeqCst), 1, "{is_lost}");
     }
 }

@@ -264,8 +264,15 @@ impl AgentState {
             parent.failed(error);
             return;
         }
-        if !matches!(error, StoreError::Owned { .. } | StoreError::Stale { .. }) {
-            self.doors().previewer.routes.fail(run, error);
+        match error {
+            StoreError::Owned { .. } => {}
+            // It was claimed again: by another process, which keeps it when it is asked for, or by
+            // this one on behalf of an agent that is gone, so that nobody carries it.
+            StoreError::Stale { .. } => {
+                let at = self.doors().clock.now().after(self.pause(1));
+                self.sleep(run, Some(at));
+            }
+            error => self.doors().previewer.routes.fail(run, error),
         }
         // Another process may carry it now, or this one again later.
         if let Some(session) = &mut self.session {
