@@ -1,0 +1,207 @@
+//! How runs that nobody carries go on: woken one by one, resumed by name, or taken up together.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tokio::{sync::oneshot, task::JoinSet};
+
+use super::{Shared, System};
+use crate::{
+    actor::{Run, SystemError, agent::AgentMessage, launch::take_up_together, recording::row_of},
+    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
+    vocabulary::{RunId, SessionId},
+};
+
+/// How many interrupted runs are claimed and read together.
+const TAKEN_UP_TOGETHER: usize = 128;
+
+impl Shared {
+    /// The root run that carries a run's tree now, if the tree has not ended.
+    async fn open_root_of(&self, row: RunRow) -> Result<Option<RunRow>, StoreError> {
+        if row.parent.is_none() && row.status != RunStatus::Continued {
+            return Ok((!row.status.is_ended()).then_some(row));
+        }
+        let mut filter = RunFilter::default();
+        (filter.open, filter.roots, filter.root) = (true, true, Some(row.root));
+        Ok(self.doors.store.runs(filter).await?.pop())
+    }
+
+    /// Wakes a sleeping run of this System: its root is taken up, and finds what came.
+    pub(crate) async fn wake(self: &Arc<Self>, run: RunId) {
+        let row = match self.doors.store.run(run).await {
+            Ok(Some(row)) => row,
+            _ => return,
+        };
+        if row.status.is_ended() {
+            self.look_for_unread(&row).await;
+        }
+        let Ok(Some(root)) = self.open_root_of(row).await else {
+            return;
+        };
+        if !matches!(self.is_out_of_reach(&root).await, Ok(false)) {
+            return;
+        }
+        // A parked run waits for somebody to retry it, but it can be cancelled as it stands.
+        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
+            return;
+        }
+        let Some(session) = root.session else { return };
+        if self.team(&session.team).is_none() {
+            return;
+        }
+        if let Ok(agent) = self.agent_of(&session).await {
+            let _ = agent.cast(AgentMessage::Wake(root.run, false, None));
+        }
+    }
+
+    /// Takes up interrupted roots of sessions: together, where their agents can wait for that.
+    async fn take_up(self: Arc<Self>, rows: Vec<(SessionId, RunRow)>) -> Result<(), SystemError> {
+        let (mut agents, mut together) = (Vec::new(), Vec::new());
+        for (session, row) in rows {
+            let agent = self.agent_of(&session).await?;
+            let (sender, expects) = oneshot::channel();
+            let _ = agent.cast(AgentMessage::Expect(sender));
+            if expects.await.unwrap_or_default() {
+                agents.push((agent, row.run));
+                together.push((session, row));
+            } else {
+                let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
+            }
+        }
+        if together.is_empty() {
+            return Ok(());
+        }
+        let known = |team: &str| self.team(team).map(|team| (team.digest, team.pinned));
+        let taken = take_up_together(&self.doors, together, known).await;
+        let taken = taken.unwrap_or_else(|error| {
+            tracing::warn!(%error, "runs are taken up one by one");
+            Vec::new()
+        });
+        let taken = taken.into_iter().map(|taken| taken.map(Box::new));
+        let taken = taken.chain(std::iter::repeat_with(|| None));
+        for ((agent, run), taken) in agents.into_iter().zip(taken) {
+            let _ = agent.cast(AgentMessage::TakenUp(run, taken));
+        }
+        Ok(())
+    }
+
+    async fn is_to_be_cancelled(&self, run: RunId) -> bool {
+        let inbox = self.doors.store.inbox(run).await.unwrap_or_default();
+        let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
+        inbox.iter().any(cancels)
+    }
+}
+
+impl System {
+    /// Takes a run up in this process and gives its handle. A parked run is tried again. With
+    /// `take_over` a run is taken from an owner that lives but hangs: its appends are refused
+    /// from then on.
+    ///
+    /// # Errors
+    /// [`SystemError::Store`] with [`StoreError::Owned`](crate::contract::StoreError::Owned)
+    /// when another process carries it; [`SystemError::UnknownRun`],
+    /// [`SystemError::UnknownTeam`].
+    pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
+        let row = row_of(&self.0.doors.store, run).await?;
+        let Some(root) = self.0.open_root_of(row).await? else {
+            return Ok(self.run(run));
+        };
+        if self.0.is_out_of_reach(&root).await? {
+            let team = root.team;
+            return Err(SystemError::OutOfReach { run, team });
+        }
+        let Some(session) = root.session else {
+            return Err(SystemError::UnknownRun(run));
+        };
+        if self.0.team(&session.team).is_none() {
+            let (name, known) = (session.team, self.0.team_names());
+            return Err(SystemError::UnknownTeam { name, known });
+        }
+        self.0.doors.previewer.routes.retry_tree(root.root);
+        let agent = self.0.agent_of(&session).await?;
+        let (sender, receiver) = oneshot::channel();
+        agent
+            .cast(AgentMessage::Wake(root.run, take_over, Some(sender)))
+            .map_err(|_| SystemError::Stopped)?;
+        receiver.await.map_err(|_| SystemError::Stopped)??;
+        Ok(self.run(run))
+    }
+
+    /// The roots of all trees in which a run goes on by itself. What happened to a run below may be
+    /// durable and what it makes of those above it not yet.
+    async fn awake_roots(&self) -> Result<Vec<RunRow>, StoreError> {
+        let filter = RunFilter {
+            open: true,
+            awake: true,
+            ..RunFilter::default()
+        };
+        let awake = self.0.doors.store.runs(filter).await?;
+        let (mut roots, below): (Vec<_>, Vec<_>) =
+            awake.into_iter().partition(|row| row.parent.is_none());
+        let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
+        let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
+        for root in below.difference(&known) {
+            let filter = RunFilter {
+                open: true,
+                roots: true,
+                root: Some(*root),
+                ..RunFilter::default()
+            };
+            let found = self.0.doors.store.runs(filter).await?.into_iter();
+            roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
+        }
+        Ok(roots)
+    }
+
+    /// Takes up the open runs of this System's teams that no living process carries; sleeping ones
+    /// are left to sleep until it is time.
+    ///
+    /// A System does so when it [starts](super::SystemBuilder::start). Where several processes share a
+    /// store, one that calls it again from time to time takes up what a process left behind that
+    /// died in the meantime.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn take_up(&self) -> Result<(), SystemError> {
+        let mut interrupted = Vec::new();
+        let routes = &self.0.doors.previewer.routes;
+        for row in self.awake_roots().await? {
+            if routes.is_live(row.run) || self.0.is_out_of_reach(&row).await? {
+                continue;
+            }
+            let Some(session) = row.session.clone() else {
+                continue;
+            };
+            match row.wake_at.filter(|_| row.status == RunStatus::Waiting) {
+                _ if self.0.team(&session.team).is_none() => {}
+                Some(at) => self.0.wake_later(at, row.run),
+                None => interrupted.push((session, row)),
+            }
+        }
+        // A process that lives carries its runs itself, and is asked about as long as it does.
+        if !interrupted.is_empty() {
+            let journals = interrupted.iter().map(|(_, row)| row.run.into()).collect();
+            let held = self.0.doors.store.held_elsewhere(journals).await;
+            let mut held = held.unwrap_or_default().into_iter();
+            interrupted.retain(|_| !held.next().unwrap_or_default());
+        }
+        // While the store reads some, others are decoded.
+        let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
+        let mut interrupted = interrupted.into_iter();
+        loop {
+            let group: Vec<_> = interrupted.by_ref().take(TAKEN_UP_TOGETHER).collect();
+            let is_last = group.is_empty();
+            let beside = if is_last { 0 } else { 1 };
+            while groups.len() > beside {
+                match groups.join_next().await {
+                    Some(Ok(taken_up)) => taken_up?,
+                    Some(Err(error)) => tracing::error!(%error, "runs are not taken up"),
+                    None => {}
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            groups.spawn(self.0.clone().take_up(group));
+        }
+    }
+}
