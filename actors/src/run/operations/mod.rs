@@ -34,6 +34,7 @@ pub use state::{Get, Shared, Update, Updated};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
+pub(crate) use tool::call_or_reconcile;
 pub use topic::{
     Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
 };

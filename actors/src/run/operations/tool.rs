@@ -6,8 +6,8 @@ use super::changes::{Changing, KeptByTeam};
 use crate::{
     contract::{BoxFuture, Credential},
     run::{
-        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
-        ToolEnd, ToolInvocation, Wait, WaitFor,
+        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Ports, Progress,
+        RunContext, ToolEnd, ToolInvocation, Wait, WaitFor, leg::Leg,
     },
     safety,
     vocabulary::{
@@ -96,18 +96,10 @@ impl CallTool {
         let dry_run = cx.start().dry_run;
         let changing = Changing::of(cx.id, &cx.ports, &cx.leg, effect);
         let in_doubt = once && cx.started.is_some();
-        let (leg, id, ports) = (cx.leg, cx.id, cx.ports);
+        let (leg, ports) = (cx.leg, cx.ports);
         let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {
-            let called = if in_doubt {
-                match ports.reconcile(invocation.clone()).await {
-                    asked if asked.end == ToolEnd::DidNotHappen => ports.tool(invocation).await,
-                    asked => asked,
-                }
-            } else {
-                ports.tool(invocation).await
-            };
-            leg.tell(id, called.told);
-            match called.end {
+            let end = call_or_reconcile(&*ports, &leg, invocation, in_doubt).await;
+            match end {
                 // A dry run changes nothing, whatever the tool says of itself.
                 ToolEnd::Changing(result, changes) if !dry_run => {
                     Progress::Write(changing.write(result, changes))
@@ -121,6 +113,27 @@ impl CallTool {
             future,
         })
     }
+}
+
+/// Calls a tool, unless an earlier life began this very call and did not hear how it ended: then
+/// the tool is asked, and called again only when it says that nothing happened.
+pub(crate) async fn call_or_reconcile(
+    ports: &dyn Ports,
+    leg: &Leg,
+    invocation: ToolInvocation,
+    in_doubt: bool,
+) -> ToolEnd {
+    let operation = invocation.operation;
+    let asked = match in_doubt {
+        true => Some(ports.reconcile(invocation.clone()).await),
+        false => None,
+    };
+    let called = match asked.filter(|asked| asked.end != ToolEnd::DidNotHappen) {
+        Some(asked) => asked,
+        None => ports.tool(invocation).await,
+    };
+    leg.tell(operation, called.told);
+    called.end
 }
 
 /// What a call would do that a dry run does not make.

@@ -14,7 +14,7 @@ use crate::{
         leg::{CallIdentity, Leg},
         operation::erase_write,
         operations::{
-            self, CallTool,
+            self, CallTool, call_or_reconcile,
             changes::{Changing, KeptByTeam, unsaved},
         },
     },
@@ -235,24 +235,14 @@ impl Carrier {
                 kept: KeptByTeam::of(&self.driver.ports, leg),
                 cancelled: CancellationToken::new(),
             };
-            let ports = &self.driver.ports;
-            let called = if started && once {
-                // It began in an earlier life, and is not repeated unless the tool says that it
-                // did not happen.
-                match ports.reconcile(invocation.clone()).await {
-                    asked if asked.end == ToolEnd::DidNotHappen => ports.tool(invocation).await,
-                    asked => asked,
-                }
-            } else {
-                ports.tool(invocation).await
-            };
+            let ports = &*self.driver.ports;
+            let end = call_or_reconcile(ports, leg, invocation, started && once).await;
             let identity = CallIdentity {
                 kind,
                 name: call.name.clone(),
                 digest,
             };
-            leg.tell(op, called.told);
-            let end = match called.end {
+            let end = match end {
                 ToolEnd::Changing(result, changes) => {
                     let changing = Changing::of(op, &self.driver.ports, leg, effect);
                     let write = erase_write::<CallTool>(changing.write(result, changes));
