@@ -1,10 +1,8 @@
 //! What guards decide is told to whoever watches a run, and recorded.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::time::Duration;
-
 use ghostlight::{
-    actor::{Run, System},
+    actor::{Run, System, SystemBuilder},
     contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
     interceptors::{
         Authorization, GUARDED, GuardAction, GuardDecision, PersonalAction, PersonalDataGuard,
@@ -12,7 +10,7 @@ use ghostlight::{
     },
     run::{Agent, RunContext},
     session::Turn,
-    testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
+    testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{Arguments, Effect, Event, Outcome, Scope, ToolCall, ToolDefinition},
 };
 use serde_json::json;
@@ -60,16 +58,19 @@ fn desk() -> Agent {
         .tool(Echo("admin"))
 }
 
-async fn start(store: impl Store) -> System {
+fn guarded(builder: SystemBuilder) -> SystemBuilder {
     let team = desk().into_team().unwrap();
     let team = team
         .intercept(PersonalDataGuard::new(PersonalAction::Mask))
         .intercept(Authorization::new().block(["admin"]))
         .intercept(Validation::new().block("password"))
         .intercept(Sanitize::new());
-    let builder =
-        System::builder(store).model("default", ScriptedModel::replies(["mail bob@home.org"; 9]));
-    builder.team(team).start().await.unwrap()
+    let model = ScriptedModel::replies(["mail bob@home.org"; 9]);
+    builder.model("default", model).team(team)
+}
+
+async fn start(store: impl Store) -> System {
+    guarded(System::builder(store)).start().await.unwrap()
 }
 
 /// What guards decided, each as `guard at action: reason`.
@@ -105,15 +106,17 @@ const DECIDED: [&str; 7] = [
     "validation arguments refused: the input holds what may not pass (pattern 1)",
 ];
 
-fn turn() -> Turn {
-    Turn::text("I am \u{1b}[2J ada@example.org").id("turn")
-}
+const SAID: &str = "I am \u{1b}[2J ada@example.org";
 
 #[tokio::test(start_paused = true)]
 async fn what_guards_decide_is_told_live_and_the_same_later() {
     let store = InMemoryStore::new();
     let system = start(store.clone()).await;
-    let run = system.session("desk", "s").send(turn()).await.unwrap();
+    let run = system
+        .session("desk", "s")
+        .send(Turn::text(SAID))
+        .await
+        .unwrap();
     let mut events = run.events().recorded();
     let mut live = Vec::new();
     while let Some(record) = events.next().await {
@@ -139,31 +142,8 @@ async fn what_guards_decide_is_told_live_and_the_same_later() {
 
 #[tokio::test(start_paused = true)]
 async fn what_guards_decide_is_told_once_wherever_the_process_dies() {
-    for number in 2.. {
-        let disk = InMemoryStore::new();
-        let strike = [Strike::Before, Strike::After][number % 2];
-        let (call, harm) = (number as u64 / 2, Harm::Crash);
-        let store = FaultyStore::at_commit(disk.clone(), Fault { call, strike, harm });
-        let system = start(store.clone()).await;
-        let working = tokio::spawn({
-            let session = system.session("desk", "s");
-            async move { session.send(turn()).await.unwrap().outcome().await }
-        });
-        let died = tokio::select! {
-            biased;
-            () = store.crashed() => true,
-            _ = working => false,
-        };
-        system.supervisor().unwrap().actor().kill();
-        disk.crash();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let system = start(disk.another_process()).await;
-        let run = system.session("desk", "s").send(turn()).await.unwrap();
-        run.outcome().await.unwrap();
-        assert_eq!(decided(&run).await, DECIDED, "commit {call}, {strike:?}");
-        if !died {
-            assert!(number > 8, "it was killed at {number} places only");
-            break;
-        }
-    }
+    let scenario = Scenario::new("desk", |builder, _log| guarded(builder)).turn(SAID);
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.crashes > 8, "{report}");
 }

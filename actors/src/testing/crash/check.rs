@@ -10,7 +10,9 @@ use crate::{
     contract::StoredLine,
     session::{SessionFold, decode_checkpoint},
     testing::check_transcript,
-    vocabulary::{Begun, Effect, Entry, ErrorKind, OperationError, OperationId, RunId, ToolStatus},
+    vocabulary::{
+        Begun, Effect, Entry, ErrorKind, Event, OperationError, OperationId, RunId, ToolStatus,
+    },
 };
 
 type CallKey = (RunId, OperationId);
@@ -45,6 +47,10 @@ pub(super) fn check(report: &mut CrashReport, place: &str, life: &Life, calm: Op
         let undisturbed = check_session(calm, &mut Vec::new());
         if session.transcript.messages() != undisturbed.transcript.messages() {
             faults.push("the session keeps another conversation".to_owned());
+        }
+        let (is, was) = (custom_events(life), custom_events(calm));
+        if is != was {
+            faults.push(format!("the events told are {is:?}, undisturbed {was:?}"));
         }
     }
     let faults = faults.into_iter().map(|fault| format!("{place}: {fault}"));
@@ -201,6 +207,19 @@ fn check_events(life: &Life, faults: &mut Vec<String>) {
             last => faults.push(format!("the last event is {last:?}")),
         }
     }
+}
+
+/// What agents, tools and interceptors told, in one order: calls that run side by side end in any.
+fn custom_events(life: &Life) -> Vec<(&str, String)> {
+    let records = life.events.iter().flatten();
+    let mut told: Vec<_> = records
+        .filter_map(|record| match &record.event {
+            Event::Custom { name, data } => Some((name.as_str(), data.to_string())),
+            _ => None,
+        })
+        .collect();
+    told.sort();
+    told
 }
 
 /// The session's journal folds, and its checkpoint says the same.

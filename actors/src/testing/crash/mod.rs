@@ -143,8 +143,9 @@ impl fmt::Display for CrashReport {
 /// Runs a scenario undisturbed, then once for every commit with a fault before and after it takes
 /// effect, and checks that
 ///
-/// * the outcomes are the same, unless a `once` call is in doubt, and so is the conversation that
-///   the session keeps;
+/// * the outcomes are the same, unless a `once` call is in doubt, and so are the conversation that
+///   the session keeps and what agents, tools and interceptors told of their own
+///   ([`Event::Custom`](crate::vocabulary::Event::Custom)), whatever the order;
 /// * every run of the tree has one end, and it is its last entry;
 /// * what was recorded before the crash stands unchanged at the front of each journal;
 /// * no call whose result was recorded ran again, no `once` effect began twice, none began before
