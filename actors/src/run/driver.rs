@@ -12,7 +12,7 @@ pub(super) mod waker;
 mod writing;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::Duration,
@@ -147,7 +147,7 @@ pub(crate) struct Driver {
     waits: OperationMap<ErasedWait>,
     timers: BTreeSet<(Timestamp, OperationId)>,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
-    ended_children: HashMap<RunId, ChildResult>,
+    ended_children: OperationMap<ChildResult>,
     ready: VecDeque<(OperationId, Deferred)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
     inbox: VecDeque<InboxItem>,
@@ -206,7 +206,7 @@ impl Driver {
             waits: OperationMap::default(),
             timers: BTreeSet::new(),
             children: BTreeMap::new(),
-            ended_children: HashMap::new(),
+            ended_children: OperationMap::default(),
             ready: VecDeque::new(),
             acts: FuturesUnordered::new(),
             inbox: VecDeque::new(),

@@ -213,8 +213,9 @@ pub enum WaitFor {
     Message(Cow<'static, str>),
     /// A point in time.
     Timer(Timestamp),
-    /// The end of a child run that goes on beside the function.
-    Child(RunId),
+    /// The end of the child run that this operation began, and that goes on beside the function;
+    /// in whatever journal it ends.
+    Child(OperationId),
 }
 
 /// What came from outside.

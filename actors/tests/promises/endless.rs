@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    run::{Agent, RunContext, operations::AgentMessage},
+    run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
-    vocabulary::{AgentError, Effect, Entry, Outcome, Resource},
+    testing::{CrashOptions, Scenario, crash_everywhere},
+    vocabulary::{AgentError, Effect, Entry, Outcome, ParentPolicy, Resource},
 };
 use serde::{Deserialize, Serialize};
 
@@ -152,4 +153,85 @@ async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also
         .iter()
         .filter(|event| event.to_string().contains("go on in another"));
     assert_eq!(told.count(), 2);
+}
+
+/// Counts to three, a second for each, in a journal for each.
+fn walker() -> Agent {
+    Agent::from_fn("walker", |cx: RunContext| async move {
+        let steps: u32 = cx.input().content().parse().unwrap_or(0);
+        if steps == 3 {
+            return Ok(Outcome::answer("there"));
+        }
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(cx.continue_as((steps + 1).to_string()))
+    })
+}
+
+/// Waits for such a child as its input says, while it walks or when it has arrived.
+fn waiting() -> Agent {
+    let waits = |cx: RunContext| async move {
+        let how = cx.input().content();
+        if how == "delegate" {
+            let delegated = cx.delegate("walker", "0").await?;
+            return Ok(Outcome::answer(delegated.text));
+        }
+        if how == "drop" {
+            let (walk, rest) = (
+                cx.delegate("walker", "0"),
+                cx.sleep(Duration::from_millis(2500)),
+            );
+            tokio::select! {
+                biased;
+                walked = walk => return Ok(Outcome::answer(walked?.text)),
+                rested = rest => rested?,
+            }
+            return Ok(Outcome::answer("enough"));
+        }
+        let policy = match how.contains("adopt") {
+            true => ParentPolicy::Adopt,
+            false => ParentPolicy::Stop,
+        };
+        let child = cx.spawn("walker", Task::from("0").when_parent_ends(policy));
+        let child = child.await?;
+        if how.contains("late") {
+            cx.sleep(Duration::from_secs(10)).await?;
+        }
+        Ok(Outcome::answer(cx.join(&child).await?.text))
+    };
+    Agent::from_fn("a", waits).agent(walker())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_goes_on_in_other_journals_is_waited_for_until_it_ends() {
+    let stage = Stage::new();
+    let system = stage.start(waiting()).await;
+    for how in [
+        "delegate",
+        "join",
+        "join late",
+        "join adopt",
+        "join adopt late",
+    ] {
+        assert_eq!(text(&ask(&system, "a", how).await).await, "there", "{how}");
+    }
+    assert_eq!(text(&ask(&system, "a", "drop").await).await, "enough");
+    pause(10_000).await;
+    assert!(stage.rows().await.iter().all(|row| row.status.is_ended()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_goes_on_in_other_journals_is_waited_for_wherever_a_crash_strikes() {
+    for how in ["join", "join late", "delegate", "drop"] {
+        let scenario = Scenario::new("a", |builder, _log| {
+            builder.team(waiting().into_team().unwrap())
+        });
+        let scenario = scenario.named(how).turn(how);
+        for options in [
+            CrashOptions::default(),
+            CrashOptions::default().at_calls(40),
+        ] {
+            let report = crash_everywhere(&scenario, options).await;
+            assert!(report.violations.is_empty(), "{report}");
+        }
+    }
 }

@@ -225,8 +225,8 @@ impl Driver {
             WaitFor::Result => (Some(Begun::Ticket), None),
             WaitFor::Timer(at) => (Some(Begun::Timer(*at)), Some(*at)),
             WaitFor::Message(_) => (None, None),
-            WaitFor::Child(run) => {
-                if let Some(result) = self.ended_children.get(run) {
+            WaitFor::Child(begun_by) => {
+                if let Some(result) = self.ended_children.get(begun_by) {
                     let arrival = Arrival::Child(Box::new(result.clone()));
                     self.ready
                         .push_back((op, Box::new(|| (wait.finish)(arrival))));

@@ -55,13 +55,6 @@ impl Driver {
         } else {
             Spent::default()
         };
-        let mut joined: Vec<OperationId> = self
-            .waits
-            .iter()
-            .filter(|(_, wait)| wait.wait_for == WaitFor::Child(run))
-            .map(|(op, _)| *op)
-            .collect();
-        joined.sort_unstable();
         match finish {
             Some((op, finish)) => {
                 let made = Made {
@@ -71,11 +64,9 @@ impl Driver {
                 self.complete(leg, op, made);
             }
             None => {
-                let arrival = Arrival::Child(Box::new(result.clone()));
-                for op in joined {
-                    self.arrive(leg, op, arrival.clone());
+                if let Some(op) = op {
+                    self.joined_child_ended(leg, op, result);
                 }
-                self.ended_children.insert(run, result);
                 if let Some(op) = op.filter(|_| settled) {
                     self.journal.append(&Entry::Settled { op, spent });
                     self.charge(spent);
@@ -87,6 +78,19 @@ impl Driver {
         let mut batch = self.journal.take().unwrap_or_default();
         batch.appends.push(*append);
         self.journal.commit(batch);
+    }
+
+    /// Tells those who wait for the child that this operation began, now or later. The child may
+    /// bear another id by now: it goes on in other journals.
+    fn joined_child_ended(&mut self, leg: &Arc<Leg>, begun_by: OperationId, result: ChildResult) {
+        let waits = self.waits.iter();
+        let joining = waits.filter(|(_, wait)| wait.wait_for == WaitFor::Child(begun_by));
+        let mut joining: Vec<OperationId> = joining.map(|(op, _)| *op).collect();
+        joining.sort_unstable();
+        for op in joining {
+            self.arrive(leg, op, Arrival::Child(Box::new(result.clone())));
+        }
+        self.ended_children.insert(begun_by, result);
     }
 
     /// Records the ends of what has done all that it does but for a change of shared state, which

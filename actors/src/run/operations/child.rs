@@ -268,7 +268,7 @@ impl Operation for Join {
             });
         }
         Begin::Wait(Wait {
-            wait_for: WaitFor::Child(self.0.run),
+            wait_for: WaitFor::Child(self.0.operation),
             finish: Box::new(|arrival| match arrival {
                 Arrival::Child(result) => Ok(*result),
                 other => Err(super::tool::unexpected(&other)),
