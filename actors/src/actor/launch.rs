@@ -131,45 +131,53 @@ pub(crate) struct TakenUp {
     pub(crate) run: Loaded,
 }
 
-/// Takes up roots with their sessions: all claims are one commit, and all reading is one. Those
-/// of which there is more to say (another owner, a long journal, damage, another definition) are
-/// `None`: their agents take them up by themselves.
+/// Takes up roots with their sessions: all sessions are claimed in one commit, then their runs in
+/// another, and all are read in one go. Those of which there is more to say (another owner, a long
+/// journal, damage, another definition) are `None`: their agents take them up by themselves.
 pub(crate) async fn take_up_together(
     doors: &Doors,
     rows: Vec<(SessionId, RunRow)>,
     known: impl Fn(&str) -> Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Vec<Option<TakenUp>>, StoreError> {
-    let journals: Vec<JournalId> = rows
-        .iter()
-        .flat_map(|(session, row)| [JournalId::Session(session.clone()), row.run.into()])
-        .collect();
-    let claims = doors.store.claim_all(journals.clone()).await?;
-    let read = doors.store.read_all(journals, TOGETHER_MAX).await?;
+    let of_session = |(session, _): &(SessionId, RunRow)| JournalId::Session(session.clone());
+    let sessions = claims_of(doors, rows.iter().map(of_session).collect()).await?;
+    // A run belongs to who has its session: without that it is left alone, since a process that
+    // begins to take it up may have claimed the one and not yet the other.
+    let held = || {
+        rows.iter()
+            .zip(&sessions)
+            .filter(|(_, claim)| claim.is_some())
+    };
+    let runs = claims_of(doors, held().map(|((_, row), _)| row.run.into()).collect()).await?;
+    let journals = held().flat_map(|(row, _)| [of_session(row), row.1.run.into()]);
+    let read = doors
+        .store
+        .read_all(journals.collect(), TOGETHER_MAX)
+        .await?;
     // Whoever is not named has an empty inbox; what comes later is told.
     let (_, called) = doors.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
-    let mut found = claims.into_iter().zip(read);
-    let mut next = || {
-        let (claim, lines) = found.next()?;
-        Some((claim.ok()?, lines.ok()?))
+    let (mut runs, mut read) = (runs.into_iter(), read.into_iter());
+    let mut fold = |(session, row): (SessionId, RunRow), of_session: Option<Claim>| {
+        let of_session = of_session?;
+        let (of_run, session_lines, run_lines) = (runs.next()?, read.next()?, read.next()?);
+        let known = known(&session.team)?;
+        let session = fold_session((of_session, session_lines.ok()?), &session, row.run)?;
+        let mut run = fold_run((of_run?, run_lines.ok()?), row, known)?;
+        run.inbox_is_empty = !called.contains(&run.run);
+        Some(TakenUp { session, run })
     };
-    let mut taken = Vec::with_capacity(rows.len());
-    for (session, row) in rows {
-        let (of_session, of_run) = (next(), next());
-        let known = known(&session.team);
-        taken.push(
-            of_session
-                .zip(of_run)
-                .zip(known)
-                .and_then(|((of_session, of_run), known)| {
-                    let session = fold_session(of_session, &session, row.run)?;
-                    let mut run = fold_run(of_run, row, known)?;
-                    run.inbox_is_empty = !called.contains(&run.run);
-                    Some(TakenUp { session, run })
-                }),
-        );
-    }
-    Ok(taken)
+    let rows = rows.into_iter().zip(sessions);
+    Ok(rows.map(|(row, claim)| fold(row, claim)).collect())
+}
+
+/// The claims that are granted, in one commit.
+async fn claims_of(
+    doors: &Doors,
+    journals: Vec<JournalId>,
+) -> Result<Vec<Option<Claim>>, StoreError> {
+    let claims = doors.store.claim_all(journals).await?;
+    Ok(claims.into_iter().map(Result::ok).collect())
 }
 
 fn fold_session(

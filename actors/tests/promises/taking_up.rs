@@ -58,6 +58,27 @@ async fn runs_that_a_living_process_carries_are_not_tried_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_is_left_to_the_process_that_has_its_session() {
+    let mut stage = Stage::new();
+    let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let system = stage.start_with(worker(&stage), hanging).await;
+    let run = system.session("worker", "s").send("go").await.unwrap().id();
+    pause(1000).await;
+    stage.crash(&system).await;
+    // A process that lives has begun to take the run up: of the two journals it has the first.
+    let elsewhere = stage.store.another_process();
+    let session = system.session("worker", "s").id().clone();
+    elsewhere
+        .claim(JournalId::Session(session), false)
+        .await
+        .unwrap();
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let _system = stage.start_with(worker(&stage), answering).await;
+    pause(5000).await;
+    elsewhere.claim(JournalId::Run(run), false).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_go_on_whatever_became_of_some_of_them() {
     let mut stage = Stage::new();
     let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
