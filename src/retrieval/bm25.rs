@@ -3,7 +3,7 @@
 //! After Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond*
 //! (2009), with the inverse document frequency that is never negative, as Lucene has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::terms::{content_terms, terms};
 
@@ -14,12 +14,12 @@ const B: f64 = 0.75;
 
 /// An index over documents that are known by their place.
 ///
-/// The same documents and the same query give the same result on every machine: nothing here
-/// depends on a hash, and of two documents that fit equally well the earlier one comes first.
+/// The same documents and the same query give the same result on every machine: nothing is read in
+/// the order of a hash, and of two documents that fit equally well the earlier one comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Bm25Index {
-    /// For each term the documents that have it, and how often.
-    postings: BTreeMap<String, Vec<(usize, u32)>>,
+    /// For each term the documents that have it, in their order, and how often.
+    postings: HashMap<String, Vec<(usize, u32)>>,
     /// How many terms each document has.
     lengths: Vec<usize>,
 }
@@ -48,12 +48,12 @@ impl Bm25Index {
         let place = self.lengths.len();
         let terms = terms(document);
         self.lengths.push(terms.len());
-        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         for term in terms {
-            *counts.entry(term).or_default() += 1;
-        }
-        for (term, count) in counts {
-            self.postings.entry(term).or_default().push((place, count));
+            let postings = self.postings.entry(term).or_default();
+            match postings.last_mut() {
+                Some((document, count)) if *document == place => *count += 1,
+                _ => postings.push((place, 1)),
+            }
         }
         place
     }

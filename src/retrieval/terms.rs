@@ -5,6 +5,8 @@
 //! spaces stay whole. Scripts without spaces (Chinese, Japanese, Korean) give overlapping pairs
 //! of characters, the usual substitute for a dictionary.
 
+use std::borrow::Cow;
+
 /// English words that say little about what a text is about.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
@@ -23,16 +25,17 @@ const MIN_STEM: usize = 4;
 
 /// All terms of a text, in order.
 pub fn terms(text: &str) -> Vec<String> {
-    words(text).flat_map(|word| word_terms(&word)).collect()
+    let text = plain(text);
+    terms_of(words(&text))
 }
 
 /// The terms of a text that say what it is about: without English stop words. Where nothing
 /// else is left, they stay.
 pub fn content_terms(text: &str) -> Vec<String> {
-    let content = words(text).filter(|word| !is_stop_word(word));
-    let content: Vec<String> = content.flat_map(|word| word_terms(&word)).collect();
+    let text = plain(text);
+    let content = terms_of(words(&text).filter(|word| !is_stop_word(word)));
     match content.is_empty() {
-        true => terms(text),
+        true => terms_of(words(&text)),
         false => content,
     }
 }
@@ -42,30 +45,34 @@ pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// The runs of letters and digits of a text, in lower case; *don't* is `dont`.
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let text = text.replace(['\'', '’'], "").to_lowercase();
-    let words: Vec<String> = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect();
-    words.into_iter()
+/// A text in lower case and without apostrophes: *don't* is `dont`.
+fn plain(text: &str) -> String {
+    text.replace(['\'', '’'], "").to_lowercase()
 }
 
-/// The terms of one word: its stem, and pairs where characters of a script without spaces stand.
-fn word_terms(word: &str) -> Vec<String> {
-    if word.is_ascii() {
-        return vec![stem(word)];
-    }
-    let characters: Vec<char> = word.chars().collect();
+/// The runs of letters and digits of a text.
+fn words(plain: &str) -> impl Iterator<Item = &str> {
+    let words = plain.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| !word.is_empty())
+}
+
+/// The terms of these words: their stems, and pairs where characters of a script without spaces
+/// stand.
+fn terms_of<'t>(words: impl Iterator<Item = &'t str>) -> Vec<String> {
     let mut terms = Vec::new();
-    for run in characters.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b)) {
-        match run {
-            [first, _, ..] if is_unspaced(*first) => {
-                terms.extend(run.windows(2).map(|pair| pair.iter().collect::<String>()));
+    for word in words {
+        if word.is_ascii() {
+            terms.push(stem(word));
+            continue;
+        }
+        let characters: Vec<char> = word.chars().collect();
+        for run in characters.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b)) {
+            match run {
+                [first, _, ..] if is_unspaced(*first) => {
+                    terms.extend(run.windows(2).map(|pair| pair.iter().collect::<String>()));
+                }
+                run => terms.push(run.iter().collect()),
             }
-            run => terms.push(run.iter().collect()),
         }
     }
     terms
@@ -87,7 +94,8 @@ fn stem(word: &str) -> String {
     if word.len() < MIN_STEM || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();
     }
-    let word = without_inflection(without_plural(word));
+    let word = without_plural(word);
+    let word = without_inflection(&word);
     for ending in ["ations", "ation", "ators", "ator", "ate", "at", "ly"] {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.len() >= MIN_STEM
@@ -104,31 +112,31 @@ fn stem(word: &str) -> String {
     }
     match word.strip_suffix('e') {
         Some(stem) if stem.len() >= 3 => stem.to_owned(),
-        _ => word,
+        _ => word.to_owned(),
     }
 }
 
-fn without_plural(word: &str) -> String {
+fn without_plural(word: &str) -> Cow<'_, str> {
     if let Some(stem) = word.strip_suffix("ies")
         && stem.len() >= 2
     {
-        return format!("{stem}y");
+        return format!("{stem}y").into();
     }
     for ending in ["sses", "xes", "ches", "shes", "zes"] {
         if word.ends_with(ending) {
-            return word[..word.len() - 2].to_owned();
+            return word[..word.len() - 2].into();
         }
     }
     let kept = ["ss", "us", "is"]
         .iter()
         .any(|ending| word.ends_with(ending));
     match word.strip_suffix('s') {
-        Some(stem) if !kept => stem.to_owned(),
-        _ => word.to_owned(),
+        Some(stem) if !kept => stem.into(),
+        _ => word.into(),
     }
 }
 
-fn without_inflection(word: String) -> String {
+fn without_inflection(word: &str) -> &str {
     let has_vowel = |stem: &str| stem.bytes().any(|byte| b"aeiouy".contains(&byte));
     let cut = ["ing", "ed"]
         .iter()
@@ -139,9 +147,9 @@ fn without_inflection(word: String) -> String {
     match stem.as_bytes() {
         // *running* is *run*, but *falling* is *fall*.
         [.., a, b] if a == b && !b"lsz".contains(b) && !b"aeiou".contains(b) => {
-            stem[..stem.len() - 1].to_owned()
+            &stem[..stem.len() - 1]
         }
-        _ => stem.to_owned(),
+        _ => stem,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use ghostlight_actors::{
@@ -28,7 +28,8 @@ const MAX_RESULTS: u32 = 20;
 /// fit best, each with its file and heading.
 ///
 /// The folder is read once, when it is opened, and never left: symbolic links and hidden entries
-/// are passed over. The same files give the same answers on every machine.
+/// are passed over. It is indexed when it is first searched. The same files give the same answers
+/// on every machine.
 ///
 /// ```no_run
 /// use ghostlight::tools::DocsSearch;
@@ -43,8 +44,26 @@ const MAX_RESULTS: u32 = 20;
 pub struct DocsSearch {
     name: String,
     description: String,
-    passages: Arc<[DocsPassage]>,
-    index: Arc<Bm25Index>,
+    documents: Arc<Documents>,
+}
+
+/// What was read. Its index takes longer than reading it, and a team may never search.
+#[derive(Debug)]
+struct Documents {
+    passages: Vec<DocsPassage>,
+    index: OnceLock<Bm25Index>,
+}
+
+impl Documents {
+    fn index(&self) -> &Bm25Index {
+        self.index.get_or_init(|| {
+            // The nearest heading stands twice: a word in it says more than one in the text.
+            Bm25Index::new(self.passages.iter().map(|passage| {
+                let last = passage.headings.last().map_or("", String::as_str);
+                format!("{} {last} {}", passage.source(), passage.text)
+            }))
+        })
+    }
 }
 
 /// A passage of the documents.
@@ -183,19 +202,14 @@ impl DocsSearch {
     }
 
     fn over(passages: Vec<DocsPassage>) -> Self {
-        // The nearest heading stands twice: a word in it says more than one in the text.
-        let indexed = passages.iter().map(|passage| {
-            let last = passage.headings.last().map_or("", String::as_str);
-            format!("{} {last} {}", passage.source(), passage.text)
-        });
+        let index = OnceLock::new();
         Self {
             name: String::from("search"),
             description: String::from(
                 "Searches the documentation and gives the passages that answer a question best, \
                  each with its file and heading.",
             ),
-            index: Arc::new(Bm25Index::new(indexed)),
-            passages: passages.into(),
+            documents: Arc::new(Documents { passages, index }),
         }
     }
 
@@ -215,14 +229,29 @@ impl DocsSearch {
 
     /// How many passages there are.
     pub fn passages(&self) -> usize {
-        self.passages.len()
+        self.documents.passages.len()
     }
 
-    /// The passages that fit a query, the best first.
+    /// The passages that fit a query, the best first. The first search of a folder indexes it, which
+    /// takes some 50 ms for a megabyte; all copies share that.
     pub fn search(&self, query: &str, limit: usize) -> Vec<&DocsPassage> {
-        let hits = self.index.search(query, limit).into_iter();
-        hits.filter_map(|hit| self.passages.get(hit.document))
-            .collect()
+        let Documents { passages, .. } = &*self.documents;
+        let hits = self.documents.index().search(query, limit).into_iter();
+        hits.filter_map(|hit| passages.get(hit.document)).collect()
+    }
+
+    /// What a model is told of a search.
+    fn tell(&self, arguments: &SearchArguments) -> String {
+        let limit = arguments.limit.clamp(1, MAX_RESULTS);
+        let found = self.search(&arguments.query, limit as usize);
+        if found.is_empty() {
+            let query = &arguments.query;
+            return format!("No passage has a word of \"{query}\". Try other words.");
+        }
+        let shown = found.iter().enumerate().map(|(place, passage)| {
+            format!("[{}] {}\n{}", place + 1, passage.source(), passage.text)
+        });
+        shown.collect::<Vec<_>>().join("\n\n")
     }
 }
 
@@ -235,17 +264,11 @@ impl Tool for DocsSearch {
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let arguments: SearchArguments = generated_code::arguments(&arguments)?;
-        let limit = arguments.limit.clamp(1, MAX_RESULTS);
-        let found = self.search(&arguments.query, limit as usize);
-        if found.is_empty() {
-            let query = &arguments.query;
-            let none = format!("No passage has a word of \"{query}\". Try other words.");
-            return Ok(ToolOutput::text(none));
-        }
-        let shown = found.iter().enumerate().map(|(place, passage)| {
-            format!("[{}] {}\n{}", place + 1, passage.source(), passage.text)
-        });
-        Ok(ToolOutput::text(shown.collect::<Vec<_>>().join("\n\n")))
+        let search = self.clone();
+        // To index a large folder takes a while.
+        let told = tokio::task::spawn_blocking(move || search.tell(&arguments)).await;
+        told.map(ToolOutput::text)
+            .map_err(|error| ToolError::new(error.to_string()))
     }
 }
 
