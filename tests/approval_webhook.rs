@@ -6,7 +6,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     sync::mpsc,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use ghostlight::{
@@ -116,6 +116,10 @@ async fn the_server_is_asked_in_a_signed_request_that_holds_no_secret() {
             .unwrap()
             .1
     };
+    assert!(head.starts_with("POST /approve HTTP/1.1\r\n"), "{head}");
+    let sent: u64 = header("Ghostlight-Timestamp").parse().unwrap();
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!((now - 60..=now).contains(&sent), "{sent} is not {now}");
     let asked: Value = serde_json::from_str(body).unwrap();
     assert_eq!(asked["question"], "Wipe notes/x?");
     assert_eq!(
@@ -143,12 +147,20 @@ async fn whatever_is_no_plain_yes_is_a_no() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/", listener.local_addr().unwrap())
     };
+    let yes = r#"{"approved": true}"#;
+    let (elsewhere, _) = server(said("200 OK", yes));
+    let redirect = format!("307 Temporary Redirect\r\nLocation: {elsewhere}");
+    let long = format!("{}{yes}", " ".repeat(64 << 10));
     let answers = [
         said("200 OK", r#"{"approved": false, "reason": "not today"}"#),
         said("200 OK", "yes"),
         said("200 OK", r#"{"approved": "true"}"#),
-        said("500 Oops", r#"{"approved": true}"#),
-        said("302 Found", r#"{"approved": true}"#),
+        said("500 Oops", yes),
+        said("302 Found", yes),
+        said(&redirect, yes),
+        said("202 Accepted", yes),
+        said("200 OK", &long),
+        said("200 OK", r#"{"approved": true, "arguments": "none"}"#),
         "not HTTP at all\r\n\r\n",
         "",
     ];
@@ -164,4 +176,13 @@ async fn whatever_is_no_plain_yes_is_a_no() {
             assert!(text.contains("not today"), "{text}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_begun_second_counts_and_the_server_may_give_other_arguments() {
+    let decision = r#"{"approved": true, "arguments": {"path": "y", "password": "[redacted]"}}"#;
+    let (url, _) = server(said("200 OK", decision));
+    let (status, text, count) = decided(url, Duration::from_millis(999)).await;
+    assert_eq!((status, count), (ToolStatus::Success, 1), "{text}");
+    assert_eq!(text, r#"wipe {"password":"hunter2","path":"y"}"#);
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, io, thread};
 
-use ghostlight_actors::vocabulary::{OperationId, Question, QuestionKind, RunId};
+use ghostlight_actors::{
+    run::answers,
+    vocabulary::{OperationId, Question, QuestionKind, RunId},
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -27,7 +30,7 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
         QuestionKind::Approval => match (yes, no) {
             (true, _) => Ok(Value::Bool(true)),
             (_, true) => Ok(Value::Bool(false)),
-            _ => approval(text),
+            _ => approval(question, text),
         },
         QuestionKind::Confirmation => match (yes, no) {
             (true, _) => Ok(Value::Bool(true)),
@@ -50,9 +53,16 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
 }
 
 /// `no, because …`, or a decision as JSON.
-fn approval(text: &str) -> Result<Value, String> {
+fn approval(question: &Question, text: &str) -> Result<Value, String> {
     if let Ok(decision @ Value::Object(_)) = serde_json::from_str(text) {
-        return Ok(decision);
+        return if answers(question, &decision) {
+            Ok(decision)
+        } else {
+            Err(String::from(
+                "a decision is {\"approved\": true} or false, and may have `arguments`, `value`, \
+                 `reason` and `remember`",
+            ))
+        };
     }
     let lower = text.to_lowercase();
     for word in ["no", "deny"] {
@@ -239,7 +249,7 @@ impl Person {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::{run::answers, vocabulary::ToolCall};
+    use ghostlight_actors::vocabulary::ToolCall;
 
     use super::*;
 
@@ -298,6 +308,8 @@ mod tests {
         for (kind, text) in [
             (Approval, "perhaps"),
             (Approval, "none"),
+            (Approval, r#"{"approve":true}"#),
+            (Approval, r#"{"approved":true,"argument":{"a":1}}"#),
             (Confirmation, ""),
             (InDoubt, "x"),
             (Choice, "green"),

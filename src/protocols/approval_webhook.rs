@@ -47,7 +47,8 @@ fn default_timeout_s() -> u64 {
 /// - `Idempotency-Key`: the same when one question is asked again after a failure.
 ///
 /// It answers with status 200 and `{"approved": true}`, or with `false` and a `reason`; it may
-/// give other `arguments`. Whatever else comes, or nothing in time, is a refusal.
+/// give other `arguments`. Whatever else comes, an object with other keys too, or nothing in time,
+/// is a refusal.
 #[derive(Debug)]
 pub struct ApprovalWebhook {
     name: String,
@@ -90,10 +91,12 @@ impl ApprovalWebhook {
         })
     }
 
-    /// Sets how long the server has to decide; five minutes, when left out.
+    /// Sets how long the server has to decide, in whole seconds, of which a begun one counts; five
+    /// minutes, when left out.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.settings.timeout_s = time.as_secs();
+        let begun = u64::from(time.subsec_nanos() > 0);
+        self.settings.timeout_s = time.as_secs().saturating_add(begun);
         self
     }
 

@@ -85,8 +85,9 @@ impl Run {
     /// is carried: in another process it would be lost, and asked for again.
     ///
     /// # Errors
-    /// [`SystemError::NoQuestion`] when the run does not ask this, two runs below it ask under
-    /// this operation, or the value is no answer to it; what the store fails with.
+    /// [`SystemError::NoQuestion`] when the run does not ask this, the question has expired, two
+    /// runs below it ask under this operation, or the value is no answer to it; what the store
+    /// fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
         self.answered(operation, value, None).await
     }
@@ -141,6 +142,12 @@ impl Run {
                 }
             }
         };
+        let now = self.system.shared().doors.clock.now();
+        if question.expires.is_some_and(|expires| expires <= now) {
+            return Err(refuse(format!(
+                "the question {operation} has expired; resumed, the run goes on without an answer"
+            )));
+        }
         let asking = self.system.run(run);
         if let Some(who) = who {
             asking.check_owner(who).await?;
@@ -156,7 +163,8 @@ impl Run {
                     )
                 }
                 QuestionKind::Approval => format!(
-                    "{value} is no answer; expected yes or no, or an object with `approved`"
+                    "{value} is no answer; expected yes or no, or an object with `approved` and, \
+                     of these, what is wanted: `arguments`, `value`, `reason`, `remember`"
                 ),
                 _ => format!("{value} is no answer; expected yes or no"),
             }));

@@ -166,6 +166,17 @@ mod tests {
             "auth_tokens",
             "jwt",
             "pwd",
+            "otp",
+            "cvv",
+            "card-cvc",
+            "passcode",
+            "bearer",
+            "passphrase",
+            "AWS_ACCESS_KEY_ID",
+            "signingKey",
+            "encryption_key",
+            "apikeys",
+            "refreshtoken",
         ] {
             assert!(is_secret_key(name), "{name}");
         }

@@ -334,7 +334,36 @@ mod tests {
                 "{secret}"
             );
         }
+        for begins in [
+            "sk-ant-",
+            "pk_test_",
+            "rk_live_",
+            "gho_",
+            "ghu_",
+            "ghs_",
+            "ghr_",
+            "github_pat_",
+            "glpat-",
+            "xoxp-",
+            "AIza",
+            "ya29.",
+            "hf_",
+            "gsk_",
+            "xai-",
+            "npm_",
+            "pypi-",
+            "whsec_",
+            "shpat_",
+            "dop_v1_",
+        ] {
+            let secret = format!("{begins}{}", "ab1".repeat(12));
+            assert_eq!(redact_text(&secret), REDACTED, "{begins}");
+        }
+        let two = format!("ASIA{0} SG.{0}.{0}", "AB12".repeat(4));
+        assert_eq!(redact_text(&two), "[redacted] [redacted]");
         for (text, expected) in [
+            ("basic dXNlcjpwYXNz1", "basic [redacted]"),
+            ("password='a b' next", "password='[redacted]' next"),
             (
                 "Authorization: Bearer abcd1234efgh",
                 "Authorization: Bearer [redacted]",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    definition::{ApprovalRule, OnExpiry},
+    definition::ApprovalRule,
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{
@@ -29,7 +29,7 @@ pub(crate) fn caller(calls: Vec<ToolCall>) -> Agent {
     })
 }
 
-fn wipe() -> ToolDefinition {
+pub(crate) fn wipe() -> ToolDefinition {
     ToolDefinition::new("wipe", "wipes").parameters(json!({
         "type": "object",
         "properties": { "path": { "type": "string" }, "password": { "type": "string" } },
@@ -37,7 +37,7 @@ fn wipe() -> ToolDefinition {
     }))
 }
 
-fn call(id: &str, arguments: Value) -> ToolCall {
+pub(crate) fn call(id: &str, arguments: Value) -> ToolCall {
     ToolCall::new(id, "wipe", arguments)
 }
 
@@ -45,7 +45,9 @@ pub(crate) async fn results(run: &Run) -> Vec<ToolResult> {
     serde_json::from_str(&text(run).await).unwrap()
 }
 
-async fn questions(run: &Run) -> Vec<(ghostlight_actors::vocabulary::OperationId, Question)> {
+pub(crate) async fn questions(
+    run: &Run,
+) -> Vec<(ghostlight_actors::vocabulary::OperationId, Question)> {
     run.settled().await.unwrap();
     let open = run.questions().await.unwrap().into_iter();
     open.map(|(_, operation, question)| (operation, question))
@@ -162,11 +164,19 @@ async fn what_a_person_makes_of_the_arguments_must_fit_and_secrets_come_back() {
         shown,
         json!({ "path": "[redacted-path]", "password": "[redacted]" })
     );
-    assert!(
-        run.answer(operation, json!({ "approved": true, "arguments": 3 }))
-            .await
-            .is_err()
-    );
+    for (name, value) in [
+        ("arguments", json!(3)),
+        ("argument", json!({ "path": "y" })),
+        ("remember", json!(5)),
+        ("reason", json!(["no"])),
+    ] {
+        let answer = json!({ "approved": true, name: value });
+        let refused = run.answer(operation, answer.clone()).await;
+        assert!(
+            matches!(refused, Err(SystemError::NoQuestion { .. })),
+            "{answer}"
+        );
+    }
     decide(
         &run,
         "1",
@@ -214,31 +224,6 @@ async fn what_cannot_be_read_is_neither_asked_nor_run() {
         results[0].text
     );
     assert_eq!(stage.log.count("wipe"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nobody_s_answer_is_the_default() {
-    for (on_expiry, status, count) in [
-        (OnExpiry::Deny, ToolStatus::Denied, 0),
-        (OnExpiry::Approve, ToolStatus::Success, 1),
-    ] {
-        let mut stage = Stage::new();
-        let agent = |stage: &Stage| {
-            caller(vec![call("1", json!({ "path": "x" }))])
-                .tool(stage.log.tool(wipe(), Duration::ZERO))
-                .approval("*", ApprovalRule::required().expires(60, on_expiry))
-        };
-        let system = stage.start(agent(&stage)).await;
-        let run = ask(&system, "a", "go").await;
-        pause(1000).await;
-        stage.crash(&system).await;
-        let system = stage.start(agent(&stage)).await;
-        let began = tokio::time::Instant::now();
-        assert_eq!(results(&system.run(run.id())).await[0].status, status);
-        let took = began.elapsed().as_secs();
-        assert!((58..=60).contains(&took), "the first asking counts: {took}");
-        assert_eq!(stage.log.count("wipe"), count);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,6 +328,11 @@ async fn a_tool_that_decides_and_does_not_plainly_say_yes_says_no() {
         (Ok(r#"{"approved": true}"#), true),
         (Ok(r#"{"approved": false, "reason": "no"}"#), false),
         (Ok(r#"{"approved": "true"}"#), false),
+        (Ok(r#"{"approved": true, "arguments": "x"}"#), false),
+        (
+            Ok(r#"{"approved": true, "argument": {"path": "y"}}"#),
+            false,
+        ),
         (Ok("yes"), false),
         (Ok(""), false),
         (Err("no connection"), false),

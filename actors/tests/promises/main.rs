@@ -21,6 +21,7 @@ mod edits;
 mod endless;
 mod escalation;
 mod events;
+mod expired_approvals;
 mod fairness;
 mod falling_asleep;
 mod forked_topics;

@@ -223,17 +223,28 @@ pub fn answers(question: &Question, value: &Value) -> bool {
             .as_str()
             .is_some_and(|choice| question.options.iter().any(|o| o == choice)),
         QuestionKind::Confirmation | QuestionKind::InDoubt => value.is_boolean(),
-        QuestionKind::Approval => {
-            let fits = |name: &str, fits: fn(&Value) -> bool| value.get(name).is_none_or(fits);
-            value.is_boolean()
-                || (value.get("approved").is_some_and(Value::is_boolean)
-                    && fits("arguments", |value| value.is_object() || value.is_null())
-                    && fits("remember", |value| !value.is_array() && !value.is_string()))
-        }
+        QuestionKind::Approval => value.is_boolean() || is_decision(value),
         // What is given itself never comes here.
         QuestionKind::Authentication => {
             *value == Value::Bool(false) || value.get("given").is_some_and(|given| *given == true)
         }
         _ => true,
     }
+}
+
+/// Whether it is a decision and nothing besides: where a misspelt `arguments` were passed over,
+/// what the model wrote would be approved.
+fn is_decision(value: &Value) -> bool {
+    let Value::Object(fields) = value else {
+        return false;
+    };
+    let fits = |(name, value): (&String, &Value)| match name.as_str() {
+        "approved" => value.is_boolean(),
+        "arguments" => value.is_object() || value.is_null(),
+        "remember" => value.is_boolean() || value.is_object() || value.is_null(),
+        "reason" | "by" => value.is_string() || value.is_null(),
+        "value" => true,
+        _ => false,
+    };
+    fields.contains_key("approved") && fields.iter().all(fits)
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     definition::{ApprovalRule, OnExpiry},
-    run::{OperationContext, RunContext},
+    run::{OperationContext, RunContext, answers},
     safety::{self, Redaction},
     vocabulary::{
         AgentError, Arguments, Digest, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult,
@@ -169,7 +169,7 @@ impl RunContext {
             )));
         };
         let question = question(rule, call);
-        let arguments = json!({
+        let asked = json!({
             "question": question.prompt,
             "tool": call.name,
             "arguments": question.call.as_ref().and_then(|call| call.arguments.value().ok()),
@@ -177,7 +177,7 @@ impl RunContext {
             "run": self.run(),
             "call": call.id,
         });
-        let call = ToolCall::new(call.id.clone(), approver, arguments);
+        let call = ToolCall::new(call.id.clone(), approver, asked);
         let result = match self.perform(CallTool { call, definition }).await {
             Ok(result) => result,
             Err(error) => match error.kind() {
@@ -192,8 +192,8 @@ impl RunContext {
             )));
         }
         match serde_json::from_str::<Value>(&result.text) {
-            Ok(answer) => Ok(Decision::from(answer)),
-            Err(_) => Ok(Decision::denied(format!("{approver} gave no decision"))),
+            Ok(answer) if answers(&question, &answer) => Ok(Decision::from(answer)),
+            _ => Ok(Decision::denied(format!("{approver} gave no decision"))),
         }
     }
 
@@ -416,6 +416,8 @@ mod tests {
         );
         let rule = ApprovalRule::required().prompt("{file}").reveal("file");
         assert_eq!(question(&rule, &call).prompt, "/etc/passwd");
+        let rule = ApprovalRule::required().prompt("{token}").reveal("token");
+        assert_eq!(question(&rule, &call).prompt, "[redacted]");
     }
 
     #[test]
