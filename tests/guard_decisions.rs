@@ -5,13 +5,13 @@ use ghostlight::{
     actor::{Run, System, SystemBuilder},
     contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
     interceptors::{
-        Authorization, GUARDED, GuardAction, GuardDecision, PersonalAction, PersonalDataGuard,
-        Sanitize, Validation,
+        Authorization, GUARDED, GuardAction, GuardDecision, GuardedPoint, PersonalAction,
+        PersonalDataGuard, Sanitize, Validation,
     },
     run::{Agent, RunContext},
     session::Turn,
     testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Arguments, Effect, Event, Outcome, Scope, ToolCall, ToolDefinition},
+    vocabulary::{Arguments, Effect, Event, Message, Outcome, Scope, ToolCall, ToolDefinition},
 };
 use serde_json::json;
 
@@ -146,4 +146,43 @@ async fn what_guards_decide_is_told_once_wherever_the_process_dies() {
     let report = crash_everywhere(&scenario, CrashOptions::default()).await;
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.crashes > 8, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_stays_in_the_conversation_is_changed_each_time_and_told_of_once() {
+    let works = |cx: RunContext| async move {
+        let mut said = cx.conversation();
+        said.push(cx.model(cx.model_request(said.clone())).await?.message);
+        said.push(Message::user("and \u{1b}[2J +1 202-555-0143"));
+        let answer = cx.model(cx.model_request(said)).await?;
+        Ok(Outcome::answer(answer.content()))
+    };
+    let team = Agent::from_fn("desk", works).into_team().unwrap();
+    let guard = PersonalDataGuard::new(PersonalAction::Mask).at([GuardedPoint::Input]);
+    let team = team.intercept(guard).intercept(Sanitize::new());
+    let model = ScriptedModel::replies(["noted", "done", "noted", "done"]);
+    let builder = System::builder(InMemoryStore::new());
+    let system = builder.model("default", model.clone()).team(team);
+    let session = system.start().await.unwrap().session("desk", "s");
+    for said in [SAID, "again"] {
+        let run = session.send(Turn::text(said)).await.unwrap();
+        run.outcome().await.unwrap();
+        let first = ["personal_data input changed: 1 email", DECIDED[1]];
+        let second = ["personal_data input changed: 1 phone", DECIDED[1]];
+        let expected = match said {
+            SAID => [first, second].concat(),
+            _ => second.to_vec(),
+        };
+        assert_eq!(decided(&run).await, expected, "{said}");
+    }
+    let requests = model.requests();
+    assert_eq!(requests.len(), 4);
+    for request in requests {
+        let messages = request.conversation.messages();
+        let text = messages[0].content();
+        assert!(
+            text.contains("[email]") && !text.contains('\u{1b}'),
+            "{text:?}"
+        );
+    }
 }

@@ -46,9 +46,13 @@ mod timeout;
 mod tracing;
 mod validation;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::{contract::InterceptorHandle, run::Registry};
+use ghostlight_actors::{
+    contract::InterceptorHandle,
+    run::Registry,
+    vocabulary::{Message, Role},
+};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Error as _},
@@ -124,6 +128,17 @@ impl GuardDecision {
             reason,
         }
     }
+}
+
+/// How many of these messages a model was given before: all up to its last answer. Guards change
+/// them each time, and tell of them the first time. That is read off the conversation and not
+/// remembered, so that it is the same in every life of a run.
+fn given_before(messages: &[Arc<Message>]) -> usize {
+    let answered = |message: &Arc<Message>| message.role == Role::Assistant;
+    messages
+        .iter()
+        .rposition(answered)
+        .map_or(0, |last| last + 1)
 }
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,

@@ -7,14 +7,15 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
 
 /// Sanitises what a model is given to read that people and tools said: hidden characters, terminal
 /// codes and the marks of chat templates, as [`safety::sanitize`] says.
 ///
 /// Results of tools and answers to questions are sanitised in any case, before they are recorded.
 /// This adds the user's turns, and whatever of an older conversation was recorded before. What is
-/// recorded stays as it was said; that something was taken out is told by a [`GuardDecision`].
+/// recorded stays as it was said; that something was taken out is told by a [`GuardDecision`], once
+/// for each message: with the first call of the model to which it is new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sanitize {}
@@ -60,11 +61,14 @@ impl Interceptor for Sanitize {
     ) -> Result<ModelResponse, ModelError> {
         let messages = request.conversation.messages();
         let shown: Vec<Option<Message>> = messages.iter().map(|m| sanitized(m)).collect();
-        let changed = shown.iter().flatten().count();
+        let new = shown.iter().skip(given_before(&messages));
+        let changed = new.flatten().count();
         if changed > 0 {
             let reason = format!("messages with hidden or acting characters: {changed}");
             let (at, did) = (GuardedPoint::Input, GuardAction::Changed);
             next.emit(GUARDED, &GuardDecision::new("sanitize", at, did, reason));
+        }
+        if shown.iter().any(Option::is_some) {
             let shown = shown.into_iter().zip(messages);
             let shown = shown.map(|(changed, as_said)| changed.map_or(as_said, Arc::new));
             request.conversation = shown.collect::<Transcript>();

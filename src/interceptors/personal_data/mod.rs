@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::stream::Stream;
-use super::{GUARDED, GuardAction, GuardDecision};
+use super::{GUARDED, GuardAction, GuardDecision, given_before};
 
 /// Guards data about people: addresses of mail, telephone, card, social security and bank account
 /// numbers, as [`personal_data`] finds them.
@@ -34,7 +34,8 @@ use super::{GUARDED, GuardAction, GuardDecision};
 /// before a tool is called, and after. What it does there is masking, removing or hashing the data, or
 /// refusing the call; what was found is told by its kind, and never by its text: to observers, as a
 /// [`GuardDecision`] that is recorded with the call, and to `tracing` under the target
-/// `ghostlight::guards`.
+/// `ghostlight::guards`. What a model is given to read is told of once: with the first call to which
+/// the message is new.
 ///
 /// What a conversation holds already stays as it was recorded: guard the results of tools and the
 /// answers of models, so that it never comes there.
@@ -348,13 +349,25 @@ impl Interceptor for PersonalDataGuard {
         let call = format!("{}/{}", cx.run(), cx.operation());
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         if let Some(treatment) = self.treatment(GuardedPoint::Input) {
-            let mut found = Found::new();
+            let (mut known, mut found) = (Found::new(), Found::new());
             let messages = request.conversation.messages();
-            let guarded = |message: &Arc<Message>| match message.role {
-                Role::User | Role::Tool => treatment.message(message, &mut found).map(Arc::new),
+            let before = match treatment.action {
+                // All of it is why.
+                PersonalAction::Refuse => 0,
+                _ => given_before(&messages),
+            };
+            let guarded = |(place, message): (usize, &Arc<Message>)| match message.role {
+                Role::User | Role::Tool => {
+                    let found = if place < before {
+                        &mut known
+                    } else {
+                        &mut found
+                    };
+                    treatment.message(message, found).map(Arc::new)
+                }
                 _ => None,
             };
-            let guarded: Vec<_> = messages.iter().map(guarded).collect();
+            let guarded: Vec<_> = messages.iter().enumerate().map(guarded).collect();
             let at = (GuardedPoint::Input, &*call);
             treatment.judge(&found, at, tell).map_err(refuse)?;
             if guarded.iter().any(Option::is_some) {
