@@ -14,7 +14,7 @@ use crate::stage::{Stage, desk, echo};
 
 #[tokio::test(start_paused = true)]
 async fn every_behavior_shows_its_answer_piece_by_piece() {
-    let scenarios: [(&str, Vec<Reply>); 6] = [
+    let scenarios: [(&str, Vec<Reply>); 7] = [
         ("simple", vec!["all is well".into()]),
         ("function_calling", vec!["all is well".into()]),
         ("react", vec!["Final: all is well".into()]),
@@ -30,6 +30,7 @@ async fn every_behavior_shows_its_answer_piece_by_piece() {
             vec!["1. a".into(), "alpha".into(), "all is well".into()],
         ),
         ("rewoo", vec!["#E1 = echo[x]".into(), "all is well".into()]),
+        ("adaptive", vec!["all is well".into()]),
     ];
     for (behavior, replies) in scenarios {
         let model = ScriptedModel::replies(replies)
