@@ -124,7 +124,8 @@ pub(super) fn read(text: &str) -> Result<Node, (Option<Place>, String)> {
 
 /// The message alone: the place is shown by itself.
 fn say(error: &serde_saphyr::Error, place: Option<Place>) -> String {
-    let message = error.to_string();
+    // What it says by default is for programs that call the library.
+    let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
     let first = message.lines().next().unwrap_or_default();
     let Some(place) = place else {
         return first.to_owned();

@@ -9,7 +9,11 @@ mod schema;
 mod templates;
 mod variables;
 
-use std::{fs, io, path::Path};
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use ghostlight_actors::{
     definition::{DefinitionError, TeamSpec},
@@ -45,12 +49,21 @@ pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
         path: path.to_owned(),
         source,
     };
-    let length = fs::metadata(path).map_err(failed)?.len();
-    if length > MAX_BYTES {
-        let message = format!("a team file has at most {MAX_BYTES} bytes, this one has {length}");
+    // What is no plain file has no length beforehand, and perhaps no end.
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(failed)?;
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("this one has more than {MAX_BYTES} bytes");
         return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, message)));
     }
-    let text = fs::read_to_string(path).map_err(failed)?;
+    let text = String::from_utf8(bytes).map_err(|fault| {
+        failed(io::Error::new(
+            io::ErrorKind::InvalidData,
+            fault.utf8_error(),
+        ))
+    })?;
     let mut file = parse(text, path.display().to_string())?;
     let file_path = std::path::absolute(path).map_err(failed)?;
     if let Some(folder) = file_path.parent() {
@@ -94,7 +107,7 @@ fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<(TeamSpec, Node), f
         .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
     if matches!(document.content, Content::Null) {
         let fault = fault::Fault::new(FaultKind::Team, document.place, "the file holds no team");
-        return Err(fault.help("begin with `agent:` and the agent's `name` and `instructions`"));
+        return Err(fault.help(names::BEGIN));
     }
     let templates = templates::take(&mut document)?;
     variables::substitute(&mut document, lookup)?;

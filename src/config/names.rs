@@ -7,6 +7,9 @@ use super::{
     fault::{Fault, FaultKind, instead},
 };
 
+/// How a team file begins.
+pub(super) const BEGIN: &str = "begin with `agent:` and the agent's `name` and `instructions`";
+
 /// The fault of a team with its place in the file.
 pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
     let place = place_of(error, team);
@@ -20,6 +23,15 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
             let message = format!("{wanted_by} names the {what} `{name}`, which does not exist");
             let known = known.split(", ").filter(|known| *known != "none");
             Fault::new(FaultKind::UnknownName, place, message).help(instead(name, known))
+        }
+        DefinitionError::Name { name, .. } if name.is_empty() && team.get("agent").is_none() => {
+            Fault::new(FaultKind::Team, place, "the key `agent` is missing").help(BEGIN)
+        }
+        DefinitionError::Name {
+            what: "agent" | "team",
+            name,
+        } if name.is_empty() && agents(team).iter().any(|agent| agent.get("name").is_none()) => {
+            Fault::new(FaultKind::Team, place, "the agent's key `name` is missing").help(BEGIN)
         }
         // A team without a name of its own is called like its first agent.
         DefinitionError::Name { what: "team", name } if team.get("name").is_none() => {
