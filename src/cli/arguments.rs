@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::{
     actor::Retention,
     vocabulary::{Budget, OperationId},
@@ -95,13 +95,13 @@ pub(super) struct ShowArguments {
 pub(super) struct Run {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
-    /// What the team is to do; read from stdin where it is left out
+    /// What the team is to do; read from stdin where it is left out or `-`
     pub(super) text: Option<String>,
     /// The conversation that this is a turn of [default: a new one]
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(super) session: Option<String>,
     /// Your id of this turn: sent twice in one session, it is one run
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(super) turn_id: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
@@ -132,7 +132,10 @@ fn budget(text: &str) -> Result<Budget, String> {
             let number = number.trim();
             format!("`{number}` is not a whole number, 0 or more")
         })?;
-        bounds.insert(name.trim().to_owned(), number.into());
+        let name = name.trim();
+        if bounds.insert(name.to_owned(), number.into()).is_some() {
+            return Err(format!("`{name}` stands twice"));
+        }
     }
     serde_json::from_value(bounds.into()).map_err(|error| error.to_string())
 }
@@ -336,7 +339,7 @@ pub(super) struct Fork {
     #[arg(long, value_name = "FILE")]
     pub(super) team: Option<PathBuf>,
     /// The conversation in which the fork goes on [default: a new one]
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(super) session: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,

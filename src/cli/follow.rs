@@ -348,7 +348,17 @@ impl Follow {
         }
         let id = run.id().short();
         let store = self.store.clone();
-        if exit == Exit::Waits {
+        if !self.lasting {
+            let how = if exit == Exit::Waits {
+                "waits for an answer"
+            } else {
+                "is parked"
+            };
+            self.tell(&format!(
+                "run {id} {how}, but was kept in memory only, and is gone; leave --memory out to \
+                 go on with such a run"
+            ));
+        } else if exit == Exit::Waits {
             let open = run.questions().await?;
             let several = open.len() > 1;
             let commands = open.iter().map(|open| {

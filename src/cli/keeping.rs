@@ -68,12 +68,17 @@ impl Keeping {
         Self::open_to_read(arguments)?.ok_or_else(|| no_store(arguments))
     }
 
-    /// Opens a store that must be there, for writing: what is mistyped makes none.
-    pub(super) fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
+    /// Opens the store for writing; `None` when it was never made: what is mistyped makes none.
+    pub(super) fn open_if_there(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
         match path_of(arguments)?.try_exists() {
-            Ok(false) => Err(no_store(arguments)),
-            _ => Self::open(arguments),
+            Ok(false) => Ok(None),
+            _ => Self::open(arguments).map(Some),
         }
+    }
+
+    /// Opens a store that must be there, for writing.
+    pub(super) fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
+        Self::open_if_there(arguments)?.ok_or_else(|| no_store(arguments))
     }
 
     /// The place in the order of commits of a tree's last entry.
@@ -102,7 +107,8 @@ impl Keeping {
         let none = || {
             let store = self.store.description();
             Failure::Usage(format!(
-                "no run begins with {prefix:?} in {store}; `ghostlight runs --all` lists them"
+                "no run begins with {prefix:?} in {store}; `ghostlight runs --all{}` lists them",
+                self.option
             ))
         };
         if digits.is_empty() || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
@@ -164,9 +170,21 @@ fn unusable(path: &Path, error: &io::Error) -> StoreError {
 
 fn option_of(arguments: &StoreArguments) -> String {
     match &arguments.store {
-        Some(path) => format!(" --store {}", path.display()),
+        Some(path) => format!(" --store {}", quoted(&path.display().to_string())),
         None => String::new(),
     }
+}
+
+/// A word as a shell takes it for one.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/\\:._-+=,@%~".contains(c);
+    if word.chars().all(plain) {
+        return word.to_owned();
+    }
+    if cfg!(windows) {
+        return format!("\"{word}\"");
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The store's file: the option, the environment's, or the one in the user's data directory.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::SessionId;
 
 use super::arguments::{ShowArguments, StoreArguments, age};
@@ -75,7 +75,7 @@ pub(super) struct SessionBranch {
     #[arg(long, value_name = "NUMBER")]
     pub(super) turns: Option<u64>,
     /// The key of the branch
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(super) to: String,
     #[command(flatten)]
     pub(super) store: StoreArguments,

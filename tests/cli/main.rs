@@ -4,6 +4,7 @@
 mod answering;
 mod crashes;
 mod files;
+mod mistakes;
 mod own_command;
 mod pruning;
 mod running;

@@ -313,7 +313,12 @@ impl Desk {
     }
 
     /// Runs the command as it is shipped, with this on stdin and in the environment.
-    pub(crate) fn shipped_with(&self, words: &[&str], input: &str, set: &[(&str, &str)]) -> Done {
+    pub(crate) fn shipped_with(
+        &self,
+        words: &[&str],
+        input: impl AsRef<[u8]>,
+        set: &[(&str, &str)],
+    ) -> Done {
         let mut command = self.quiet(Command::new(env!("CARGO_BIN_EXE_ghostlight")));
         command
             .args(words)
@@ -321,7 +326,7 @@ impl Desk {
             .envs(set.iter().copied());
         let mut child = command.spawn().unwrap();
         // It may have ended without reading.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let _ = child.stdin.take().unwrap().write_all(input.as_ref());
         child.wait_with_output().unwrap().into()
     }
 

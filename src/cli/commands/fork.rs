@@ -20,6 +20,12 @@ use crate::{
 
 /// Forks a run, and carries the fork to its rest.
 pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Failure> {
+    if let Some(input) = &arguments.input
+        && input.trim().is_empty()
+    {
+        let empty = "there is nothing to say: the text of --input is empty";
+        return Err(Failure::Usage(empty.to_owned()));
+    }
     let file = arguments.team.as_ref().map(config::load).transpose()?;
     let keeping = Keeping::open_to_change(&arguments.store)?;
     let row = keeping.find(&arguments.run).await?;

@@ -27,11 +27,11 @@ use ghostlight_actors::{
 };
 
 use super::{
-    arguments::Command,
+    arguments::{Command, StoreArguments},
     exit::{Exit, Failure},
     follow::Follow,
     interrupt::Interrupt,
-    keeping::Keeping,
+    keeping::{self, Keeping},
     plain_text, say,
 };
 
@@ -146,6 +146,16 @@ fn print(text: &str) -> Result<(), Failure> {
 /// Says something on stderr.
 fn note(text: &str) {
     say(text);
+}
+
+/// Says that there is no store yet, which is no fault of a command that is for all runs.
+fn no_runs_yet(arguments: &StoreArguments) -> Result<Exit, Failure> {
+    let path = keeping::path_of(arguments)?;
+    note(&format!(
+        "no runs yet; they will be kept in {}",
+        path.display()
+    ));
+    Ok(Exit::Done)
 }
 
 /// A number of things, in words.

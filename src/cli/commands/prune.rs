@@ -19,7 +19,7 @@ pub(super) async fn prune(arguments: Prune) -> Result<Exit, Failure> {
     let now = SystemClock::new().now();
     if arguments.dry_run {
         let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
-            return Ok(Exit::Done);
+            return super::no_runs_yet(&arguments.store);
         };
         let expired = retention.expired(&keeping.store, now).await?;
         if arguments.show.json {
@@ -31,7 +31,9 @@ pub(super) async fn prune(arguments: Prune) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let keeping = Keeping::open(&arguments.store)?;
+    let Some(keeping) = Keeping::open_if_there(&arguments.store)? else {
+        return super::no_runs_yet(&arguments.store);
+    };
     let pruned = retention.prune(&keeping.store, now).await;
     keeping.store.close().await?;
     let pruned = pruned?;

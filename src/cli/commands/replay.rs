@@ -90,7 +90,10 @@ async fn recordings(
             Some(keeping) => keeping,
             None => keeping.insert(Keeping::open_what_is_there(&arguments.store)?),
         };
-        let row = keeping.find(name).await?;
+        let row = keeping.find(name).await.map_err(|failure| match failure {
+            Failure::Usage(text) => Failure::Usage(format!("{text}; and it is no file")),
+            other => other,
+        })?;
         found.push(recording(&keeping.store, row.run).await?);
     }
     Ok(found)

@@ -20,7 +20,9 @@ pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit
         let row = keeping.find(prefix).await?;
         return one(&keeping, &row, &arguments, registry, &mut interrupt).await;
     }
-    let mut keeping = Keeping::open(&arguments.store)?;
+    let Some(mut keeping) = Keeping::open_if_there(&arguments.store)? else {
+        return super::no_runs_yet(&arguments.store);
+    };
     let mut exit = Exit::Done;
     let open = open_runs(&keeping).await?;
     if open.is_empty() {

@@ -1,6 +1,6 @@
 //! `ghostlight run`.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use ghostlight_actors::{
     actor::SystemError,
@@ -24,8 +24,8 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     let mut file = config::load(&arguments.team_file)?;
     default_model::define(file.spec_mut(), &registry);
     let text = match arguments.text {
-        Some(text) => text,
-        None => read_task()?,
+        Some(text) if text != "-" => text,
+        _ => read_task()?,
     };
     if text.trim().is_empty() {
         return Err(Failure::Usage(String::from(
@@ -87,12 +87,19 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
 
 /// Reads what is to be done from stdin: a line from a person, everything from a pipe.
 fn read_task() -> Result<String, Failure> {
-    let mut text = String::new();
-    if io::stdin().is_terminal() {
+    let mut bytes = Vec::new();
+    let mut stdin = io::stdin().lock();
+    if stdin.is_terminal() {
         let _ = write!(io::stderr(), "What is to be done? ");
-        io::stdin().read_line(&mut text)?;
+        stdin.read_until(b'\n', &mut bytes)?;
     } else {
-        io::stdin().read_to_string(&mut text)?;
+        stdin.read_to_end(&mut bytes)?;
     }
-    Ok(text.trim_end().to_owned())
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text.trim_end().to_owned()),
+        Err(fault) => Err(Failure::Usage(format!(
+            "what is to be done is no UTF-8 text: {}",
+            fault.utf8_error()
+        ))),
+    }
 }

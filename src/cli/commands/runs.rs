@@ -6,18 +6,13 @@ use crate::cli::{
     arguments::Runs,
     exit::{Exit, Failure},
     follow::print_json,
-    keeping::{self, Keeping},
+    keeping::Keeping,
     plain_text, when,
 };
 
 pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
-        let path = keeping::path_of(&arguments.store)?;
-        super::note(&format!(
-            "no runs yet; they will be kept in {}",
-            path.display()
-        ));
-        return Ok(Exit::Done);
+        return super::no_runs_yet(&arguments.store);
     };
     let mut filter = RunFilter::default();
     (filter.roots, filter.open) = (true, !arguments.all);

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::cli::{
     exit::{Exit, Failure},
     follow::print_json,
-    keeping::Keeping,
+    keeping::{Keeping, quoted},
     plain_text,
     session_arguments::{
         Session, SessionAct, SessionArtifact, SessionBranch, SessionExport, SessionImport,
@@ -74,7 +74,8 @@ fn page(name: &str) -> Result<SessionRow, Failure> {
 }
 
 fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
-    let name = |found: &SessionSummary| plain_text::line(&found.session.to_string(), 40);
+    // Whole, so that it can be named: a key that nobody chose has 32 characters.
+    let name = |found: &SessionSummary| plain_text::line(&found.session.to_string(), 120);
     let names = sessions.iter().map(|found| name(found).chars().count());
     let width = names.max().unwrap_or(0).max(7);
     let line = |name: &str, turns: &str, last: &str, stands: &str, title: &str| {
@@ -182,7 +183,7 @@ async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
     let made = made?;
     super::note(&format!(
         "made session {made}; go on with `ghostlight run TEAM_FILE TEXT --session {}`",
-        made.key
+        quoted(&made.key)
     ));
     Ok(Exit::Done)
 }

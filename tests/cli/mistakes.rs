@@ -1,0 +1,119 @@
+//! What people do wrong, and what they are told.
+
+use serde_json::json;
+
+use crate::own_command::Desk;
+
+const SUMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/sums.yaml");
+
+#[test]
+fn a_store_that_is_not_there_is_made_by_a_run_alone() {
+    let desk = Desk::new("says", json!({}));
+    for words in [
+        &["resume"][..],
+        &["runs"],
+        &["prune", "--keep", "1"],
+        &["prune", "--keep", "1", "--dry-run"],
+    ] {
+        let done = desk.shipped(words).exits(0);
+        assert!(done.err.contains("no runs yet"), "{words:?}: {}", done.err);
+        assert!(!desk.path("runs.db").exists(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_run_in_memory_is_not_offered_for_an_answer() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let waits = desk.run(&["run", "team.yaml", "go", "--memory"]).exits(4);
+    assert!(waits.err.contains("and is gone"), "{}", waits.err);
+    assert!(!waits.err.contains("ghostlight answer"), "{}", waits.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recommended_command_names_the_store_as_a_shell_takes_it() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let store = "Ann's runs.db";
+    let waits = desk
+        .run(&["run", "team.yaml", "go", "--store", store])
+        .exits(4);
+    let option = r"--store 'Ann'\''s runs.db'";
+    assert!(waits.err.contains(option), "{}", waits.err);
+    let none = desk.shipped(&["show", "zz", "--store", store]).exits(2);
+    assert!(none.err.contains(option), "{}", none.err);
+}
+
+#[test]
+fn a_dash_stands_for_stdin_which_must_be_text() {
+    let desk = Desk::new("says", json!({}));
+    let done = desk.shipped_with(&["run", SUMS, "-"], "21\n", &[]).exits(0);
+    assert_eq!(done.out, "4.2\n");
+    let wrong = desk.shipped_with(&["run", SUMS], b"caf\xe9", &[]).exits(2);
+    assert!(wrong.err.contains("no UTF-8 text"), "{}", wrong.err);
+}
+
+#[test]
+fn a_bound_that_is_given_twice_is_refused() {
+    let desk = Desk::new("says", json!({}));
+    let budget = "tokens=10,model_calls=1,tokens=1000";
+    let wrong = desk
+        .shipped(&["run", SUMS, "21", "--budget", budget])
+        .exits(2);
+    assert!(wrong.err.contains("`tokens` stands twice"), "{}", wrong.err);
+}
+
+#[test]
+fn a_fork_is_not_told_nothing() {
+    let desk = Desk::new("says", json!({}));
+    desk.shipped(&["run", SUMS, "21"]).exits(0);
+    let words = ["fork", &desk.only_run(), "--at", "1", "--input", " "];
+    let wrong = desk.shipped(&words).exits(2);
+    assert!(wrong.err.contains("--input is empty"), "{}", wrong.err);
+    desk.only_run();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let desk = Desk::new("says", json!({}));
+    let wrong = desk.shipped(&["check", "/dev/zero"]).exits(2);
+    assert!(wrong.err.contains("more than"), "{}", wrong.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_decision_that_is_none_is_asked_for_again_at_the_terminal() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "send it"]);
+    terminal.exp_string("[yes / no, because").unwrap();
+    terminal
+        .send_line(r#"{"approved": true, "argument": {"to": "Bob"}}"#)
+        .unwrap();
+    terminal.exp_string("a decision is").unwrap();
+    terminal.exp_string("[yes / no, because").unwrap();
+    terminal
+        .send_line(r#"{"approved": true, "arguments": {"to": "Bob"}}"#)
+        .unwrap();
+    terminal.exp_string(r#"answered {"approved":true"#).unwrap();
+    terminal.exp_eof().unwrap();
+}
+
+#[test]
+fn a_session_has_a_name_and_is_listed_by_all_of_it() {
+    let desk = Desk::new("says", json!({}));
+    let team = "team_of_quite_a_long_name_which_says_what_it_is_for_and_more";
+    desk.write(
+        "long.yaml",
+        &format!("name: {team}\nagent: {{ name: a, behavior: simple }}\n"),
+    );
+    for option in ["--session", "--turn-id"] {
+        desk.shipped(&["run", "long.yaml", "hello", option, ""])
+            .exits(2);
+    }
+    desk.shipped(&["run", "long.yaml", "hello"]).exits(0);
+    let listed = desk.shipped(&["sessions"]).exits(0).out;
+    let name = listed.lines().nth(1).unwrap().split(' ').next().unwrap();
+    desk.shipped(&["session", "show", name]).exits(0);
+    desk.shipped(&["session", "branch", name, "--to", ""])
+        .exits(2);
+}
