@@ -116,6 +116,9 @@ pub(crate) struct AgentState {
     /// In the order of their ids, like the two below: what is done to all of them is done in an
     /// order that a simulation repeats.
     runs: BTreeMap<RunId, Box<Hosted>>,
+    /// Where child runs go on that are hosted here, by the ids under which they were begun: those
+    /// above know them by no other.
+    gone_on: BTreeMap<RunId, RunId>,
     lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
     agents: BTreeMap<String, Below>,
@@ -200,6 +203,7 @@ impl Actor for Agent {
             shared,
             session,
             runs: BTreeMap::new(),
+            gone_on: BTreeMap::new(),
             lives: HashMap::new(),
             agents: BTreeMap::new(),
             children: BTreeMap::new(),
@@ -401,8 +405,8 @@ impl AgentState {
                     // It went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
                         self.doors().previewer.routes.remove(run);
-                        if let Some(parent) = &hosted.route.parent {
-                            parent.tell(run, ChildNews::Continued(loaded.run));
+                        if let Some(child) = &hosted.child {
+                            self.gone_on.insert(child.run, loaded.run);
                         }
                         self.runs.insert(loaded.run, hosted);
                     }
@@ -417,7 +421,7 @@ impl AgentState {
                         let hosted = self.forget(run);
                         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
                             // It waits, as a parked one does, for somebody to mend it.
-                            parent.tell(run, ChildNews::Idle { wake_at: None });
+                            parent.tell(ChildNews::Idle { wake_at: None });
                         }
                         self.not_taken_up(myself, run);
                         answer(reply, Err(error));
@@ -442,7 +446,7 @@ impl AgentState {
         });
         let parent = child
             .as_ref()
-            .map(|child| ParentDoor::of(child.news.clone()));
+            .map(|child| ParentDoor::of(child.run, child.news.clone()));
         let (door, commands) = above.map_or_else(News::channel, |above| above.door.beside());
         let path: Arc<[String]> = child
             .as_ref()
@@ -574,19 +578,6 @@ impl AgentState {
             });
         }
         taken
-    }
-
-    fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {
-        let hosted = self.runs.remove(&run);
-        if let Some(actor) = hosted.as_ref().and_then(|hosted| hosted.actor.as_ref()) {
-            self.lives.remove(&actor.get_id());
-        }
-        if self.runs.is_empty() {
-            // An agent at rest keeps no room for runs.
-            (self.runs, self.lives) = Default::default();
-        }
-        self.doors().previewer.routes.remove(run);
-        hosted
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, RunStatus, StateSlot,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateSlot,
         StateValue, StoreError, StoreHandle, StoredLine,
     },
     run::{
@@ -274,28 +274,16 @@ impl Ports for Doors {
     }
 
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
-        let (store, routes) = (self.store.clone(), self.previewer.routes.clone());
+        let doors = self.clone();
         Box::pin(async move {
-            match store.run(run).await {
-                Ok(Some(row)) if !row.status.is_ended() => {}
-                Ok(Some(_)) => {
-                    let message = format!("run {run} has ended");
-                    return Err(OperationError::new(ErrorKind::NotFound, message));
-                }
+            match doors.post_to(run, item).await {
+                Ok(Some(_)) => Ok(()),
                 Ok(None) => {
-                    let message = format!("there is no run {run}");
-                    return Err(OperationError::new(ErrorKind::NotFound, message));
+                    let message = format!("run {run} has ended, or there is none of this id");
+                    Err(OperationError::new(ErrorKind::NotFound, message))
                 }
-                Err(error) => {
-                    return Err(OperationError::new(ErrorKind::Store, error.to_string()));
-                }
+                Err(error) => Err(OperationError::new(ErrorKind::Store, error.to_string())),
             }
-            store
-                .post(run, item)
-                .await
-                .map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
-            routes.tell(run, Command::Inbox);
-            Ok(())
         })
     }
 
@@ -307,22 +295,15 @@ impl Ports for Doors {
     }
 
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>> {
-        let store = self.store.clone();
+        let doors = self.clone();
         Box::pin(async move {
             let mut ended = Vec::new();
             for run in runs {
                 // A run that goes on in another journal has not ended.
-                let mut goes_on = run;
-                let status = loop {
-                    let row = store.run(goes_on).await.map_err(|error| {
-                        OperationError::new(ErrorKind::Store, error.to_string())
-                    })?;
-                    match row.map(|row| row.status) {
-                        Some(RunStatus::Continued) => goes_on = goes_on.next(),
-                        status => break status,
-                    }
-                };
-                if status.is_none_or(RunStatus::is_ended) {
+                let row = doors.current(run).await;
+                let row =
+                    row.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
+                if row.is_none_or(|row| row.status.is_ended()) {
                     ended.push(run);
                 }
             }

@@ -11,7 +11,7 @@ use crate::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
     run::{
-        Command, Recorded,
+        Recorded,
         operations::{AgentMessage as Told, Allowance},
     },
     session::{SessionFold, SessionLog, Turn},
@@ -279,8 +279,10 @@ impl Run {
     pub async fn settled(&self) -> Result<RunRow, SystemError> {
         let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
         loop {
-            let row = self.rest(|status| !under_way(status)).await?;
-            if row.status != RunStatus::Waiting || !self.has_news(&row).await? {
+            let run = self.current().await?;
+            let row = run.rest(|status| !under_way(status)).await?;
+            let goes_on = row.status == RunStatus::Continued;
+            if !goes_on && (row.status != RunStatus::Waiting || !run.has_news(&row).await?) {
                 return Ok(row);
             }
             let doors = &self.system.shared().doors;
@@ -407,13 +409,13 @@ impl Run {
 
     pub(super) async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
-        let run = self.current().await?.id;
-        if self.system.run(run).status().await?.status.is_ended() {
-            return Err(SystemError::UnknownRun(self.id));
-        }
         let item = InboxItem::new(id, shared.doors.clock.now(), body);
-        let fresh = shared.doors.store.post(run, item).await?;
-        if !shared.doors.previewer.routes.tell(run, Command::Inbox) {
+        let Some((run, fresh)) = shared.doors.post_to(self.id, item).await? else {
+            // It is not there, or it has ended.
+            self.status().await?;
+            return Err(SystemError::UnknownRun(self.id));
+        };
+        if !shared.doors.previewer.routes.is_live(run) {
             shared.wake(run).await;
         }
         Ok(fresh)
@@ -451,12 +453,12 @@ impl Run {
 
     /// The run in whose journal this one goes on now.
     pub(super) async fn current(&self) -> Result<Run, SystemError> {
-        let mut run = self.kept().await?;
-        while run.status().await?.status == RunStatus::Continued {
-            // The next one's id follows from this one's, so no journal is read.
-            run = self.system.run(run.id.next());
+        let doors = &self.system.shared().doors;
+        match doors.current(self.id).await? {
+            Some(row) => Ok(self.system.run(row.run)),
+            // It was deleted with all journals in which it went on, or there is none.
+            None => self.status().await.map(|_| self.clone()),
         }
-        Ok(run)
     }
 }
 

@@ -19,6 +19,7 @@ mod member;
 mod memory_store;
 mod model_gateway;
 mod observers;
+mod posting;
 mod questions;
 mod recording;
 mod routes;

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Run, SystemError, launch::read_from};
 use crate::{
-    contract::{Credential, InboxBody, StoreError, StoreHandle},
+    contract::{Credential, InboxBody, RunRow, StoreError, StoreHandle},
     run::answers,
-    vocabulary::{Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunId},
+    vocabulary::{Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId},
 };
 
 /// How many entries are read at once.
@@ -18,14 +18,14 @@ pub(super) type Open = (RunId, OperationId, Question);
 /// The questions that a run and the runs below it wait for, oldest first.
 pub(super) async fn open_questions(
     store: &StoreHandle,
-    root: RunId,
+    run: &RunRow,
 ) -> Result<Vec<Open>, StoreError> {
     let mut open: Vec<Open> = Vec::new();
     let mut after = 0;
     loop {
-        let lines = store.read_tree(root, after, PAGE).await?;
+        let lines = store.read_tree(run.root, after, PAGE).await?;
         let Some(last) = lines.last() else {
-            return Ok(open);
+            break;
         };
         after = last.stored.position;
         for line in lines {
@@ -34,6 +34,28 @@ pub(super) async fn open_questions(
             }
         }
     }
+    if run.root == run.run {
+        return Ok(open);
+    }
+    let mut within = Vec::new();
+    for asked in open {
+        if is_within(store, asked.0, run.run).await? {
+            within.push(asked);
+        }
+    }
+    Ok(within)
+}
+
+/// Whether a run is this one or below it.
+async fn is_within(store: &StoreHandle, run: RunId, above: RunId) -> Result<bool, StoreError> {
+    let mut next = Some(run);
+    while let Some(run) = next {
+        if run == above {
+            return Ok(true);
+        }
+        next = store.run(run).await?.and_then(|row| row.parent);
+    }
+    Ok(false)
 }
 
 /// What an entry of a run means for the questions that are open.
@@ -53,7 +75,7 @@ fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
 }
 
 /// Whether a run or one below it waits for an answer that nobody has given yet.
-pub(super) async fn is_asking(store: &StoreHandle, root: RunId) -> Result<bool, StoreError> {
+pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
     for (run, asked, _) in open_questions(store, root).await? {
         let inbox = store.inbox(run).await?;
         let answered = inbox.iter().any(
@@ -73,7 +95,11 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
-        Ok(open_questions(&self.system.shared().doors.store, self.id).await?)
+        let doors = &self.system.shared().doors;
+        match doors.current(self.id).await? {
+            Some(row) => Ok(open_questions(&doors.store, &row).await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Answers a question of this run, or of a run below it. The answer is durable when this
@@ -116,7 +142,11 @@ impl Run {
             run: self.id,
             reason,
         };
-        let own = self.own_questions().await?;
+        let (own, over) = self.own_questions().await?;
+        if over.contains(&operation) {
+            // Who goes on may ask something else under this operation.
+            return Err(refuse(format!("the question {operation} is over")));
+        }
         let own = own.into_iter().find(|(_, asked, _)| *asked == operation);
         let (run, question) = if let Some((run, _, question)) = own {
             (run, question)
@@ -174,15 +204,27 @@ impl Run {
         posted.await.map(drop)
     }
 
-    async fn own_questions(&self) -> Result<Vec<Open>, SystemError> {
+    /// What the run asks, and, where it went on in another journal, what it had asked in this one.
+    async fn own_questions(&self) -> Result<(Vec<Open>, Vec<OperationId>), SystemError> {
         let doors = &self.system.shared().doors;
-        let mut open = Vec::new();
+        let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
         for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
-            if let Ok(entry) = stored.line.decode() {
-                note(&mut open, self.id, entry);
+            let Ok(entry) = stored.line.decode() else {
+                continue;
+            };
+            match &entry {
+                Entry::Started {
+                    op,
+                    begun: Begun::Question(_),
+                    ..
+                } => asked.push(*op),
+                Entry::RunEnded(end) => goes_on = matches!(**end, RunEnd::Continued { .. }),
+                _ => {}
             }
+            note(&mut open, self.id, entry);
         }
-        Ok(open)
+        asked.retain(|_| goes_on);
+        Ok((open, asked))
     }
 
     /// The answer as the journal may hold it.

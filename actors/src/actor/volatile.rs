@@ -61,6 +61,11 @@ impl VolatileTeams {
     }
 
     async fn takes(&self, batch: &Batch) -> Result<bool, StoreError> {
+        if batch.appends.is_empty()
+            && let Some((run, _)) = batch.taken.first()
+        {
+            return self.has(*run).await;
+        }
         for append in &batch.appends {
             if self.makes(append) || self.holds(&append.journal).await? {
                 return Ok(true);

@@ -284,7 +284,9 @@ impl Copier<'_> {
                     } else {
                         let copy = new.child(op);
                         // What the run has heard of counts, though it was committed with that.
-                        let heard_of = standing.joined.contains(&child);
+                        let heard_of = self
+                            .journals_of(child)
+                            .any(|run| standing.joined.contains(&run));
                         let cut = if heard_of { u64::MAX } else { cut };
                         self.copy(child, copy, cut, Some((new, op)))?;
                         children.insert(op, copy);
@@ -381,6 +383,12 @@ impl Copier<'_> {
             start.history = self.branch.history;
         }
         start
+    }
+
+    /// A run, and those in whose journals it went on.
+    fn journals_of(&self, run: RunId) -> impl Iterator<Item = RunId> {
+        let is_there = |run: &RunId| self.recording.lines.iter().any(|line| line.run == *run);
+        std::iter::successors(Some(run), |run| Some(run.next())).take_while(is_there)
     }
 
     /// Whether a child's first entry stands before the cut.

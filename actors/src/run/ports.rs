@@ -345,8 +345,6 @@ pub enum ChildNews {
         /// How it ended.
         result: Box<ChildResult>,
     },
-    /// It goes on in this run's journal.
-    Continued(RunId),
 }
 
 /// What a child run came to.
@@ -481,42 +479,41 @@ impl Drop for Commands {
 }
 
 /// The door of a child's parent. A parent that was restarted has another one.
-#[derive(Clone, Debug, Default)]
-pub struct ParentDoor(Arc<Mutex<Option<News>>>);
+#[derive(Clone, Debug)]
+pub struct ParentDoor {
+    /// The id under which the parent began the child. It stays the child's name there, in whatever
+    /// journal the child goes on.
+    child: RunId,
+    parent: Arc<Mutex<News>>,
+}
 
 impl ParentDoor {
-    /// The door of this parent.
-    pub fn of(news: News) -> Self {
-        let door = Self::default();
-        door.set(news);
-        door
+    /// The door of the parent that began this child.
+    pub fn of(child: RunId, news: News) -> Self {
+        let parent = Arc::new(Mutex::new(news));
+        Self { child, parent }
     }
 
     /// The parent has this door now.
     pub fn set(&self, news: News) {
-        *self.0.lock() = Some(news);
+        *self.parent.lock() = news;
     }
 
     /// Tells the parent that the store refuses this child.
     pub(crate) fn failed(&self, error: StoreError) {
-        if let Some(parent) = self.0.lock().as_ref() {
-            // A parent that is gone takes the child up again, and finds out for itself.
-            parent.tell(Command::ChildFailed(error));
-        }
+        // A parent that is gone takes the child up again, and finds out for itself.
+        self.parent.lock().tell(Command::ChildFailed(error));
     }
 
     /// Tells the parent how this child stands. `false` when there is nobody to tell.
-    pub(crate) fn tell(&self, run: RunId, news: ChildNews) -> bool {
-        self.hand(run, news).is_ok()
+    pub(crate) fn tell(&self, news: ChildNews) -> bool {
+        self.hand(news).is_ok()
     }
 
     /// Tells the parent how this child stands, or gives it back when there is nobody to tell.
-    pub(crate) fn hand(&self, run: RunId, news: ChildNews) -> Result<(), ChildNews> {
-        let parent = self.0.lock();
-        let Some(parent) = parent.as_ref() else {
-            return Err(news);
-        };
-        let told = parent.send(Command::Child { run, news });
+    pub(crate) fn hand(&self, news: ChildNews) -> Result<(), ChildNews> {
+        let run = self.child;
+        let told = self.parent.lock().send(Command::Child { run, news });
         told.map_err(|untold| match untold {
             Command::Child { news, .. } => news,
             _ => ChildNews::Busy,

@@ -104,6 +104,8 @@ pub enum Rest {
     Continued {
         /// The run that goes on.
         next: RunId,
+        /// The turns that were said to this one, and that it heard.
+        heard: Vec<String>,
         /// As in `Ended`.
         found_ended: bool,
     },

@@ -61,7 +61,8 @@ impl SessionFold {
         match entry {
             Entry::TurnStarted(turn) => self.turn_started(*turn),
             Entry::TurnEnded(end) => self.turn_ended(*end),
-            Entry::TurnContinued { run, next } => {
+            Entry::TurnContinued { run, next, heard } => {
+                self.heard(heard, next);
                 if self.aside.remove(&run) {
                     self.aside.insert(next);
                 } else {
@@ -113,12 +114,15 @@ impl SessionFold {
 
     fn turn_ended(&mut self, end: TurnEnd) {
         self.close(end.run);
-        // Said again it is no other turn.
-        let heard = end.heard.into_iter();
-        self.turns.extend(heard.map(|turn| (turn, end.run)));
+        self.heard(end.heard, end.run);
         self.said(end.messages);
         self.active_agent = Some(end.active_agent);
         self.spent += end.spent;
+    }
+
+    /// These turns were said to a run that was under way. Said again they are no others.
+    fn heard(&mut self, turns: Vec<String>, run: RunId) {
+        self.turns.extend(turns.into_iter().map(|turn| (turn, run)));
     }
 
     fn said(&mut self, messages: Vec<Arc<Message>>) {

@@ -92,7 +92,7 @@ impl SessionLog {
         match entry {
             Entry::TurnStarted(turn) => self.started(stored, *turn),
             Entry::TurnEnded(end) => self.ended(*end, at),
-            Entry::TurnContinued { run, next } => {
+            Entry::TurnContinued { run, next, .. } => {
                 if let Some(turn) = self.turn_of(run) {
                     turn.carried_by = next;
                 }

@@ -226,6 +226,9 @@ pub enum Entry {
         run: RunId,
         /// The run that carries it from here.
         next: RunId,
+        /// The turns that were said to the run so far, and that it heard.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        heard: Vec<String>,
     },
     /// The session went back (in the session's journal): the turns behind these count no more.
     SessionRewound {

@@ -34,9 +34,10 @@ impl AgentState {
         }
         let (store, myself) = (self.doors().store.clone(), myself.clone());
         self.loads.spawn(async move {
-            let waits =
-                matches!(&store.run(run).await, Ok(Some(row)) if row.status == RunStatus::Waiting);
-            if waits && is_asking(&store, run).await.unwrap_or(false) {
+            if let Ok(Some(row)) = store.run(run).await
+                && row.status == RunStatus::Waiting
+                && is_asking(&store, &row).await.unwrap_or(false)
+            {
                 let _ = myself.cast(AgentMessage::Asking(run));
             }
         });

@@ -47,17 +47,20 @@ impl AgentState {
     }
 
     pub(super) fn cancel_child(&mut self, run: RunId, reason: String) {
-        if let Some((name, child)) = self.children.get_mut(&run) {
-            // Should the agent below be lost, the child is taken up to be ended.
-            child.cancel.get_or_insert_with(|| reason.clone());
-            let below = self.agents.get(name);
-            if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
-                let _ = agent.cast(AgentMessage::CancelRun(run, reason));
-            }
-        } else if let Some(route) = self.doors().previewer.routes.get(run) {
-            // It goes on in another journal than the one that it was begun with.
-            let _ = route.host.cast(AgentMessage::CancelRun(run, reason));
+        let Some((name, child)) = self.children.get_mut(&run) else {
+            return;
+        };
+        // Should the agent below be lost, the child is taken up to be ended.
+        child.cancel.get_or_insert_with(|| reason.clone());
+        let below = self.agents.get(name);
+        if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
+            let _ = agent.cast(AgentMessage::CancelRun(run, reason));
         }
+    }
+
+    /// The run in whose journal a child goes on that is hosted here.
+    fn current(&self, begun: RunId) -> RunId {
+        self.gone_on.get(&begun).copied().unwrap_or(begun)
     }
 
     /// Tries a parked run again.
@@ -74,6 +77,7 @@ impl AgentState {
         run: RunId,
         reason: String,
     ) {
+        let run = self.current(run);
         if let Some(hosted) = self.runs.get_mut(&run) {
             if let Some(child) = &mut hosted.child {
                 child.cancel.get_or_insert_with(|| reason.clone());
@@ -93,7 +97,7 @@ impl AgentState {
     }
 
     pub(super) async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
-        let run = child.run;
+        let run = self.current(child.run);
         if let Some(hosted) = self.runs.get_mut(&run) {
             // It is live; only its parent is another life.
             if let Some(parent) = &hosted.route.parent {
@@ -227,7 +231,7 @@ impl AgentState {
     fn again(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, failures: u32) {
         let hosted = self.runs.get(&run);
         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent.as_ref()) {
-            parent.tell(run, ChildNews::Busy);
+            parent.tell(ChildNews::Busy);
         }
         let pause = self.pause(failures);
         self.later(myself, pause, AgentMessage::Again(run));

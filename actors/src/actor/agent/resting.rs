@@ -44,9 +44,11 @@ impl AgentState {
                 }
                 self.turn_ended(myself, *end, found_ended);
             }
-            Rest::Continued { next, found_ended } => {
-                self.continue_in(myself, run, next, found_ended);
-            }
+            Rest::Continued {
+                next,
+                heard,
+                found_ended,
+            } => self.continue_in(myself, (run, next), heard, found_ended),
             Rest::Asleep { wake_at, told } => {
                 let hosted = self.forget(run);
                 self.sleep(run, wake_at);
@@ -68,7 +70,7 @@ impl AgentState {
                         ..
                     }) => {
                         *parked = true;
-                        parent.tell(run, ChildNews::Idle { wake_at: None });
+                        parent.tell(ChildNews::Idle { wake_at: None });
                     }
                     _ => {
                         self.forget(run);
@@ -121,16 +123,16 @@ impl AgentState {
     fn continue_in(
         &mut self,
         myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        next: RunId,
+        (run, next): (RunId, RunId),
+        heard: Vec<String>,
         found_ended: bool,
     ) {
         let Some(mut hosted) = self.forget(run) else {
             return;
         };
         hosted.actor = None;
-        if let Some(parent) = &hosted.route.parent {
-            parent.tell(run, ChildNews::Continued(next));
+        if let Some(child) = &hosted.child {
+            self.gone_on.insert(child.run, next);
         } else if found_ended {
             // The fold was made before that, or by an earlier life.
             self.reload_session(myself);
@@ -140,12 +142,34 @@ impl AgentState {
             ..
         }) = &mut self.session
         {
-            fold.add(Entry::TurnContinued { run, next });
+            fold.add(Entry::TurnContinued { run, next, heard });
             claim.entries += 1;
         }
         self.runs.insert(next, hosted);
         self.load(myself, next, false);
-        self.look_for_unread(myself, run);
+        let doors = self.doors().clone();
+        self.loads.spawn(async move {
+            // What came while it went on. Who cannot do so now does it when the next process starts.
+            if let Err(error) = doors.pass_on(run).await {
+                tracing::warn!(%run, %error, "what came for the run is not passed on");
+            }
+        });
+    }
+
+    pub(super) fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {
+        let hosted = self.runs.remove(&run);
+        if let Some(actor) = hosted.as_ref().and_then(|hosted| hosted.actor.as_ref()) {
+            self.lives.remove(&actor.get_id());
+        }
+        if let Some(child) = hosted.as_ref().and_then(|hosted| hosted.child.as_ref()) {
+            self.gone_on.remove(&child.run);
+        }
+        if self.runs.is_empty() {
+            // An agent at rest keeps no room for runs.
+            (self.runs, self.lives) = Default::default();
+        }
+        self.doors().previewer.routes.remove(run);
+        hosted
     }
 
     pub(super) fn watch_idleness(&mut self, myself: &ActorRef<AgentMessage>) {

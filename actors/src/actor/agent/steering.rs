@@ -93,9 +93,11 @@ impl AgentState {
         let id = turn.id.get_or_insert_with(fresh).clone();
         self.loads.spawn(async move {
             let store = &doors.store;
-            let waits =
-                matches!(&store.run(run).await, Ok(Some(row)) if row.status == RunStatus::Waiting);
-            if asks_first && waits && is_asking(store, run).await.unwrap_or(false) {
+            if asks_first
+                && let Ok(Some(row)) = store.run(run).await
+                && row.status == RunStatus::Waiting
+                && is_asking(store, &row).await.unwrap_or(false)
+            {
                 let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
                 return;
             }

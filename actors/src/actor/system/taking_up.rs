@@ -17,7 +17,11 @@ const TAKEN_UP_TOGETHER: usize = 128;
 impl Shared {
     /// The root run that carries a run's tree now, if the tree has not ended.
     async fn open_root_of(&self, row: RunRow) -> Result<Option<RunRow>, StoreError> {
-        if row.parent.is_none() && row.status != RunStatus::Continued {
+        let row = match row.status {
+            RunStatus::Continued => self.doors.current(row.run).await?.unwrap_or(row),
+            _ => row,
+        };
+        if row.parent.is_none() {
             return Ok((!row.status.is_ended()).then_some(row));
         }
         let mut filter = RunFilter::default();
@@ -31,7 +35,11 @@ impl Shared {
             Ok(Some(row)) => row,
             _ => return,
         };
-        if row.status.is_ended() {
+        if row.status == RunStatus::Continued {
+            if let Err(error) = self.doors.pass_on(run).await {
+                tracing::warn!(%run, %error, "what came for the run is not passed on");
+            }
+        } else if row.status.is_ended() {
             self.look_for_unread(&row).await;
         }
         let Ok(Some(root)) = self.open_root_of(row).await else {

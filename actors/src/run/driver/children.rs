@@ -27,11 +27,6 @@ impl Driver {
                     (child.idle, child.wake_at) = (false, None);
                 }
             }
-            ChildNews::Continued(next) => {
-                if let Some(child) = self.children.remove(&run) {
-                    self.children.insert(next, child);
-                }
-            }
             ChildNews::Ended { append, result } => self.child_ended(leg, run, append, *result),
         }
     }
@@ -80,8 +75,7 @@ impl Driver {
         self.journal.commit(batch);
     }
 
-    /// Tells those who wait for the child that this operation began, now or later. The child may
-    /// bear another id by now: it goes on in other journals.
+    /// Tells those who wait for the child that this operation began, now or later.
     fn joined_child_ended(&mut self, leg: &Arc<Leg>, begun_by: OperationId, result: ChildResult) {
         let waits = self.waits.iter();
         let joining = waits.filter(|(_, wait)| wait.wait_for == WaitFor::Child(begun_by));

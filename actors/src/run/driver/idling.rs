@@ -22,7 +22,7 @@ impl Driver {
                 } else {
                     ChildNews::Busy
                 };
-                parent.tell(self.journal.run, news);
+                parent.tell(news);
             }
             self.journal.change_row(|row| {
                 use crate::contract::RunStatus::{Running, Waiting};

@@ -1,17 +1,20 @@
 //! What comes from outside.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
 use super::{Driver, LegEnd};
 use crate::{
-    contract::{InboxBody, InboxItem},
+    contract::{InboxBody, InboxItem, StoreError},
     run::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
         operation::{Arrival, ErasedProgress, ErasedWait, Made},
-        operations::changes::unsaved,
+        operations::{changes::unsaved, outlasts_journal},
     },
     vocabulary::{
         ErrorKind, OperationError, OperationId, Question, QuestionKind, StopReason, ToolResult,
@@ -39,6 +42,19 @@ impl Driver {
             self.inbox.push_back(item);
         }
         None
+    }
+
+    /// What came for the run, in whatever journal it goes on, and was not dealt with.
+    pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
+        let mut items = self.ports.inbox(self.journal.run).await?;
+        let steering = leg.steering.lock();
+        let held = self.inbox.iter().map(|item| &item.id);
+        let held: HashSet<&String> = held.chain(steering.iter().map(|said| &said.item)).collect();
+        items.retain(|item| {
+            let unread = !self.seen.contains(&item.id) || held.contains(&item.id);
+            unread && outlasts_journal(&item.body)
+        });
+        Ok(items)
     }
 
     /// Gives what is in the inbox to the operations that wait for it.

@@ -3,6 +3,7 @@ use std::{borrow::Cow, marker::PhantomData};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use super::topic::is_of_topic;
 use crate::{
     contract::{InboxBody, InboxItem},
     run::{
@@ -20,6 +21,19 @@ pub trait AgentMessage: Serialize + DeserializeOwned + Send + 'static {
 
 impl AgentMessage for Message {
     const NAME: &'static str = "message";
+}
+
+/// Whether an item of an inbox is for the run in whatever journal it goes on. Others are for an
+/// operation of this one, which has no other id than those of the next journal have.
+pub(crate) fn outlasts_journal(body: &InboxBody) -> bool {
+    match body {
+        InboxBody::Answer { .. } | InboxBody::Result { .. } | InboxBody::CancelCall { .. } => false,
+        InboxBody::Message { name, .. } => !is_of_topic(name),
+        InboxBody::Steer(_)
+        | InboxBody::Turn { .. }
+        | InboxBody::Cancel { .. }
+        | InboxBody::Retry => true,
+    }
 }
 
 /// The next message of a type from the run's inbox.

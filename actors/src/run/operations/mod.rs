@@ -45,6 +45,7 @@ pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_
 pub(crate) use changes::{recorded_change, recorded_change_of};
 pub(crate) use child::delegation_digest;
 pub(crate) use create::MadeAgent;
+pub(crate) use message::outlasts_journal;
 pub(crate) use state::{run_scope, scope_of_session, session_scope};
 pub(crate) use temp::Temp;
 pub(crate) use tool::{still_running, tool_digest};

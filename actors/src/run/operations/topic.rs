@@ -20,6 +20,7 @@ use crate::{
 };
 
 pub(crate) use copied::{copied_result, copied_value};
+pub(super) use signal::is_of_topic;
 use signal::{Ended, Look, Post, Response, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};

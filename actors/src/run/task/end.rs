@@ -98,7 +98,7 @@ impl Carrier {
     ) -> Rest {
         let spent = self.driver.ledger.spent();
         if let Ok(Outcome::ContinueAs(input)) = outcome {
-            return self.continue_as(*input, spent, &leg.agent.name).await;
+            return self.continue_as(*input, spent, leg).await;
         }
         let end = RunEnd::of(&outcome, spent);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
@@ -149,7 +149,7 @@ impl Carrier {
     /// its next one. `false` when there will be none in this process.
     async fn tell_end(&mut self, parent: &ParentDoor, mut news: ChildNews) -> bool {
         loop {
-            match parent.hand(self.run, news) {
+            match parent.hand(news) {
                 Ok(()) => return true,
                 Err(untold) => news = untold,
             }
@@ -163,7 +163,16 @@ impl Carrier {
         }
     }
 
-    pub(super) async fn continue_as(&mut self, input: Message, spent: Spent, agent: &str) -> Rest {
+    pub(super) async fn continue_as(
+        &mut self,
+        input: Message,
+        spent: Spent,
+        leg: &Arc<Leg>,
+    ) -> Rest {
+        let unread = match self.driver.unread(leg).await {
+            Ok(unread) => unread,
+            Err(error) => return Rest::Store(error),
+        };
         let next = self.run.next();
         let now = self.driver.journal.now();
         let mut start = RunStart::clone(&self.start);
@@ -172,7 +181,7 @@ impl Carrier {
         (start.spent, start.deadline) = (spent, self.start.ends_by());
         start.budget.wall_time_ms = None;
         start.at = now;
-        start.agent = agent.to_owned();
+        start.agent = leg.agent.name.to_string();
         if start.root == self.run {
             // It is the root of a tree of its own: who watches, asks or takes up finds it there,
             // and an agent that goes on for ever is not one tree that grows for ever.
@@ -189,10 +198,21 @@ impl Carrier {
         batch
             .appends
             .push(Append::new(next, 0, 1, vec![line]).row(row));
-        self.append_to_session(&mut batch, |run| Entry::TurnContinued { run, next });
+        let taken = unread.iter().map(|item| (self.run, item.id.clone()));
+        batch.taken.extend(taken);
+        let posts = unread.into_iter().map(|item| (next, item));
+        batch.posts.extend(posts);
+        let heard = std::mem::take(&mut self.driver.heard);
+        let said = heard.clone();
+        self.append_to_session(&mut batch, |run| Entry::TurnContinued {
+            run,
+            next,
+            heard: said,
+        });
         match self.commit_last(batch).await {
             Ok(()) => Rest::Continued {
                 next,
+                heard,
                 found_ended: false,
             },
             Err(rest) => rest,
@@ -255,6 +275,7 @@ impl Carrier {
         match end {
             Some(RunEnd::Continued { next, .. }) => Rest::Continued {
                 next,
+                heard: Vec::new(),
                 found_ended: true,
             },
             Some(end) => {
@@ -268,7 +289,7 @@ impl Carrier {
                         append: None,
                         result: Box::new(result),
                     };
-                    parent.tell(self.run, news);
+                    parent.tell(news);
                 }
                 let mut turn = TurnEnd::new(self.run, agent, Vec::new());
                 turn.spent = spent;

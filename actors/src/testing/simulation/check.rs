@@ -272,9 +272,14 @@ fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<S
             _ => None,
         })
         .collect();
-    for (run, record) in records {
+    let nexts: BTreeSet<RunId> = records.keys().map(|run| run.next()).collect();
+    for first in records.keys().filter(|run| !nexts.contains(run)) {
         let mut left = posted.clone();
-        for entry in &record.entries {
+        let journals = std::iter::successors(Some(*first), |run| Some(run.next()));
+        let journals = journals.map_while(|run| Some((run, records.get(&run)?)));
+        let entries =
+            journals.flat_map(|(run, record)| record.entries.iter().map(move |e| (run, e)));
+        for (run, entry) in entries {
             if let Entry::Completed { kind, result, .. } = entry
                 && kind == "receive"
                 && let Ok(Ok(value)) = read::<serde_json::Value>(result.get())

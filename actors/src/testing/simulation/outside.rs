@@ -155,7 +155,7 @@ impl<'a> Outside<'a> {
             if cancels && self.world.chance.happens(0.2) {
                 self.cancel(&mine).await?;
             }
-            self.post(&mine, turn).await?;
+            self.post(run, turn).await?;
             self.answer(&mine).await?;
             self.complete(&mine).await?;
             if self.sends_twice() && self.world.chance.happens(0.1) {
@@ -217,9 +217,11 @@ impl<'a> Outside<'a> {
                 return Ok(());
             }
             let item = InboxItem::new(id, Timestamp::default(), body.clone());
-            let posted = run.system.store().post(run.id(), item).await;
+            let posted = run.system.shared().doors.post_to(run.id(), item).await;
             match self.bear(posted.map_err(SystemError::Store))? {
-                Ok(fresh) => {
+                // It has ended.
+                Ok(None) => return Ok(()),
+                Ok(Some((_, fresh))) => {
                     let known = !self.world.ledger.lock().messages.insert(key);
                     if known && fresh {
                         self.world

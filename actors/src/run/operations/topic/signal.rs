@@ -67,6 +67,12 @@ impl AgentMessage for Response {
     const NAME: &'static str = "response";
 }
 
+/// Whether a message of this name is one of those that topics send on channels.
+pub(in super::super) fn is_of_topic(name: &str) -> bool {
+    let kind = name.split_once('/').map(|(kind, _)| kind);
+    kind.is_some_and(|kind| kind == Signal::NAME || kind == Response::NAME)
+}
+
 /// A message to a run on a channel of its inbox. Its digest does not cover the run, so that a fork
 /// asks for the same.
 pub(super) struct Post {

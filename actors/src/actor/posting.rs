@@ -1,0 +1,73 @@
+//! What is posted to a run reaches it in whatever journal it goes on.
+
+use super::doors::Doors;
+use crate::{
+    contract::{Batch, InboxItem, RunRow, RunStatus, StoreError},
+    run::{Command, operations::outlasts_journal},
+    vocabulary::RunId,
+};
+
+impl Doors {
+    /// The row of the run in whose journal this one goes on now; its own where it does not. `None`
+    /// when nothing is known of it.
+    pub(crate) async fn current(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        let mut current = run;
+        loop {
+            match self.store.run(current).await? {
+                Some(row) if row.status != RunStatus::Continued => return Ok(Some(row)),
+                // Of an endless run the journals that were closed may be gone.
+                None if self.store.deleted(current).await?.is_none() => return Ok(None),
+                _ => current = current.next(),
+            }
+        }
+    }
+
+    /// Posts an item to a run, and tells it so. It is for the run, in whatever journal it goes on,
+    /// unless it is for an operation of this one. The run that took it, and whether it is new there;
+    /// `None` when there is none any more to take it.
+    pub(crate) async fn post_to(
+        &self,
+        run: RunId,
+        item: InboxItem,
+    ) -> Result<Option<(RunId, bool)>, StoreError> {
+        let row = match outlasts_journal(&item.body) {
+            true => self.current(run).await?,
+            false => self.store.run(run).await?,
+        };
+        let Some(row) = row.filter(|row| !row.status.is_ended()) else {
+            return Ok(None);
+        };
+        // Sent again after the run went on it is known where it came first.
+        let first = match self.store.deleted(run).await? {
+            None => run,
+            Some(_) => row.run,
+        };
+        let fresh = self.store.post(first, item).await?;
+        if first != row.run || !self.previewer.routes.tell(first, Command::Inbox) {
+            // It went on, perhaps just now.
+            self.pass_on(first).await?;
+        }
+        Ok(Some((row.run, fresh)))
+    }
+
+    /// Puts what came for a run that went on into the inbox of the one that goes on now. Done twice
+    /// it is done once: an item counts once in a run.
+    pub(crate) async fn pass_on(&self, run: RunId) -> Result<(), StoreError> {
+        let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
+            return Ok(());
+        };
+        let inbox = self.store.inbox(run).await?.into_iter();
+        let mut batch = Batch::default();
+        for item in inbox.filter(|item| outlasts_journal(&item.body)) {
+            batch.taken.push((run, item.id.clone()));
+            batch.posts.push((current.run, item));
+        }
+        if batch.posts.is_empty() || current.status.is_ended() {
+            return Ok(());
+        }
+        let committed = self.store.commit(vec![batch]).await?.into_iter();
+        committed.collect::<Result<Vec<_>, _>>()?;
+        self.previewer.routes.tell(current.run, Command::Inbox);
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+//! What comes for a run reaches it in whatever journal it goes on: what it is told, and asked, and its
+//! cancellation.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{RunStatus, Ticket},
+    definition::WhileBusy,
+    run::{Agent, RunContext, operations::AgentMessage},
+    session::Turn,
+    testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{Effect, ModelResponse, Outcome, Question, RunId, ToolDefinition},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::stage::{SlowStore, Stage, ask, call, pause, silent, text};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Tick(u32);
+
+impl AgentMessage for Tick {
+    const NAME: &'static str = "tick";
+}
+
+/// Writes ticks down, each in a journal of its own; 0 ends it.
+fn ear(name: &str) -> Agent {
+    Agent::from_fn(name, |cx: RunContext| async move {
+        let heard = cx.input().content();
+        let Tick(tick) = cx.receive().await?;
+        let heard = heard.trim_start_matches('-');
+        if tick == 0 {
+            return Ok(Outcome::answer(heard));
+        }
+        Ok(cx.continue_as(format!("{heard}{tick}")))
+    })
+}
+
+/// The run of this agent that went on in others.
+async fn child(stage: &Stage, agent: &str) -> RunId {
+    let rows = stage.rows().await;
+    let of = || rows.iter().filter(|row| row.agent == agent);
+    let first = of().find(|row| of().all(|before| before.run.next() != row.run));
+    first.unwrap().run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_receives_all_that_it_was_told_before() {
+    let stage = Stage::new();
+    let system = stage.start(ear("a")).await;
+    let run = ask(&system, "a", "-").await;
+    for tick in [1, 2, 3, 4, 5, 0] {
+        run.tell(&Tick(tick)).await.unwrap();
+    }
+    assert_eq!(text(&run).await, "12345");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_is_told_that_goes_on_is_received_once_wherever_a_crash_strikes() {
+    for how in ["root", "below"] {
+        let mut scenario = Scenario::new("a", move |builder, _log| {
+            let above = Agent::from_fn("a", |cx: RunContext| async move {
+                let child = cx.spawn("ear", "-").await?;
+                for tick in [1, 2, 3, 0] {
+                    cx.tell(&child, &Tick(tick)).await?;
+                }
+                Ok(Outcome::answer(cx.join(&child).await?.text))
+            });
+            let agent = match how {
+                "root" => ear("a"),
+                _ => above.agent(ear("ear")),
+            };
+            builder.team(agent.into_team().unwrap())
+        });
+        scenario = scenario.named(how).turn("-");
+        if how == "root" {
+            for tick in [1, 2, 3, 0] {
+                scenario = scenario.message(&Tick(tick));
+            }
+        }
+        let options = [
+            CrashOptions::default(),
+            CrashOptions::default().at_calls(60),
+        ];
+        for options in options {
+            let report = crash_everywhere(&scenario, options).await;
+            assert!(report.violations.is_empty(), "{report}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_goes_on_is_told_by_its_parent_and_tells_it() {
+    for pauses in [0, 300] {
+        for target in ["spawned", "name"] {
+            let parent = Agent::from_fn("a", move |cx: RunContext| async move {
+                let child = cx.spawn("ear", "-").await?;
+                for tick in [1, 2, 3, 0] {
+                    match target {
+                        "spawned" => cx.tell(&child, &Tick(tick)).await?,
+                        _ => cx.tell("ear", &Tick(tick)).await?,
+                    }
+                    cx.sleep(Duration::from_millis(pauses)).await?;
+                }
+                Ok(Outcome::answer(cx.join(&child).await?.text))
+            });
+            let stage = Stage::new();
+            let system = stage.start(parent.agent(ear("ear"))).await;
+            assert_eq!(
+                text(&ask(&system, "a", "-").await).await,
+                "123",
+                "{pauses} {target}"
+            );
+        }
+    }
+}
+
+/// Goes on twice, and asks in its second journal.
+fn asker(name: &str) -> Agent {
+    Agent::from_fn(name, |cx: RunContext| async move {
+        if cx.input().content() != "on" {
+            return Ok(cx.continue_as("on"));
+        }
+        let answer = cx.ask(Question::choice("Which?", ["red", "blue"])).await?;
+        Ok(Outcome::answer(answer.to_string()))
+    })
+}
+
+/// Delegates to one that asks.
+fn above_asker() -> Agent {
+    Agent::from_fn("a", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("asker", "go").await?.text))
+    })
+    .agent(asker("asker"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_asks_that_goes_on_is_answered_by_its_first_id_and_by_the_root() {
+    for by in ["root", "first", "next"] {
+        let stage = Stage::new();
+        let system = stage.start(above_asker()).await;
+        let run = ask(&system, "a", "go").await;
+        pause(500).await;
+        let first = child(&stage, "asker").await;
+        let asked = run.questions().await.unwrap();
+        assert_eq!(asked.len(), 1, "{by}");
+        let handle = match by {
+            "root" => run.clone(),
+            "first" => system.run(first),
+            _ => system.run(first.next()),
+        };
+        handle.answer(asked[0].1, json!("red")).await.expect(by);
+        assert_eq!(text(&run).await, "\"red\"", "{by}");
+    }
+    let stage = Stage::new();
+    let system = stage.start(asker("a")).await;
+    let run = ask(&system, "a", "go").await;
+    pause(500).await;
+    let asked = run.questions().await.unwrap();
+    assert_eq!(asked.len(), 1, "by the first id");
+    run.answer(asked[0].1, json!("blue")).await.unwrap();
+    assert_eq!(text(&run).await, "\"blue\"");
+}
+
+/// Of each journal one call hands out a ticket, of which nobody waits for the first.
+#[tokio::test(start_paused = true)]
+async fn a_late_result_is_for_the_call_that_waited_for_it_and_for_no_other() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let order = cx.tool(call("1", "order"));
+        if cx.input().content() == "go" {
+            let late = cx.timeout(Duration::from_secs(1), order).await;
+            assert!(late.is_err());
+            return Ok(cx.continue_as("on"));
+        }
+        Ok(Outcome::answer(order.await?.text))
+    });
+    let order = ToolDefinition::new("order", "hands out a ticket").effect(Effect::Once);
+    let order = stage.log.tool(order, Duration::from_millis(5)).later();
+    let system = stage.start(agent.tool(order)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(2_000).await;
+    let operation = "0.0.0".parse().unwrap();
+    let ticket = |run: RunId| Ticket { run, operation };
+    let late = system
+        .complete(ticket(run.id()), Ok("late".to_owned()))
+        .await;
+    assert!(late.is_err(), "its run has ended");
+    let next = ticket(run.id().next());
+    system
+        .complete(next, Ok("in time".to_owned()))
+        .await
+        .unwrap();
+    assert_eq!(text(&run).await, "in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_comes_while_a_run_goes_on_cancels_it() {
+    for moment in 0..30 {
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            cx.sleep(Duration::from_millis(20)).await?;
+            Ok(cx.continue_as("on"))
+        });
+        let store = SlowStore(InMemoryStore::new());
+        let builder = System::builder(store).model("default", silent());
+        let system = builder.team(agent.into_team().unwrap());
+        let system = system.start().await.unwrap();
+        let run = ask(&system, "a", "go").await;
+        pause(100 + moment).await;
+        assert!(run.cancel("enough").await.unwrap(), "{moment}");
+        let hour = Duration::from_secs(3600);
+        let outcome = tokio::time::timeout(hour, run.outcome()).await;
+        let outcome = outcome.expect("it is cancelled").unwrap();
+        assert!(outcome.stop_reason().is_some(), "{moment}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_parked_in_a_later_journal_is_retried_by_its_first_id() {
+    for below in [false, true] {
+        let bad = Arc::new(AtomicU32::new(1));
+        let worker = |name: &str| {
+            let bad = bad.clone();
+            Agent::from_fn(name, move |cx: RunContext| {
+                let bad = bad.clone();
+                async move {
+                    if cx.input().content() == "go" {
+                        return Ok(cx.continue_as("on"));
+                    }
+                    if bad.load(Ordering::SeqCst) == 1 {
+                        cx.sleep(Duration::from_secs(1)).await?;
+                    } else if bad.load(Ordering::SeqCst) == 2 {
+                        cx.now().await?;
+                    } else {
+                        cx.sleep(Duration::from_secs(1)).await?;
+                    }
+                    Ok(Outcome::answer("done"))
+                }
+            })
+        };
+        let agent = || match below {
+            false => worker("a"),
+            true => Agent::from_fn("a", |cx: RunContext| async move {
+                Ok(Outcome::answer(cx.delegate("b", "go").await?.text))
+            })
+            .agent(worker("b")),
+        };
+        let mut stage = Stage::new();
+        let system = stage.start(agent()).await;
+        let run = ask(&system, "a", "go").await;
+        pause(500).await;
+        stage.crash(&system).await;
+        bad.store(2, Ordering::SeqCst);
+        let system = stage.start(agent()).await;
+        pause(5_000).await;
+        let name = if below { "b" } else { "a" };
+        let first = child(&stage, name).await;
+        let status = system.run(first.next()).status().await.unwrap().status;
+        assert_eq!(status, RunStatus::Parked, "below {below}");
+        bad.store(3, Ordering::SeqCst);
+        system.run(first).retry().await.unwrap();
+        assert_eq!(text(&system.run(run.id())).await, "done", "below {below}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_to_a_run_that_goes_on_is_read_in_its_next_journal() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        if cx.input().content() == "go" {
+            return Ok(cx.continue_as("on"));
+        }
+        let answer = cx.model(cx.model_request(cx.conversation())).await?;
+        let said: Vec<String> = answer.steering.iter().map(|said| said.content()).collect();
+        Ok(Outcome::answer(said.join(",")))
+    });
+    let stage = Stage::new();
+    let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("ok")));
+    let system = stage.start_with(agent, model).await;
+    let run = ask(&system, "a", "go").await;
+    pause(500).await;
+    run.steer("be quick").await.unwrap();
+    assert_eq!(text(&run).await, "be quick");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_a_run_heard_before_it_went_on_is_known() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        if cx.input().content() == "go" {
+            let answer = cx.model(cx.model_request(cx.conversation())).await?;
+            let said: Vec<String> = answer.steering.iter().map(|said| said.content()).collect();
+            return Ok(cx.continue_as(said.join(",")));
+        }
+        Ok(Outcome::answer(cx.input().content()))
+    });
+    let stage = Stage::new();
+    let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("ok")));
+    let team = agent.into_team().unwrap();
+    let team = team.define(|team| team.while_busy = WhileBusy::Steer);
+    let builder = System::builder(stage.store.clone());
+    let system = builder
+        .model("default", model)
+        .team(team)
+        .start()
+        .await
+        .unwrap();
+    let session = system.session("a", "s");
+    let run = session.send(Turn::text("go").id("1")).await.unwrap();
+    pause(500).await;
+    let said = session.send(Turn::text("and this").id("2")).await.unwrap();
+    assert_eq!(said.id(), run.id());
+    pause(800).await;
+    let again = session.send(Turn::text("and this").id("2")).await.unwrap();
+    assert_eq!(text(&run).await, "and this");
+    let last = session.send(Turn::text("and this").id("2")).await.unwrap();
+    pause(5_000).await;
+    let runs = stage.rows().await.len();
+    assert_eq!(
+        runs,
+        2,
+        "the turn was heard once ({} {})",
+        again.id() == run.id(),
+        last.id()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_sleeps_in_each_journal_and_is_told_below_by_first_ids() {
+    let stage = Stage::alone();
+    let parent = Agent::from_fn("a", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("ear", "-").await?.text))
+    });
+    let system = stage.start(parent.agent(ear("ear"))).await;
+    let run = ask(&system, "a", "go").await;
+    pause(100).await;
+    let first = child(&stage, "ear").await;
+    for tick in [1, 2, 3, 0] {
+        system.run(first).tell(&Tick(tick)).await.unwrap();
+        pause(600_000).await;
+    }
+    assert_eq!(text(&run).await, "123");
+}
