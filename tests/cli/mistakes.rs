@@ -117,3 +117,34 @@ fn a_session_has_a_name_and_is_listed_by_all_of_it() {
     desk.shipped(&["session", "branch", name, "--to", ""])
         .exits(2);
 }
+
+#[test]
+fn a_call_of_a_run_that_has_ended_is_not_cancelled() {
+    let desk = Desk::new("says", json!({}));
+    desk.shipped(&["run", SUMS, "21"]).exits(0);
+    let run = desk.only_run();
+    desk.shipped(&["cancel", &run, "--call", "0.0.0"]).exits(1);
+    desk.shipped(&["cancel", &run]).exits(0);
+}
+
+#[test]
+fn the_offline_model_publishes_what_it_is_told_to() {
+    let desk = Desk::new("says", json!({}));
+    for (file, task, published) in [
+        (
+            "reactive",
+            "Publish an event: 'two chairs for Ada'",
+            "two chairs for Ada",
+        ),
+        (
+            "watchman",
+            "Publish an alert: 'the door is open'",
+            "the door is open",
+        ),
+    ] {
+        let file = format!("{}/examples/teams/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let done = desk.shipped(&["run", &file, task]).exits(0);
+        let called = format!("calls publish(event: \"{published}\"");
+        assert!(done.err.contains(&called), "{}", done.err);
+    }
+}

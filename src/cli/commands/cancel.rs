@@ -20,7 +20,11 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
             row.run.short(),
             row.status
         ));
-        return Ok(Exit::Done);
+        // A run is as wished for then; a call was none to cancel.
+        return Ok(match arguments.call {
+            Some(_) => Exit::Failed,
+            None => Exit::Done,
+        });
     }
     let (system, follow) = super::start_for(&keeping, &row, registry).await?;
     let mut interrupt = Interrupt::new()?;

@@ -16,35 +16,44 @@ pub(super) fn keyed<'t>(text: &'t str, name: &str) -> Option<&'t str> {
         .iter()
         .find_map(|sign| rest.strip_prefix(sign))?
         .trim_start();
-    let quoted = value
-        .strip_prefix('"')
-        .and_then(|value| value.split('"').next());
-    let value = quoted.or_else(|| value.split_whitespace().next())?;
+    let value = quotation(value).or_else(|| value.split_whitespace().next())?;
     let value = value.trim_end_matches(['.', ',', ';', '?', '!']);
     (!value.is_empty()).then_some(value)
+}
+
+/// What stands in the quotation marks with which a text begins. An apostrophe closes nothing.
+fn quotation(text: &str) -> Option<&str> {
+    let open = text.chars().next()?;
+    let close = match open {
+        '"' | '`' | '\'' => open,
+        '“' => '”',
+        '«' => '»',
+        '‘' => '’',
+        _ => return None,
+    };
+    let inner = &text[open.len_utf8()..];
+    let mut marks = inner.match_indices(close);
+    let in_word = |behind: &str| behind.starts_with(char::is_alphanumeric);
+    let (end, _) = marks
+        .find(|(at, mark)| !matches!(close, '\'' | '’') || !in_word(&inner[at + mark.len()..]))?;
+    Some(&inner[..end])
 }
 
 /// The texts in quotation marks.
 pub(super) fn quotes(text: &str) -> Vec<String> {
     let mut quotes = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(['"', '“', '`', '«']) {
-        let Some(open) = rest[start..].chars().next() else {
-            break;
-        };
-        let inner = &rest[start + open.len_utf8()..];
-        let close = match open {
-            '“' => '”',
-            '«' => '»',
-            other => other,
-        };
-        let Some(end) = inner.find(close) else {
-            break;
-        };
-        if !inner[..end].trim().is_empty() {
-            quotes.push(inner[..end].to_owned());
+    let mut end = 0;
+    for (at, mark) in text.char_indices() {
+        let apostrophe = mark == '\'' && text[..at].ends_with(char::is_alphanumeric);
+        if at < end || apostrophe {
+            continue;
         }
-        rest = &inner[end + close.len_utf8()..];
+        if let Some(inner) = quotation(&text[at..]) {
+            end = at + mark.len_utf8() + inner.len() + 1;
+            if !inner.trim().is_empty() {
+                quotes.push(inner.to_owned());
+            }
+        }
     }
     quotes
 }
@@ -102,4 +111,28 @@ pub(super) fn is_date(word: &str) -> bool {
         .iter()
         .all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     digits && lengths.eq([4, 2, 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_is_taken_whole_in_all_marks_and_with_its_apostrophes() {
+        let text = "Publish an event: 'two of Ada's chairs', don't wait";
+        assert_eq!(keyed(text, "event"), Some("two of Ada's chairs"));
+        assert_eq!(quotes(text), ["two of Ada's chairs"]);
+        for text in [
+            "a \"b c\" d",
+            "a “b c” d",
+            "a «b c» d",
+            "a ‘b c’ d",
+            "a `b c` d",
+        ] {
+            assert_eq!(quotes(text), ["b c"], "{text}");
+        }
+        assert_eq!(quotes("the users' names and Ada's, 5\" wide"), [""; 0]);
+        assert_eq!(keyed("name: Ada, please", "name"), Some("Ada"));
+        assert_eq!(keyed("name: \"Ada", "name"), Some("\"Ada"));
+    }
 }
