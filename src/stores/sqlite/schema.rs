@@ -78,10 +78,12 @@ pub(super) fn read_header(header: &[u8]) -> Header {
         bytes.map_or(0, u32::from_be_bytes)
     };
     if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
-        return Header::Foreign("it is not an SQLite file");
+        return Header::Foreign("it is not an SQLite file, so perhaps another file was meant");
     }
     if number(68) != APPLICATION_ID as u32 {
-        return Header::Foreign("it is another program's SQLite file");
+        return Header::Foreign(
+            "it is another program's SQLite file, so perhaps another file was meant",
+        );
     }
     let version = number(60);
     if version == 0 {
