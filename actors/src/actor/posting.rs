@@ -56,11 +56,20 @@ impl Doors {
         let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
             return Ok(());
         };
-        let inbox = self.store.inbox(run).await?.into_iter();
+        // What came for the journal before while that went on came earlier.
+        let journals = std::iter::successors(Some(run), |run| Some(run.next()));
+        let before = journals.take_while(|run| *run != current.run).last();
         let mut batch = Batch::default();
-        for item in inbox.filter(|item| outlasts_journal(&item.body)) {
-            batch.taken.push((run, item.id.clone()));
-            batch.posts.push((current.run, item));
+        for run in before
+            .into_iter()
+            .filter(|before| *before != run)
+            .chain([run])
+        {
+            let inbox = self.store.inbox(run).await?.into_iter();
+            for item in inbox.filter(|item| outlasts_journal(&item.body)) {
+                batch.taken.push((run, item.id.clone()));
+                batch.posts.push((current.run, item));
+            }
         }
         if batch.posts.is_empty() || current.status.is_ended() {
             return Ok(());

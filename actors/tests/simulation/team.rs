@@ -29,6 +29,8 @@ enum Step {
     Delegate(Vec<&'static str>),
     /// A child that goes on beside the next steps, and is waited for.
     Spawn,
+    /// A child that goes on in a journal for each word that it is told.
+    Tell,
     Ask,
     Sleep(u64),
     Receive,
@@ -59,6 +61,16 @@ struct Plan {
     helper: Vec<Step>,
     closer: Vec<Step>,
     end: End,
+    /// Whether the helper goes on in another journal.
+    helper_goes_on: bool,
+}
+
+/// What a parent tells its child; 0 is the last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Word(u64);
+
+impl AgentMessage for Word {
+    const NAME: &'static str = "word";
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -87,7 +99,7 @@ impl Draw {
     }
 
     fn step(&self, deep: bool) -> Step {
-        match self.below(if deep { 16 } else { 11 }) {
+        match self.below(if deep { 18 } else { 11 }) {
             0..3 => Step::Tools(self.some_of(&TOOLS, 3)),
             3 | 4 => Step::Talk,
             5 => Step::Sleep(self.below(1_200)),
@@ -100,6 +112,7 @@ impl Draw {
             12 => Step::Receive,
             13 => Step::Race,
             14 => Step::Spawn,
+            15 | 16 => Step::Tell,
             _ => Step::Undo,
         }
     }
@@ -128,6 +141,7 @@ impl Draw {
                 End::GoOn,
                 End::Fail,
             ]),
+            helper_goes_on: self.below(3) == 0,
         }
     }
 }
@@ -178,7 +192,11 @@ fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
             let (plan, log) = (helps.clone(), log.clone());
             async move {
                 let said = follow(&cx, &plan.helper, &log).await?;
-                if cx.input().content() == "fail" {
+                let task = cx.input().content();
+                if plan.helper_goes_on && !task.starts_with("on with ") {
+                    return Ok(cx.continue_as(format!("on with {task}")));
+                }
+                if task.ends_with("fail") {
                     return Err(AgentError::failed("as it was asked"));
                 }
                 Ok(Outcome::answer(said))
@@ -188,6 +206,13 @@ fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
     let asker = Agent::from_fn("asker", |cx: RunContext| async move {
         let answer = cx.ask(Question::choice("Which?", ["red", "blue"])).await?;
         Ok(Outcome::answer(answer.to_string()))
+    });
+    let ear = Agent::from_fn("ear", |cx: RunContext| async move {
+        let heard = cx.input().content();
+        Ok(match cx.receive().await? {
+            Word(0) => Outcome::answer(heard),
+            Word(word) => cx.continue_as(format!("{heard} {word}")),
+        })
     });
     let closer = Agent::from_fn("closer", {
         let log = log.clone();
@@ -212,6 +237,7 @@ fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
         .tool(tool("order", Effect::Once, 20).later())
         .agent(with_tools(helper))
         .agent(asker)
+        .agent(ear)
         .agent(with_tools(closer))
 }
 
@@ -300,6 +326,19 @@ async fn take(
             let child = cx.spawn("helper", "beside").await?;
             cx.sleep(Duration::from_millis(50)).await?;
             cx.join(&child).await?.text
+        }
+        Step::Tell => {
+            let child = cx.spawn("ear", "heard").await?;
+            for word in [1, 2, 3, 0] {
+                cx.tell(&child, &Word(word)).await?;
+                cx.sleep(Duration::from_millis(number as u64 * 20)).await?;
+            }
+            let heard = cx.join(&child).await?.outcome;
+            // One that was stopped has heard less.
+            if let Outcome::Answer(answer) = &heard {
+                assert_eq!(answer.text, "heard 1 2 3");
+            }
+            heard.text().to_owned()
         }
         Step::Ask => {
             let question = Question::choice("Which?", ["red", "blue"]);

@@ -262,13 +262,13 @@ fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
     }
 }
 
-/// No message is received more often than it was posted: to each run once, however often it was
-/// sent.
+/// No message is received more often than it was posted: to each run once, in whatever journal it
+/// goes on, however often it was sent. What runs tell each other is not known here.
 fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<String>) {
     let posted = simulation.scenario.messages.iter();
-    let posted: Vec<String> = posted
+    let posted: Vec<(&str, String)> = posted
         .filter_map(|body| match body {
-            InboxBody::Message { value, .. } => Some(value.to_string()),
+            InboxBody::Message { name, value } => Some((name.as_str(), value.to_string())),
             _ => None,
         })
         .collect();
@@ -280,12 +280,15 @@ fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<S
         let entries =
             journals.flat_map(|(run, record)| record.entries.iter().map(move |e| (run, e)));
         for (run, entry) in entries {
-            if let Entry::Completed { kind, result, .. } = entry
+            if let Entry::Completed {
+                kind, name, result, ..
+            } = entry
                 && kind == "receive"
+                && posted.iter().any(|(posted, _)| posted == name)
                 && let Ok(Ok(value)) = read::<serde_json::Value>(result.get())
             {
                 let received = value.to_string();
-                match left.iter().position(|message| *message == received) {
+                match left.iter().position(|(_, message)| *message == received) {
                     Some(place) => drop(left.swap_remove(place)),
                     None => faults.push(format!("{run} received {received} once too often")),
                 }
