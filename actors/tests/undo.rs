@@ -37,6 +37,32 @@ impl Tool for GiveBack {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_keeps_what_it_did_before() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let tool = GiveBack {
+        calls: calls.clone(),
+        hangs: false,
+    };
+    let booker = Agent::from_fn("booker", |cx: RunContext| async move {
+        cx.on_cancel(ToolCall::new("u", "give_back", json!({})));
+        if cx.input().content() != "the last" {
+            return Ok(cx.continue_as("the last"));
+        }
+        let answer = cx.ask("Shall it stay booked?").await?;
+        Ok(Outcome::answer(answer.to_string()))
+    });
+    let team = booker.tool(tool).into_team().unwrap();
+    let system = System::builder(InMemoryStore::new()).team(team);
+    let system = system.start().await.unwrap();
+    let session = system.session("booker", "s");
+    let run = session.send(Turn::text("book")).await.unwrap();
+    run.settled().await.unwrap();
+    assert!(run.cancel("no longer needed").await.unwrap());
+    run.outcome().await.unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
 async fn start(store: InMemoryStore, tool: GiveBack) -> System {
     let booker = Agent::from_fn("booker", |cx: RunContext| async move {
         cx.on_cancel(ToolCall::new("u", "give_back", json!({})));

@@ -49,6 +49,10 @@ impl Run {
     /// carries the run has dealt with it, which takes up to the grace period for a `once` tool.
     /// Cancelling twice is cancelling once.
     ///
+    /// A run that went on with `continue_as` may have called something else under this id since then:
+    /// a call of a journal that is closed is over, and those of the next one are cancelled by that
+    /// one's id.
+    ///
     /// # Errors
     /// What the store fails with.
     pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
@@ -60,6 +64,11 @@ impl Run {
             Err(error) => return Err(error),
         };
         let doors = &self.system.shared().doors;
+        if run.id != self.id
+            && let Some(cancelled) = self.was_cancelled(operation).await?
+        {
+            return Ok(cancelled);
+        }
         if let Some(cancelled) = run.was_cancelled(operation).await? {
             return Ok(cancelled);
         }

@@ -7,18 +7,60 @@ use crate::{
     vocabulary::RunId,
 };
 
+/// What is known of the journal of a run.
+enum Journal {
+    /// The run goes on in it, or ended in it.
+    Last(Box<RunRow>),
+    /// The run went on in the next one, or it was deleted.
+    Closed,
+}
+
 impl Doors {
     /// The row of the run in whose journal this one goes on now; its own where it does not. `None`
     /// when nothing is known of it.
+    ///
+    /// Ids of later journals follow from this one, so the last is found with some forty readings
+    /// among a million: by steps that double until there is none, and by halves from there.
     pub(crate) async fn current(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        let mut current = run;
+        let mut last = match self.journal_of(run).await? {
+            Some(Journal::Last(row)) => return Ok(Some(*row)),
+            Some(Journal::Closed) => run,
+            None => return Ok(None),
+        };
         loop {
-            match self.store.run(current).await? {
-                Some(row) if row.status != RunStatus::Continued => return Ok(Some(row)),
-                // Of an endless run the journals that were closed may be gone.
-                None if self.store.deleted(current).await?.is_none() => return Ok(None),
-                _ => current = current.next(),
+            // What is known to be there, what is not known yet, and what is known not to be.
+            let mut later = vec![last];
+            let (mut there, mut beyond) = (0_usize, None);
+            loop {
+                let place = match beyond {
+                    None => 2 * there + 1,
+                    Some(beyond) if beyond - there > 1 => there.midpoint(beyond),
+                    Some(_) => break,
+                };
+                while later.len() <= place {
+                    later.push(later[later.len() - 1].next());
+                }
+                match self.journal_of(later[place]).await? {
+                    Some(Journal::Last(row)) => return Ok(Some(*row)),
+                    Some(Journal::Closed) => there = place,
+                    None => beyond = Some(place),
+                }
             }
+            if there == 0 {
+                // All journals in which it went on were deleted.
+                return Ok(None);
+            }
+            // It went on while it was looked for.
+            last = later[there];
+        }
+    }
+
+    async fn journal_of(&self, run: RunId) -> Result<Option<Journal>, StoreError> {
+        match self.store.run(run).await? {
+            Some(row) if row.status == RunStatus::Continued => Ok(Some(Journal::Closed)),
+            Some(row) => Ok(Some(Journal::Last(Box::new(row)))),
+            // Of an endless run the journals that were closed may be gone.
+            None => Ok(self.store.deleted(run).await?.map(|_| Journal::Closed)),
         }
     }
 
@@ -38,9 +80,10 @@ impl Doors {
             return Ok(None);
         };
         // Sent again after the run went on it is known where it came first.
-        let first = match self.store.deleted(run).await? {
-            None => run,
-            Some(_) => row.run,
+        let went_on = row.run != run;
+        let first = match went_on && self.store.deleted(run).await?.is_some() {
+            true => row.run,
+            false => run,
         };
         let fresh = self.store.post(first, item).await?;
         if first != row.run || !self.previewer.routes.tell(first, Command::Inbox) {

@@ -126,6 +126,32 @@ async fn a_call_is_cancelled_from_another_process_and_while_its_run_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_a_closed_journal_is_over_whatever_the_next_one_calls_so() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        if cx.input().content() == "go" {
+            cx.tool(call("1", "look")).await?;
+            return Ok(cx.continue_as("next"));
+        }
+        Ok(Outcome::answer(match cx.tool(call("2", "stare")).await {
+            Ok(_) => "stared",
+            Err(_) => "cancelled",
+        }))
+    });
+    let agent = agent
+        .tool(stage.tool("look", Effect::Read, 10))
+        .tool(stage.tool("stare", Effect::Read, 900_000));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    pause(700).await;
+    let first = operation("0.0.0");
+    assert!(!run.cancel_call(first).await.unwrap(), "it has ended");
+    let next = system.run(run.id().next());
+    assert!(next.cancel_call(first).await.unwrap());
+    assert_eq!(text(&run).await, "cancelled");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_once_call_that_ends_within_its_grace_was_not_cancelled() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {

@@ -37,6 +37,8 @@ pub(crate) struct Contested {
     pub(crate) most_writes: Arc<AtomicUsize>,
     /// How often a journal was claimed, or asked for.
     pub(crate) claims: Arc<AtomicU32>,
+    /// How often a run was looked up.
+    pub(crate) lookups: Arc<AtomicU32>,
 }
 
 impl Contested {
@@ -50,6 +52,7 @@ impl Contested {
             claims_wait: watch::channel(false).0,
             most_writes: Arc::default(),
             claims: Arc::default(),
+            lookups: Arc::default(),
         }
     }
 }
@@ -72,7 +75,6 @@ impl Store for Contested {
         fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
@@ -81,6 +83,11 @@ impl Store for Contested {
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        self.inner.run(run).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {

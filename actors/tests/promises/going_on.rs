@@ -21,7 +21,10 @@ use ghostlight_actors::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::stage::{SlowStore, Stage, ask, call, pause, silent, text};
+use crate::{
+    contested::Contested,
+    stage::{SlowStore, Stage, ask, call, pause, silent, text},
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Tick(u32);
@@ -60,6 +63,33 @@ async fn a_run_that_goes_on_receives_all_that_it_was_told_before() {
         run.tell(&Tick(tick)).await.unwrap();
     }
     assert_eq!(text(&run).await, "12345");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_found_by_its_first_id_among_thousands_of_journals_at_once() {
+    const JOURNALS: u32 = 3000;
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let number: u32 = cx.input().content().parse().unwrap();
+        if number < JOURNALS {
+            return Ok(cx.continue_as((number + 1).to_string()));
+        }
+        let Tick(tick) = cx.receive().await?;
+        Ok(Outcome::answer(tick.to_string()))
+    });
+    let store = Contested::over(stage.store.clone());
+    let lookups = store.lookups.clone();
+    let system = System::builder(store).team(agent.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let run = ask(&system, "a", "1").await;
+    while stage.rows().await.len() < JOURNALS as usize {
+        pause(100).await;
+    }
+    lookups.store(0, Ordering::SeqCst);
+    run.tell(&Tick(7)).await.unwrap();
+    let looked_up = lookups.load(Ordering::SeqCst);
+    assert!(looked_up < 60, "{looked_up}");
+    assert_eq!(text(&run).await, "7");
 }
 
 #[tokio::test(start_paused = true)]

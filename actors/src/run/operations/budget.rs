@@ -102,6 +102,10 @@ impl RunContext {
 
     /// Ends this journal and goes on in a fresh one with this input, in one transaction: return
     /// the outcome. It is how an agent that runs for ever keeps its journal short.
+    ///
+    /// What it was told and has not received, its deadline, and what it consumed go on with it.
+    /// Children and undo steps stay behind, as when a run ends: a child is cancelled or goes on by
+    /// its [`ParentPolicy`](crate::vocabulary::ParentPolicy), and nothing is undone.
     pub fn continue_as(&self, input: impl Into<super::super::Task>) -> Outcome {
         Outcome::ContinueAs(Box::new(input.into().message))
     }
