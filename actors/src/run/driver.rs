@@ -260,6 +260,7 @@ impl Driver {
                 break end;
             }
         };
+        self.tell_at_work();
         // The engine lets go of the function: what it drops now says nothing.
         leg.books.lock().detached = true;
         drop(function);

@@ -33,6 +33,16 @@ impl Driver {
         idle
     }
 
+    /// Tells the parent that what the run was last told to wait for is over, where the function came
+    /// to its end without waiting again: what follows takes time, and nobody above may fall asleep.
+    pub(super) fn tell_at_work(&mut self) {
+        if self.told_idle.take().is_some()
+            && let Some(parent) = &self.parent
+        {
+            parent.tell(ChildNews::Busy);
+        }
+    }
+
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let children = self.children.values().filter_map(|child| child.wake_at);
