@@ -58,6 +58,9 @@ pub(crate) struct Doors {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
+    /// Held while what came for a run is passed on: two who did so at once might give the same item
+    /// to two journals.
+    pub(crate) passing_on: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A credential that no call has taken yet.

@@ -96,6 +96,7 @@ impl Doors {
     /// Puts what came for a run that went on into the inbox of the one that goes on now. Done twice
     /// it is done once: an item counts once in a run.
     pub(crate) async fn pass_on(&self, run: RunId) -> Result<(), StoreError> {
+        let _alone = self.passing_on.lock().await;
         let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
             return Ok(());
         };

@@ -216,6 +216,7 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
+            passing_on: Arc::default(),
         };
         let shared = Arc::new(Shared {
             doors,
