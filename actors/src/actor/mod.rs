@@ -20,6 +20,7 @@ mod memory_store;
 mod model_gateway;
 mod observers;
 mod posting;
+mod pulse;
 mod questions;
 mod recording;
 mod routes;

@@ -28,6 +28,7 @@ use super::{
     agent::{Agent, AgentArguments, AgentMessage},
     attendant::Errand,
     doors::Doors,
+    pulse::Pulse,
     slot::Slot,
     supervisor::{
         Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
@@ -129,6 +130,7 @@ pub(crate) struct Shared {
     stopped: AtomicBool,
     /// The store of teams that keep their runs in memory, if there are any.
     volatile: Option<VolatileTeams>,
+    _pulse: Option<Pulse>,
 }
 
 /// A team as its next runs will keep it.

@@ -6,6 +6,7 @@ mod agents;
 mod approvals;
 mod arguments;
 mod artifacts;
+mod blocked_threads;
 mod budgets;
 mod cancellation;
 mod cancelled_calls;

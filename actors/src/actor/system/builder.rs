@@ -18,6 +18,7 @@ use crate::{
         journal::Journal,
         model_gateway::ModelGateway,
         observers::Observers,
+        pulse::Pulse,
         routes::Routes,
         slot::Slot,
         tool_executor::ToolExecutor,
@@ -230,6 +231,7 @@ impl SystemBuilder {
             schedules: Notify::new(),
             stopped: AtomicBool::new(false),
             volatile,
+            _pulse: Pulse::start(),
         });
         let supervisor = shared.clone().tree(errands_in, take_up);
         let (root, _) = match above {
