@@ -176,14 +176,18 @@ fn a_tool_that_blocks_its_thread_does_not_keep_an_interrupted_command() {
 #[test]
 fn a_second_interrupt_ends_what_does_not_stop_by_itself() {
     use rexpect::process::WaitStatus;
-    let desk = Desk::new("blocks", json!({ "in": "function" }));
-    let mut terminal = desk.at_terminal(&["run", "team.yaml", "go"]);
-    terminal.exp_string("waits").unwrap();
-    terminal.send_control('c').unwrap();
-    terminal.exp_string("is suspended").unwrap();
-    assert_eq!(terminal.process().status(), Some(WaitStatus::StillAlive));
-    terminal.send_control('c').unwrap();
-    terminal.exp_eof().unwrap();
-    let ended = terminal.process().wait().unwrap();
-    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    // Also where its code blocks every thread that there is.
+    for threads in ["1", "2"] {
+        let desk = Desk::new("blocks", json!({ "in": "function" }));
+        let threads = [("TOKIO_WORKER_THREADS", threads)];
+        let mut terminal = desk.at_terminal_with(&["run", "team.yaml", "go"], &threads);
+        desk.until("code that blocks", |desk| desk.firsts() == 1);
+        terminal.send_control('c').unwrap();
+        terminal.exp_string("is suspended").unwrap();
+        assert_eq!(terminal.process().status(), Some(WaitStatus::StillAlive));
+        terminal.send_control('c').unwrap();
+        terminal.exp_eof().unwrap();
+        let ended = terminal.process().wait().unwrap();
+        assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    }
 }

@@ -143,6 +143,8 @@ async fn blocks(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> 
     if settings["in"] == "function" {
         // What it says first is seen once it waits for something.
         cx.sleep(Duration::from_millis(1)).await?;
+        let first = settings["first"].as_str().unwrap_or_default();
+        fs::write(first, "x").map_err(AgentError::failed)?;
         block();
     }
     let step = async move {
@@ -293,8 +295,19 @@ impl Desk {
     /// Starts the command with the behaviors above, with a person at its terminal.
     #[cfg(unix)]
     pub(crate) fn at_terminal(&self, words: &[&str]) -> rexpect::session::PtySession {
+        self.at_terminal_with(words, &[])
+    }
+
+    /// As [`at_terminal`](Self::at_terminal), with this in the environment.
+    #[cfg(unix)]
+    pub(crate) fn at_terminal_with(
+        &self,
+        words: &[&str],
+        set: &[(&str, &str)],
+    ) -> rexpect::session::PtySession {
         let mut command = self.own(words);
         command
+            .envs(set.iter().copied())
             .stdin(Stdio::inherit())
             .stdout(Stdio::inherit())
             .stderr(Stdio::inherit());
