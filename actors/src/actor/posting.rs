@@ -93,9 +93,12 @@ impl Doors {
         Ok(Some((row.run, fresh)))
     }
 
-    /// Puts what came for a run that went on into the inbox of the one that goes on now. Done twice
-    /// it is done once: an item counts once in a run.
+    /// Puts what came for a run that went on into the inbox of the one that goes on now.
     pub(crate) async fn pass_on(&self, run: RunId) -> Result<(), StoreError> {
+        // Most runs never go on: those who post to them do not wait for each other.
+        if !matches!(self.journal_of(run).await?, Some(Journal::Closed)) {
+            return Ok(());
+        }
         let _alone = self.passing_on.lock().await;
         let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
             return Ok(());

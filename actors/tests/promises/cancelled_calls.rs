@@ -250,7 +250,7 @@ async fn a_run_that_is_cancelled_while_a_child_begins_closes_at_every_moment() {
         .tool(stage.tool("pay", Effect::Once, 900))
         .agent(worker);
         // A child's first entry takes its time to be durable: until then it is under way.
-        let system = start(&stage, SlowStore(stage.store.clone()), agent).await;
+        let system = start(&stage, SlowStore::new(stage.store.clone()), agent).await;
         let run = ask(&system, "a", "go").await;
         pause(moment).await;
         assert!(run.cancel("enough").await.unwrap(), "after {moment}");

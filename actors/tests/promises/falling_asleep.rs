@@ -28,7 +28,24 @@ async fn asks_and_sleeps(
 
 /// Delegates to an agent that asks and sleeps.
 fn above() -> Agent {
-    let below = Agent::from_fn("below", asks_and_sleeps);
+    over(Agent::from_fn("below", asks_and_sleeps))
+}
+
+/// Asks, and goes on in another journal as soon as it has the answer.
+fn goes_on() -> Agent {
+    Agent::from_fn("below", |cx: RunContext| async move {
+        let said = cx.input().content();
+        if said != "go" {
+            cx.sleep(Duration::from_secs(3)).await?;
+            return Ok(Outcome::answer(said));
+        }
+        let answer = cx.ask(Question::new("well?")).await?;
+        Ok(cx.continue_as(answer.to_string()))
+    })
+}
+
+/// Delegates to this agent.
+fn over(below: Agent) -> Agent {
     Agent::from_fn("above", |cx: RunContext| async move {
         Ok(Outcome::answer(cx.delegate("below", "go").await?.text))
     })
@@ -88,12 +105,14 @@ async fn a_timer_that_follows_an_answer_wakes_its_run_in_the_next_process() {
 
 #[tokio::test(start_paused = true)]
 async fn what_reaches_a_run_below_while_its_tree_falls_asleep_wakes_it() {
-    for moment in LINGER_MS - 25..LINGER_MS + 40 {
+    let moments = LINGER_MS - 25..LINGER_MS + 40;
+    for (moment, team) in moments.flat_map(|moment| [(moment, above()), (moment, over(goes_on()))])
+    {
         let stage = stage();
-        let system = System::builder(SlowStore(stage.store.clone()))
+        let system = System::builder(SlowStore::new(stage.store.clone()))
             .limits(stage.limits)
             .model("default", silent())
-            .team(above().into_team().unwrap())
+            .team(team.into_team().unwrap())
             .start()
             .await
             .unwrap();
@@ -115,7 +134,7 @@ async fn an_agent_that_sleeps_at_once_does_not_spin_while_its_turn_is_being_reco
     let agent = Agent::from_fn("brief", |_: RunContext| async {
         Ok(Outcome::answer("yes"))
     });
-    let system = System::builder(SlowStore(stage.store.clone()))
+    let system = System::builder(SlowStore::new(stage.store.clone()))
         .limits(stage.limits)
         .team(agent.into_team().unwrap())
         .start()

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::System,
     contract::{RunStatus, Ticket},
@@ -63,6 +64,31 @@ async fn a_run_that_goes_on_receives_all_that_it_was_told_before() {
         run.tell(&Tick(tick)).await.unwrap();
     }
     assert_eq!(text(&run).await, "12345");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_several_tell_at_once_is_received_once_whichever_journal_it_is_passed_on_to() {
+    for apart in 0..12 {
+        let stage = Stage::new();
+        let system = System::builder(SlowStore::new(stage.store.clone()))
+            .team(ear("a").into_team().unwrap());
+        let system = system.start().await.unwrap();
+        let run = ask(&system, "a", "-").await;
+        let told = (1..10).map(|tick| {
+            let run = run.clone();
+            async move {
+                pause(u64::from(tick) * apart).await;
+                run.tell(&Tick(tick)).await.unwrap();
+            }
+        });
+        join_all(told).await;
+        // It goes on with each.
+        pause(1000).await;
+        run.tell(&Tick(0)).await.unwrap();
+        let mut heard: Vec<char> = text(&run).await.chars().collect();
+        heard.sort_unstable();
+        assert_eq!(String::from_iter(heard), "123456789", "{apart} ms apart");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,7 +264,7 @@ async fn a_cancellation_that_comes_while_a_run_goes_on_cancels_it() {
             cx.sleep(Duration::from_millis(20)).await?;
             Ok(cx.continue_as("on"))
         });
-        let store = SlowStore(InMemoryStore::new());
+        let store = SlowStore::new(InMemoryStore::new());
         let builder = System::builder(store).model("default", silent());
         let system = builder.team(agent.into_team().unwrap());
         let system = system.start().await.unwrap();

@@ -21,7 +21,7 @@ async fn an_outcome_is_told_only_when_it_is_durable() {
         Ok(Outcome::answer(answer))
     });
     let stage = Stage::new();
-    let system = System::builder(SlowStore(stage.store.clone()))
+    let system = System::builder(SlowStore::new(stage.store.clone()))
         .limits(stage.limits)
         .model("default", silent())
         .team(above.agent(below).into_team().unwrap())

@@ -1,6 +1,13 @@
 //! A store, a log of effects, and the processes that come and go over them.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use ghostlight_actors::{
@@ -150,9 +157,20 @@ pub(crate) async fn text(run: &Run) -> String {
     outcome(run).await.text().to_owned()
 }
 
-/// A store whose commits and inboxes take their time.
+/// A store whose commits and inboxes take their time, and every second one that only moves what
+/// was posted much more of it.
 #[derive(Debug)]
-pub(crate) struct SlowStore(pub(crate) InMemoryStore);
+pub(crate) struct SlowStore {
+    inner: InMemoryStore,
+    moves: AtomicU32,
+}
+
+impl SlowStore {
+    pub(crate) fn new(inner: InMemoryStore) -> Self {
+        let moves = AtomicU32::new(0);
+        Self { inner, moves }
+    }
+}
 
 /// Calls that a store passes on to the one inside of it.
 macro_rules! pass_on {
@@ -166,7 +184,7 @@ pub(crate) use pass_on;
 
 impl Store for SlowStore {
     pass_on! {
-        in 0;
+        in inner;
         fn claim(journal: JournalId, take_over: bool) -> Claim;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
@@ -186,12 +204,14 @@ impl Store for SlowStore {
         &self,
         batches: Vec<Batch>,
     ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
-        pause(7).await;
-        self.0.commit(batches).await
+        let only_moves = |batch: &Batch| batch.appends.is_empty() && !batch.posts.is_empty();
+        let moved = batches.iter().any(only_moves) && self.moves.fetch_add(1, SeqCst) % 2 == 1;
+        pause(if moved { 70 } else { 7 }).await;
+        self.inner.commit(batches).await
     }
 
     async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        let found = self.0.inbox(run).await;
+        let found = self.inner.inbox(run).await;
         pause(7).await;
         found
     }
