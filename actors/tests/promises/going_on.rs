@@ -70,7 +70,7 @@ async fn a_run_that_goes_on_receives_all_that_it_was_told_before() {
 async fn what_several_tell_at_once_is_received_once_whichever_journal_it_is_passed_on_to() {
     for apart in 0..12 {
         let stage = Stage::new();
-        let system = System::builder(SlowStore::new(stage.store.clone()))
+        let system = System::builder(SlowStore::uneven(stage.store.clone()))
             .team(ear("a").into_team().unwrap());
         let system = system.start().await.unwrap();
         let run = ask(&system, "a", "-").await;

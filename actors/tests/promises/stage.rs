@@ -157,17 +157,22 @@ pub(crate) async fn text(run: &Run) -> String {
     outcome(run).await.text().to_owned()
 }
 
-/// A store whose commits and inboxes take their time, and every second one that only moves what
-/// was posted much more of it.
+/// A store whose commits and inboxes take their time.
 #[derive(Debug)]
 pub(crate) struct SlowStore {
     inner: InMemoryStore,
-    moves: AtomicU32,
+    moves: Option<AtomicU32>,
 }
 
 impl SlowStore {
     pub(crate) fn new(inner: InMemoryStore) -> Self {
-        let moves = AtomicU32::new(0);
+        let moves = None;
+        Self { inner, moves }
+    }
+
+    /// Where every second commit that only moves what was posted takes much more time.
+    pub(crate) fn uneven(inner: InMemoryStore) -> Self {
+        let moves = Some(AtomicU32::new(0));
         Self { inner, moves }
     }
 }
@@ -205,8 +210,12 @@ impl Store for SlowStore {
         batches: Vec<Batch>,
     ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
         let only_moves = |batch: &Batch| batch.appends.is_empty() && !batch.posts.is_empty();
-        let moved = batches.iter().any(only_moves) && self.moves.fetch_add(1, SeqCst) % 2 == 1;
-        pause(if moved { 70 } else { 7 }).await;
+        let moves = self
+            .moves
+            .as_ref()
+            .filter(|_| batches.iter().any(only_moves));
+        let is_second = moves.is_some_and(|moves| moves.fetch_add(1, SeqCst) % 2 == 1);
+        pause(if is_second { 70 } else { 7 }).await;
         self.inner.commit(batches).await
     }
 
