@@ -71,6 +71,8 @@ pub(crate) enum AgentMessage {
     /// A run of this agent begins or takes up a child run.
     Child(Box<ChildStart>),
     /// Host this child run.
+    /// A run of this agent began a tree of its own in a session of its own.
+    Tree(RunId),
     Host(Box<ChildStart>),
     /// A child run of a run of this agent is not wanted any more.
     CancelChild(RunId, String),
@@ -250,6 +252,8 @@ impl Actor for Agent {
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
             AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
+            // Its session begins it like any other.
+            AgentMessage::Tree(run) => state.shared.wake_later(state.doors().clock.now(), run),
             AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
             AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),
             AgentMessage::ChildGone(run) => {

@@ -170,6 +170,12 @@ impl Ports for Doors {
         }
     }
 
+    fn tree(&self, parent: RunId, run: RunId) {
+        if let Some(route) = self.previewer.routes.get(parent) {
+            let _ = route.host.cast(AgentMessage::Tree(run));
+        }
+    }
+
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
         // The way of its start, so that it cannot come before that.
         if let Some(route) = self.previewer.routes.get(parent) {

@@ -374,6 +374,7 @@ impl Driver {
             self.journal.strike(said.item);
             if let Some(turn) = said.turn {
                 let heard = turn.clone();
+        self.goes_on();
                 self.journal.append(&Entry::TurnHeard { op, turn });
                 self.heard.push(heard);
             }
@@ -525,7 +526,7 @@ impl Driver {
             ErasedProgress::Start(start) => {
                 self.has_started(start.run);
                 if start.start.when_parent_ends.outlives() {
-                    self.ports.child(*start);
+                    self.ports.tree(start.parent, start.run);
                 } else if let Some(child) = self.children.get(&start.run) {
                     let cancel = child.cancel.clone();
                     self.ports.child(super::ChildStart { cancel, ..*start });

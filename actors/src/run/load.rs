@@ -53,6 +53,8 @@ pub struct Recorded {
     pub(crate) unwanted: Vec<RecordedChild>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
+    /// Those, and the ones that outlive its cancellation as well.
+    pub(crate) outliving: Vec<RunId>,
     pub(crate) undo: Vec<(OperationId, ToolCall)>,
     /// What it wrote into its passing state.
     pub(crate) temp: Temp,
@@ -216,11 +218,13 @@ impl Recorded {
                 when_parent_ends,
             } => {
                 if when_parent_ends.outlives() {
-                    // It is a tree of its own, which others recover.
+                    // It is a tree of its own, which others recover once it has begun.
                     let child = self.children.extract_if(.., |child| child.op == op);
-                    let continues = when_parent_ends == ParentPolicy::Continue;
-                    let runs = child.filter(|_| continues).map(|child| child.run);
-                    self.continuing.extend(runs);
+                    let runs: Vec<RunId> = child.map(|child| child.run).collect();
+                    if when_parent_ends == ParentPolicy::Continue {
+                        self.continuing.extend(&runs);
+                    }
+                    self.outliving.extend(runs);
                     self.ledger.give(op, &budget);
                 } else {
                     self.ledger.reserve(op, budget);

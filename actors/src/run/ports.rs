@@ -65,6 +65,9 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Starts a child run whose first entry is recorded, or takes it up again.
     fn child(&self, child: ChildStart);
 
+    /// Starts a child run of this parent that outlives it, unless it has begun.
+    fn tree(&self, parent: RunId, run: RunId);
+
     /// Tells a child run of this parent to be cancelled. It reaches also a child that was started
     /// just before.
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String);

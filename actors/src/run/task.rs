@@ -416,6 +416,10 @@ impl Carrier {
                 Some(_) => return Err(Rest::LetGo),
             }
         }
+        // What its last life recorded may never have begun.
+        for run in std::mem::take(&mut self.recorded.outliving) {
+            self.driver.ports.tree(self.run, run);
+        }
         // A root run that gives up is parked, and its children wait with it.
         let gives_up = self.give_up.is_some() && self.driver.parent.is_some();
         let ending = self.cancelling().is_some() || gives_up;

@@ -58,3 +58,4 @@ mod time_travel;
 mod tool_changes;
 mod topics;
 mod turns;
+mod unattended;

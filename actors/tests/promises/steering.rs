@@ -131,7 +131,7 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
             }
             crashed += 1;
         }
-        assert!(crashed > 10, "{crashed}");
+        assert!(crashed > 8, "{crashed}");
     }
 }
 

@@ -18,11 +18,6 @@ use crate::{
 impl AgentState {
     /// One of this agent's runs begins or takes up a child run: the agent below hosts it.
     pub(super) async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
-        if child.start.when_parent_ends.outlives() {
-            // It is a tree of its own in a session of its own, which begins it like any other.
-            self.shared.wake_later(self.doors().clock.now(), child.run);
-            return;
-        }
         let name = child.agent.clone();
         self.children
             .insert(child.run, (name.clone(), child.clone()));

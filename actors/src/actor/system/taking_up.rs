@@ -135,7 +135,8 @@ impl System {
     }
 
     /// The roots of all trees in which a run goes on by itself. What happened to a run below may be
-    /// durable and what it makes of those above it not yet.
+    /// durable and what it makes of those above it not yet: where one is at work its root does not
+    /// wait until a time of its own.
     async fn awake_roots(&self) -> Result<Vec<RunRow>, StoreError> {
         let filter = RunFilter {
             open: true,
@@ -143,6 +144,15 @@ impl System {
             ..RunFilter::default()
         };
         let awake = self.0.doors.store.runs(filter).await?;
+        let is_at_work = |row: &&RunRow| row.status != RunStatus::Waiting;
+        let at_work: BTreeSet<RunId> = below
+            .iter()
+            .filter(is_at_work)
+            .map(|row| row.root)
+            .collect();
+        for root in roots.iter_mut().filter(|row| at_work.contains(&row.root)) {
+            root.wake_at = None;
+        }
         let (mut roots, below): (Vec<_>, Vec<_>) =
             awake.into_iter().partition(|row| row.parent.is_none());
         let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();

@@ -146,7 +146,7 @@ impl Driver {
                 Turn::Act(_, ErasedProgress::Start(start))
                     if start.start.when_parent_ends.outlives() =>
                 {
-                    self.ports.child(*start);
+                    self.ports.tree(start.parent, start.run);
                 }
                 Turn::Act(_, ErasedProgress::Start(start)) => {
                     // It was recorded and never started: it is taken up only to be ended.

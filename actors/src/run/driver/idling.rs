@@ -1,7 +1,7 @@
 //! A run that waits only for the outside.
 
 use super::{Driver, LegEnd};
-use crate::{run::ChildNews, vocabulary::Timestamp};
+use crate::{contract::RunStatus, run::ChildNews, vocabulary::Timestamp};
 
 impl Driver {
     /// Whether all that the run waits for is outside, told to the parent and the index when it
@@ -25,23 +25,34 @@ impl Driver {
                 parent.tell(news);
             }
             self.journal.change_row(|row| {
-                use crate::contract::RunStatus::{Running, Waiting};
-                row.status = if idle { Waiting } else { Running };
-                row.wake_at = wake_at;
-            });
+            let status = match idle {
+                true => RunStatus::Waiting,
+                false => RunStatus::Running,
+            };
+            self.journal
+                .change_row(|row| (row.status, row.wake_at) = (status, wake_at));
         }
         idle
     }
 
-    /// Tells the parent that what the run was last told to wait for is over, where the function came
-    /// to its end without waiting again: what follows takes time, and nobody above may fall asleep.
-    pub(super) fn tell_at_work(&mut self) {
-        if self.told_idle.take().is_some()
-            && let Some(parent) = &self.parent
-        {
+    /// What the run was told to wait for is over. Nobody above may fall asleep over what follows, and
+    /// the commit that ends the wait says so in the index: a process that starts takes up who is at
+    /// work, and leaves who waits.
+    pub(super) fn goes_on(&mut self) {
+        if self.tell_at_work() {
+                (row.status, row.wake_at) = (RunStatus::Running, None);
+            });
+        }
+    }
+
+    /// Tells the parent that the run waits no longer. `true` where it was said to wait.
+    pub(super) fn tell_at_work(&mut self) -> bool {
+        let waited = self.told_idle.take().is_some();
+        if let Some(parent) = self.parent.as_ref().filter(|_| waited) {
             parent.tell(ChildNews::Busy);
         }
     }
+        waited
 
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
