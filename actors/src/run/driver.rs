@@ -150,6 +150,9 @@ pub(crate) struct Driver {
     ended_children: OperationMap<ChildResult>,
     ready: VecDeque<(OperationId, Deferred)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
+    /// The ends of calls that nobody wants any more: the run waits for them also when it is
+    /// cancelled.
+    aborts: FuturesUnordered<BoxFuture<'static, ()>>,
     inbox: VecDeque<InboxItem>,
     seen: HashSet<String>,
     /// The turns that were said to the run, and that it heard.
@@ -209,6 +212,7 @@ impl Driver {
             ended_children: OperationMap::default(),
             ready: VecDeque::new(),
             acts: FuturesUnordered::new(),
+            aborts: FuturesUnordered::new(),
             inbox: VecDeque::new(),
             seen: HashSet::new(),
             heard: Vec::new(),
@@ -370,11 +374,11 @@ impl Driver {
     /// Takes an operation whose end is being recorded off the books, with what came for it.
     fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<Under> {
         let under = self.under.remove(&op)?;
+        self.goes_on();
         for (_, said) in leg.taken.lock().extract_if(.., |(by, _)| *by == op) {
             self.journal.strike(said.item);
             if let Some(turn) = said.turn {
                 let heard = turn.clone();
-        self.goes_on();
                 self.journal.append(&Entry::TurnHeard { op, turn });
                 self.heard.push(heard);
             }
@@ -495,13 +499,16 @@ impl Driver {
         if waker.woken.load(Ordering::Acquire) {
             return Poll::Ready(Turn::Woken);
         }
-        if self.acts.is_empty() {
-            return Poll::Pending;
+        if !self.acts.is_empty()
+            && let Poll::Ready(Some((op, progress))) = self.acts.poll_next_unpin(cx)
+        {
+            return Poll::Ready(Turn::Act(op, progress));
         }
-        match self.acts.poll_next_unpin(cx) {
-            Poll::Ready(Some((op, progress))) => Poll::Ready(Turn::Act(op, progress)),
-            _ => Poll::Pending,
+        // After them: a call is let go before it is aborted.
+        if !self.aborts.is_empty() && self.aborts.poll_next_unpin(cx).is_ready() {
+            return Poll::Ready(Turn::Woken);
         }
+        Poll::Pending
     }
 
     async fn progress(

@@ -65,3 +65,53 @@ async fn a_loser_stays_one_in_the_next_process() {
         assert_eq!(dropped(&stage.entries(run).await).len(), 1, "{slow:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_dropped_does_not_outlive_the_cancellation_of_its_run() {
+    let stage = Stage::alone();
+    let system = stage.start(racer(&stage, Effect::Once)).await;
+    let run = ask(&system, "racer", "go").await;
+    // The loser is in its grace period.
+    pause(2_000).await;
+    run.cancel("enough").await.unwrap();
+    run.quiet().await.unwrap();
+    pause(200_000).await;
+    let effects = stage.log.effects();
+    let ended: Vec<_> = effects.iter().map(|e| (e.name.as_str(), e.ended)).collect();
+    assert_eq!(ended, [("hare", true), ("snail", false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_whose_spawning_lost_a_race_is_cancelled() {
+    let stage = Stage::alone();
+    let worker = |name| {
+        Agent::from_fn(name, |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer("worked"))
+        })
+    };
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let spawned = vec![
+            cx.branch("a").spawn("a", "go"),
+            cx.branch("b").spawn("b", "go"),
+        ];
+        let (_, first) = cx.race(spawned).await;
+        let done = cx.join(&first?).await?;
+        Ok(Outcome::answer(done.text))
+    });
+    let system = stage
+        .start(boss.agent(worker("a")).agent(worker("b")))
+        .await;
+    let run = ask(&system, "boss", "go").await;
+    pause(30_000).await;
+    let mut statuses = Vec::new();
+    for row in stage.rows().await {
+        statuses.push((row.agent, row.status));
+    }
+    statuses.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let [(_, a), (_, b), _] = &statuses[..] else {
+        panic!("{statuses:?}");
+    };
+    assert!(!a.is_ended() && b.is_ended(), "{statuses:?}");
+    assert_eq!(text(&run).await, "worked");
+}

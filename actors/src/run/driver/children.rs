@@ -125,7 +125,7 @@ impl Driver {
 
     /// Whether anything that the finished function left behind is still under way.
     pub(crate) fn has_background(&self) -> bool {
-        !self.acts.is_empty() || !self.children.is_empty()
+        !self.acts.is_empty() || !self.aborts.is_empty() || !self.children.is_empty()
     }
 
     /// Lets dropped calls and cancelled children come to their ends.

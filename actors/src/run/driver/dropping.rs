@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Driver, LiveChild, charge_of};
+use super::{Driver, charge_of};
 use crate::{
-    run::{leg::Leg, operation::ErasedProgress},
+    run::leg::Leg,
     vocabulary::{Begun, Entry, OperationId, RunId},
 };
 
@@ -53,12 +53,10 @@ impl Driver {
 
     /// Nobody waits for the child of this operation any more.
     pub(super) fn let_child_go(&mut self, op: OperationId, reason: &str) {
-        let awaited = |child: &mut LiveChild| child.op == op && child.finish.take().is_some();
-        let child = self
-            .children
-            .iter_mut()
-            .find_map(|(run, child)| awaited(child).then_some(*run));
-        if let Some(run) = child {
+        let mut children = self.children.iter_mut();
+        if let Some((run, child)) = children.find(|(_, child)| child.op == op) {
+            child.finish = None;
+            let run = *run;
             self.cancel_child(run, reason);
         }
     }
@@ -74,9 +72,8 @@ impl Driver {
 
     pub(super) fn abort_in_background(&self, run: RunId, op: OperationId) {
         let abort = self.ports.abort_tool(run, op);
-        self.acts.push(Box::pin(async move {
+        self.aborts.push(Box::pin(async move {
             abort.await;
-            (op, ErasedProgress::Cancelled)
         }));
     }
 }

@@ -8,6 +8,7 @@ impl Driver {
     /// changes.
     pub(super) fn settle_idle(&mut self) -> bool {
         let idle = self.acts.is_empty()
+            && self.aborts.is_empty()
             && self.ready.is_empty()
             && self.children.values().all(|child| child.idle)
             && (!self.waits.is_empty() || !self.children.is_empty());
@@ -24,7 +25,6 @@ impl Driver {
                 };
                 parent.tell(news);
             }
-            self.journal.change_row(|row| {
             let status = match idle {
                 true => RunStatus::Waiting,
                 false => RunStatus::Running,
@@ -40,6 +40,7 @@ impl Driver {
     /// work, and leaves who waits.
     pub(super) fn goes_on(&mut self) {
         if self.tell_at_work() {
+            self.journal.change_row(|row| {
                 (row.status, row.wake_at) = (RunStatus::Running, None);
             });
         }
@@ -51,8 +52,8 @@ impl Driver {
         if let Some(parent) = self.parent.as_ref().filter(|_| waited) {
             parent.tell(ChildNews::Busy);
         }
-    }
         waited
+    }
 
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
