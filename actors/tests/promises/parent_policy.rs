@@ -14,7 +14,7 @@ use ghostlight_actors::{
     },
 };
 
-use crate::stage::{Stage, ask, call, outcome, pause, text};
+use crate::stage::{SlowStore, Stage, ask, call, outcome, pause, text};
 
 const ALL: [ParentPolicy; 3] = [
     ParentPolicy::Stop,
@@ -232,5 +232,28 @@ async fn a_policy_holds_wherever_a_crash_strikes() {
         let scenario = scenario.turn("go").turn("wait");
         let report = crash_everywhere(&scenario, CrashOptions::default()).await;
         assert!(report.violations.is_empty(), "{policy:?} {report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
+    for moment in 0..40 {
+        let stage = Stage::alone();
+        let team = boss(&stage, ParentPolicy::Continue, 100).into_team();
+        let system = System::builder(SlowStore::new(stage.store.clone()))
+            .limits(stage.limits)
+            .team(team.unwrap())
+            .start()
+            .await
+            .unwrap();
+        let run = ask(&system, "boss", "go").await;
+        pause(moment).await;
+        assert!(run.cancel("enough").await.unwrap());
+        outcome(&run).await;
+        pause(60_000).await;
+        for row in stage.rows().await {
+            let status = row.status;
+            assert_eq!(status, RunStatus::Cancelled, "{moment}: {}", row.agent);
+        }
     }
 }

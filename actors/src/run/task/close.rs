@@ -91,7 +91,9 @@ impl Carrier {
             let end = end.or_else(|| in_doubt_before(leg, op));
             self.close_tool(op, identity, end, &reason, spent);
         }
-        self.cancel_continuing(&reason).await;
+        if let Err(error) = self.cancel_continuing(&reason).await {
+            return Rest::Store(error);
+        }
         self.driver.journal.flush();
         if let Err(end) = self.driver.settle_background(leg).await {
             return rest_of(end);
@@ -139,8 +141,16 @@ impl Carrier {
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
     /// of their own, so the word goes through their inboxes; said again after a crash it is the
     /// same word.
-    async fn cancel_continuing(&mut self, reason: &str) {
-        for run in std::mem::take(&mut self.driver.continuing) {
+    async fn cancel_continuing(&mut self, reason: &str) -> Result<(), StoreError> {
+        let continuing = std::mem::take(&mut self.driver.continuing);
+        if continuing.is_empty() {
+            return Ok(());
+        }
+        // One that is being recorded has no inbox yet.
+        let journal = &mut self.driver.journal;
+        journal.flush();
+        journal.durable.reached(journal.entries()).await?;
+        for run in continuing {
             let reason = reason.to_owned();
             let body = InboxBody::Cancel { reason };
             let item = InboxItem::new("cancel", self.driver.journal.now(), body);
@@ -150,6 +160,7 @@ impl Carrier {
                 tracing::debug!(%run, %error, "a child that goes on was not told to stop");
             }
         }
+        Ok(())
     }
 
     pub(super) fn close_tool(
