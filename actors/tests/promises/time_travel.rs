@@ -537,3 +537,39 @@ async fn a_fork_that_a_crash_interrupts_anywhere_is_made_once_and_comes_to_the_s
     }
     assert!(crashes >= 8, "{crashes}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_fork_did_after_it_went_on_is_undone_also_in_the_next_process() {
+    let agent = |stage: &Stage| {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            if cx.input().content() == "go" {
+                for _ in 0..9 {
+                    cx.now().await?;
+                }
+                cx.sleep(Duration::from_secs(5)).await?;
+                return Ok(cx.continue_as("on"));
+            }
+            cx.on_cancel(call("2", "refund"));
+            cx.tool(call("1", "pay")).await?;
+            cx.sleep(Duration::from_secs(900)).await?;
+            Ok(Outcome::answer("kept"))
+        })
+        .tool(stage.tool("pay", Effect::Once, 1))
+        .tool(stage.tool("refund", Effect::Once, 1))
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(agent(&stage)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(1000).await;
+    let fork = run.fork(Fork::latest()).await.unwrap().id();
+    assert!(run.cancel("no").await.unwrap());
+    pause(10_000).await;
+    assert_eq!(stage.log.count("pay"), 1);
+    stage.crash(&system).await;
+    let system = stage.start(agent(&stage)).await;
+    pause(1000).await;
+    let fork = system.run(fork);
+    assert!(fork.cancel("no").await.unwrap());
+    fork.quiet().await.unwrap();
+    assert_eq!(stage.log.count("refund"), 1);
+}

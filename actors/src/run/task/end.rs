@@ -182,6 +182,10 @@ impl Carrier {
         start.budget.wall_time_ms = None;
         start.at = now;
         start.agent = leg.agent.name.to_string();
+        if let Some(forked) = &mut start.forked {
+            // The journal in which it goes on has nothing of another's.
+            forked.copied = 0;
+        }
         if start.root == self.run {
             // It is the root of a tree of its own: who watches, asks or takes up finds it there,
             // and an agent that goes on for ever is not one tree that grows for ever.
