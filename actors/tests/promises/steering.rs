@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, Store},
+    contract::{InboxBody, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::{SessionFold, Turn},
@@ -202,4 +202,38 @@ async fn what_an_agent_did_not_hear_the_one_that_takes_over_does() {
         .iter()
         .filter(|item| matches!(item.body, InboxBody::Steer(_)));
     assert_eq!(steered.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_to_a_run_that_is_parked_for_crashing_is_heard_by_the_next() {
+    for dies in [false, true] {
+        let crashing = || {
+            Agent::from_fn("worker", |cx: RunContext| async move {
+                cx.sleep(Duration::from_secs(1)).await?;
+                assert_ne!(cx.input().content(), "one", "it is poison");
+                talk(&cx).await
+            })
+        };
+        let mut stage = Stage::new();
+        let mut system = start(stage.store.clone(), crashing()).await;
+        let session = system.session("worker", "s");
+        let run = session.send(Turn::text("one").id("1")).await.unwrap();
+        pause(500).await;
+        let second = session.send(Turn::text("two").id("2")).await.unwrap();
+        assert_eq!(second.id(), run.id(), "it is said to the run under way");
+        while run.status().await.unwrap().status != RunStatus::Parked {
+            pause(10).await;
+        }
+        if dies {
+            stage.crash(&system).await;
+            system = start(stage.store.clone(), crashing()).await;
+            // Somebody comes back to the session.
+            let three = Turn::text("three").id("3");
+            system.session("worker", "s").send(three).await.unwrap();
+        }
+        pause(20_000).await;
+        let heard = said(&stage.store).await;
+        let times = heard.iter().filter(|said| *said == "two").count();
+        assert_eq!(times, 1, "{heard:?}");
+    }
 }

@@ -486,6 +486,7 @@ fn first_start(
     run: RunId,
     turn: &Turn,
     team: &TeamEntry,
+            self.look_for_unread(myself, run);
     fold: &SessionFold,
     session: &SessionId,
     now: Timestamp,

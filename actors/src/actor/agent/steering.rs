@@ -167,7 +167,9 @@ impl AgentState {
         let (store, myself) = (self.doors().store.clone(), myself.clone());
         self.loads.spawn(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
-            for row in rows.into_iter().rev().filter(|row| row.status.is_ended()) {
+            // Of a run that is parked the session may go on without it.
+            let rested = |row: &RunRow| row.status.is_ended() || row.status == RunStatus::Parked;
+            for row in rows.into_iter().rev().filter(rested) {
                 let _ = myself.cast(AgentMessage::LookForUnread(row.run));
             }
         });

@@ -39,7 +39,7 @@ impl Shared {
             if let Err(error) = self.doors.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");
             }
-        } else if row.status.is_ended() {
+        } else if row.status.is_ended() || row.status == RunStatus::Parked {
             self.look_for_unread(&row).await;
         }
         let Ok(Some(root)) = self.open_root_of(row).await else {
