@@ -121,9 +121,9 @@ impl<T> Desk<T> {
             .collect()
     }
 
-    /// Whether nothing is under way and nobody waits.
-    pub fn is_idle(&self) -> bool {
-        !self.busy && self.waiting.is_empty()
+    /// Whether turns wait.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Sends everybody away.
@@ -161,7 +161,7 @@ mod tests {
         assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 2))));
         desk.set_busy(false);
         assert!(desk.next(&fold).is_none());
-        assert!(desk.is_idle());
+        assert!(!desk.is_busy() && !desk.has_waiting());
     }
 
     #[test]

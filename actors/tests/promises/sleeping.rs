@@ -183,3 +183,40 @@ async fn a_session_with_nothing_to_do_leaves_memory_until_its_next_turn() {
         assert_eq!(agents(&system).await, Vec::<String>::new());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_waits_behind_a_sleeping_run_as_long_as_that_sleeps() {
+    let stage = Stage::alone();
+    let day = Duration::from_secs(24 * 3600);
+    let agent = Agent::from_fn("desk", move |cx: RunContext| async move {
+        let said = cx.input().content();
+        if said == "one" {
+            cx.sleep(day).await?;
+        }
+        Ok(Outcome::answer(said))
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "desk", "one").await;
+    let waiting = ask(&system, "desk", "two").await;
+    assert_eq!(text(&waiting).await, "two");
+    assert_eq!(text(&run).await, "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_only_looked_into_leaves_memory_too() {
+    let stage = Stage::alone();
+    let agent = Agent::from_fn("desk", |_: RunContext| async {
+        Ok(Outcome::answer("done"))
+    });
+    let system = stage.start(agent).await;
+    let session = system.session("desk", "s");
+    let said = || ghostlight_actors::session::Turn::text("go").id("1");
+    let run = session.send(said()).await.unwrap();
+    assert_eq!(text(&run).await, "done");
+    for _ in 0..2 {
+        tokio::time::sleep(3 * stage.limits.passivate_after).await;
+        assert_eq!(agents(&system).await, Vec::<String>::new());
+        let again = session.send(said()).await.unwrap();
+        assert_eq!(again.id(), run.id());
+    }
+}

@@ -188,8 +188,11 @@ impl AgentState {
     /// Whether there is nothing to do.
     pub(super) fn is_quiet(&self) -> bool {
         let asleep = self.session.as_ref().is_none_or(|session| {
-            let waits = !session.early.is_empty() || !session.wakes.is_empty();
-            !waits && (session.sleeping.is_some() || session.desk.is_idle())
+            session.early.is_empty()
+                && session.wakes.is_empty()
+                && session.reopening.is_empty()
+                && !session.desk.has_waiting()
+                && (session.sleeping.is_some() || !session.desk.is_busy())
         });
         self.runs.is_empty() && asleep
     }

@@ -222,6 +222,9 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMessage>,
         turn: Turn,
+        if self.is_quiet() {
+            self.watch_idleness(myself);
+        }
         reply: TurnReply,
     ) {
         let Some(SessionState {
