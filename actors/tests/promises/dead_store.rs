@@ -106,3 +106,26 @@ async fn a_store_that_fails_before_a_once_call_lets_it_not_begin() {
     // The turn, the start of the call, and the end of both are a commit each.
     assert_eq!(begun, [(false, 0), (false, 0), (false, 1), (true, 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_for_ever_is_told_to_those_whose_turn_has_not_come() {
+    for commit in 2..=6 {
+        let stage = Stage::alone();
+        let fault = Fault {
+            call: commit,
+            strike: Strike::Before,
+            harm: Harm::FailForEver,
+        };
+        let store = FaultyStore::at_commit(InMemoryStore::new(), fault);
+        let team = payer(&stage).into_team().unwrap();
+        let builder = System::builder(store).limits(stage.limits);
+        let system = builder.model("default", silent()).team(team).start().await;
+        let session = system.unwrap().session("a", "s");
+        let first = session.send(Turn::text("one"));
+        let second = session.send(Turn::text("two"));
+        let both = futures_util::future::join(first, second);
+        let both = tokio::time::timeout(Duration::from_secs(3600), both).await;
+        let (_, second) = both.unwrap_or_else(|_| panic!("commit {commit}: they hang"));
+        assert!(second.is_err(), "commit {commit}");
+    }
+}

@@ -1,4 +1,5 @@
-//! A session whose run waits for a person's answer while somebody says something else.
+//! A session whose run is under way, or waits for a person's answer, while somebody says something
+//! else.
 
 use ractor::ActorRef;
 
@@ -25,20 +26,33 @@ impl AgentState {
         self.session.as_ref()?.loaded.as_ref()?.0.open
     }
 
-    /// A turn was queued. Whether the run before it ends by itself is looked up beside the
-    /// mailbox.
-    pub(super) fn look_whether_asking(&mut self, myself: &ActorRef<AgentMessage>) {
+    /// A turn was queued. Whether the run before it goes on, and ends by itself, is looked up beside
+    /// the mailbox.
+    pub(super) fn look_at_open_run(&mut self, myself: &ActorRef<AgentMessage>) {
         let Some(run) = self.open_run() else { return };
-        if self.while_asking() == WhileAsking::Wait {
+        let (asks_first, carried) = (
+            self.while_asking() != WhileAsking::Wait,
+            self.runs.contains_key(&run),
+        );
+        if carried && !asks_first {
             return;
         }
         let (store, myself) = (self.doors().store.clone(), myself.clone());
         self.loads.spawn(async move {
-            if let Ok(Some(row)) = store.run(run).await
-                && row.status == RunStatus::Waiting
-                && is_asking(&store, &row).await.unwrap_or(false)
-            {
-                let _ = myself.cast(AgentMessage::Asking(run));
+            let Ok(Some(row)) = store.run(run).await else {
+                return;
+            };
+            match row.status {
+                // It was interrupted, and nobody took it up.
+                RunStatus::Running | RunStatus::Cancelling if !carried => {
+                    let _ = myself.cast(AgentMessage::Wake(run, false, None));
+                }
+                RunStatus::Waiting
+                    if asks_first && is_asking(&store, &row).await.unwrap_or(false) =>
+                {
+                    let _ = myself.cast(AgentMessage::Asking(run));
+                }
+                _ => {}
             }
         });
     }

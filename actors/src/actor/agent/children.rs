@@ -271,11 +271,15 @@ impl AgentState {
                 let at = self.doors().clock.now().after(self.pause(1));
                 self.sleep(run, Some(at));
             }
-            error => self.doors().previewer.routes.fail(run, error),
+            ref error => self.doors().previewer.routes.fail(run, error.clone()),
         }
         // Another process may carry it now, or this one again later.
         if let Some(session) = &mut self.session {
             session.loaded = None;
+            if !matches!(error, StoreError::Stale { .. }) {
+                // Nothing reads the session again by itself: who waits for its turn hears of it.
+                session.refuse_waiting(&error);
+            }
         }
     }
 

@@ -87,6 +87,17 @@ impl AgentState {
         match admission {
             Admission::Known(run, reply) => {
                 // Said again is no reason to try again what was set aside.
+
+    /// Tells those whose turn has not come that it will not.
+    pub(super) fn refuse_waiting(&mut self, error: &StoreError) {
+        let refused = || Err(SystemError::Store(error.clone()));
+        for reply in self.desk.clear() {
+            let _ = reply.send(refused());
+        }
+        for reply in self.reopening.drain(..).filter_map(|(_, _, reply)| reply) {
+            let _ = reply.send(refused());
+        }
+    }
                 let aside = session.has_aside(run);
                 let fold = session.loaded.as_ref().map(|(fold, _)| fold);
                 let current = fold.map_or(run, |fold| fold.current(run));
@@ -96,7 +107,7 @@ impl AgentState {
                 }
             }
             Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
-            Admission::Queued => self.look_whether_asking(myself),
+            Admission::Queued => self.look_at_open_run(myself),
             Admission::Busy(reply) => {
                 let open = session.loaded.as_ref().and_then(|(fold, _)| fold.open);
                 let session = session.id.to_string();
@@ -174,9 +185,7 @@ impl AgentState {
                 for (_, reply) in early {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
-                for reply in session.desk.clear() {
-                    let _ = reply.send(Err(SystemError::Store(error.clone())));
-                }
+                session.refuse_waiting(&error);
                 for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
