@@ -19,6 +19,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
+pub(crate) use session::Expected;
 
 use super::{
     SystemError,
@@ -63,16 +64,16 @@ pub(crate) enum AgentMessage {
     Wake(RunId, bool, Option<WakeReply>),
     /// A run that was taken up has been read.
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
-    /// The session and this run are about to be read together with others. `false` when the
-    /// session is open or being read already.
-    Expect(oneshot::Sender<bool>),
+    /// The session and this run are about to be read together with others. Answers nothing when
+    /// the session is open or being read already.
+    Expect(RunId, oneshot::Sender<Option<Expected>>),
     /// That was done, unless it could not be done together.
     TakenUp(RunId, Option<Box<TakenUp>>),
     /// A run of this agent begins or takes up a child run.
     Child(Box<ChildStart>),
-    /// Host this child run.
     /// A run of this agent began a tree of its own in a session of its own.
     Tree(RunId),
+    /// Host this child run.
     Host(Box<ChildStart>),
     /// A child run of a run of this agent is not wanted any more.
     CancelChild(RunId, String),
@@ -244,16 +245,16 @@ impl Actor for Agent {
                 let (run, loaded) = *loaded;
                 Box::pin(state.run_loaded(&myself, run, loaded)).await;
             }
-            AgentMessage::Expect(reply) => {
-                let _ = reply.send(state.stands_by());
+            AgentMessage::Expect(run, reply) => {
+                let _ = reply.send(state.stands_by().then(|| Expected::new(&myself, run)));
             }
             AgentMessage::TakenUp(run, taken) => {
                 Box::pin(state.taken_up(&myself, run, taken)).await;
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
-            AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
             // Its session begins it like any other.
             AgentMessage::Tree(run) => state.shared.wake_later(state.doors().clock.now(), run),
+            AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
             AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
             AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),
             AgentMessage::ChildGone(run) => {

@@ -276,8 +276,10 @@ impl Shared {
         };
         let (sender, retired) = oneshot::channel();
         let told = slot.send(AgentMessage::Retire(sender)).is_ok();
-        if told && matches!(retired.await, Ok(false)) {
-            self.agents.lock().insert(session.clone(), slot);
+        let retired = if told { retired.await.ok() } else { Some(true) };
+        if retired != Some(true) {
+            // It has something to do, or was lost before it could say so and is started again.
+            self.found_again(session, slot);
             return false;
         }
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
@@ -291,8 +293,18 @@ impl Shared {
                 let soon = self.doors.clock.now().after(Duration::from_millis(1));
                 self.doors.clock.sleep_until(soon).await;
             }
+            self.found_again(session, slot);
         }
         true
+    }
+
+    /// An agent that was to end stays: whoever looks for it finds it, and no other in its stead.
+    fn found_again(&self, session: &SessionId, slot: Slot<AgentMessage>) {
+        let mut agents = self.agents.lock();
+        let found = agents.entry(session.clone()).or_default();
+        if found.get().is_none() {
+            *found = slot;
+        }
     }
 
     /// Whether a run is on disk whose team looks only into memory.

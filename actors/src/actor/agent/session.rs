@@ -50,11 +50,53 @@ impl Drop for TurnNotice {
     }
 }
 
+/// An agent that leaves it to others to read its session and an open run. Where they give up, or
+/// nobody waits for them any more, it is told so and reads by itself.
+pub(crate) struct Expected {
+    agent: ActorRef<AgentMessage>,
+    run: RunId,
+    told: bool,
+}
+
+impl Expected {
+    pub(super) fn new(agent: &ActorRef<AgentMessage>, run: RunId) -> Self {
+        Self {
+            agent: agent.clone(),
+            run,
+            told: false,
+        }
+    }
+
+    pub(crate) fn tell(mut self, taken: Option<Box<TakenUp>>) {
+        self.told = true;
+        let _ = self.agent.cast(AgentMessage::TakenUp(self.run, taken));
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        if !self.told {
+            let _ = self.agent.cast(AgentMessage::TakenUp(self.run, None));
+        }
+    }
+}
+
 impl SessionState {
     /// Whether this is the run of a turn that was set aside.
     pub(super) fn has_aside(&self, run: RunId) -> bool {
         let fold = self.loaded.as_ref().map(|(fold, _)| fold);
         fold.is_some_and(|fold| fold.aside.contains(&run))
+    }
+
+    /// Tells those whose turn has not come that it will not.
+    pub(super) fn refuse_waiting(&mut self, error: &StoreError) {
+        let refused = || Err(SystemError::Store(error.clone()));
+        for reply in self.desk.clear() {
+            let _ = reply.send(refused());
+        }
+        for reply in self.reopening.drain(..).filter_map(|(_, _, reply)| reply) {
+            let _ = reply.send(refused());
+        }
     }
 }
 
@@ -87,17 +129,6 @@ impl AgentState {
         match admission {
             Admission::Known(run, reply) => {
                 // Said again is no reason to try again what was set aside.
-
-    /// Tells those whose turn has not come that it will not.
-    pub(super) fn refuse_waiting(&mut self, error: &StoreError) {
-        let refused = || Err(SystemError::Store(error.clone()));
-        for reply in self.desk.clear() {
-            let _ = reply.send(refused());
-        }
-        for reply in self.reopening.drain(..).filter_map(|(_, _, reply)| reply) {
-            let _ = reply.send(refused());
-        }
-    }
                 let aside = session.has_aside(run);
                 let fold = session.loaded.as_ref().map(|(fold, _)| fold);
                 let current = fold.map_or(run, |fold| fold.current(run));
@@ -191,6 +222,9 @@ impl AgentState {
                 }
             }
         }
+        if self.is_quiet() {
+            self.watch_idleness(myself);
+        }
     }
 
     /// Leaves it to others to read the session, unless it is open or being read.
@@ -231,9 +265,6 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMessage>,
         turn: Turn,
-        if self.is_quiet() {
-            self.watch_idleness(myself);
-        }
         reply: TurnReply,
     ) {
         let Some(SessionState {
@@ -455,6 +486,7 @@ impl AgentState {
             fold.add(Entry::TurnSetAside { run });
             claim.entries += 1;
             session.desk.set_busy(false);
+            self.look_for_unread(myself, run);
             self.next_turn(myself);
         }
     }
@@ -498,7 +530,6 @@ fn first_start(
     run: RunId,
     turn: &Turn,
     team: &TeamEntry,
-            self.look_for_unread(myself, run);
     fold: &SessionFold,
     session: &SessionId,
     now: Timestamp,

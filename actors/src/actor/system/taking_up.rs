@@ -63,13 +63,13 @@ impl Shared {
 
     /// Takes up interrupted roots of sessions: together, where their agents can wait for that.
     async fn take_up(self: Arc<Self>, rows: Vec<(SessionId, RunRow)>) -> Result<(), SystemError> {
-        let (mut agents, mut together) = (Vec::new(), Vec::new());
+        let (mut expecting, mut together) = (Vec::new(), Vec::new());
         for (session, row) in rows {
             let agent = self.agent_of(&session).await?;
             let (sender, expects) = oneshot::channel();
-            let _ = agent.cast(AgentMessage::Expect(sender));
-            if expects.await.unwrap_or_default() {
-                agents.push((agent, row.run));
+            let _ = agent.cast(AgentMessage::Expect(row.run, sender));
+            if let Some(expected) = expects.await.unwrap_or_default() {
+                expecting.push(expected);
                 together.push((session, row));
             } else {
                 let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
@@ -84,10 +84,8 @@ impl Shared {
             tracing::warn!(%error, "runs are taken up one by one");
             Vec::new()
         });
-        let taken = taken.into_iter().map(|taken| taken.map(Box::new));
-        let taken = taken.chain(std::iter::repeat_with(|| None));
-        for ((agent, run), taken) in agents.into_iter().zip(taken) {
-            let _ = agent.cast(AgentMessage::TakenUp(run, taken));
+        for (expected, taken) in expecting.into_iter().zip(taken) {
+            expected.tell(taken.map(Box::new));
         }
         Ok(())
     }
@@ -144,6 +142,8 @@ impl System {
             ..RunFilter::default()
         };
         let awake = self.0.doors.store.runs(filter).await?;
+        let (mut roots, below): (Vec<_>, Vec<_>) =
+            awake.into_iter().partition(|row| row.parent.is_none());
         let is_at_work = |row: &&RunRow| row.status != RunStatus::Waiting;
         let at_work: BTreeSet<RunId> = below
             .iter()
@@ -153,8 +153,6 @@ impl System {
         for root in roots.iter_mut().filter(|row| at_work.contains(&row.root)) {
             root.wake_at = None;
         }
-        let (mut roots, below): (Vec<_>, Vec<_>) =
-            awake.into_iter().partition(|row| row.parent.is_none());
         let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
         let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
         for root in below.difference(&known) {
