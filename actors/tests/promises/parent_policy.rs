@@ -237,10 +237,10 @@ async fn a_policy_holds_wherever_a_crash_strikes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
-    for moment in 0..40 {
+    for moment in 0..120 {
         let stage = Stage::alone();
         let team = boss(&stage, ParentPolicy::Continue, 100).into_team();
-        let system = System::builder(SlowStore::new(stage.store.clone()))
+        let system = System::builder(SlowStore::to_commit(stage.store.clone()))
             .limits(stage.limits)
             .team(team.unwrap())
             .start()

@@ -161,19 +161,36 @@ pub(crate) async fn text(run: &Run) -> String {
 #[derive(Debug)]
 pub(crate) struct SlowStore {
     inner: InMemoryStore,
+    commit_ms: u64,
+    inbox_ms: u64,
     moves: Option<AtomicU32>,
 }
 
 impl SlowStore {
     pub(crate) fn new(inner: InMemoryStore) -> Self {
-        let moves = None;
-        Self { inner, moves }
+        Self {
+            inner,
+            commit_ms: 7,
+            inbox_ms: 7,
+            moves: None,
+        }
+    }
+
+    /// Where only commits take their time, and more of it.
+    pub(crate) fn to_commit(inner: InMemoryStore) -> Self {
+        Self {
+            commit_ms: 50,
+            inbox_ms: 0,
+            ..Self::new(inner)
+        }
     }
 
     /// Where every second commit that only moves what was posted takes much more time.
     pub(crate) fn uneven(inner: InMemoryStore) -> Self {
-        let moves = Some(AtomicU32::new(0));
-        Self { inner, moves }
+        Self {
+            moves: Some(AtomicU32::new(0)),
+            ..Self::new(inner)
+        }
     }
 }
 
@@ -215,13 +232,13 @@ impl Store for SlowStore {
             .as_ref()
             .filter(|_| batches.iter().any(only_moves));
         let is_second = moves.is_some_and(|moves| moves.fetch_add(1, SeqCst) % 2 == 1);
-        pause(if is_second { 70 } else { 7 }).await;
+        pause(if is_second { 70 } else { self.commit_ms }).await;
         self.inner.commit(batches).await
     }
 
     async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
         let found = self.inner.inbox(run).await;
-        pause(7).await;
+        pause(self.inbox_ms).await;
         found
     }
 
