@@ -152,7 +152,8 @@ fn a_secret_is_not_shown_while_it_is_typed_and_other_answers_are() {
     assert!(!(shown + &rest).contains("hunter2"));
     let desk = Desk::new("asks", json!({ "kind": "text" }));
     let mut terminal = desk.at_terminal(&["run", "team.yaml", "who"]);
-    terminal.exp_string("What is your name?").unwrap();
+    // The timeline tells the question before it is put.
+    terminal.exp_string("What is your name? >").unwrap();
     terminal.send_line("Ann").unwrap();
     terminal.exp_string("Ann\r\n").unwrap();
     terminal.exp_string("answered \"Ann\"").unwrap();
@@ -163,7 +164,9 @@ fn a_secret_is_not_shown_while_it_is_typed_and_other_answers_are() {
 fn a_tool_that_blocks_its_thread_does_not_keep_an_interrupted_command() {
     use rexpect::process::WaitStatus;
     let desk = Desk::new("blocks", json!({ "in": "step" }));
-    let mut terminal = desk.at_terminal(&["run", "team.yaml", "go"]);
+    // With one thread alone, as on a machine with one processor, the step would hold up its run.
+    let threads = [("TOKIO_WORKER_THREADS", "2")];
+    let mut terminal = desk.at_terminal_with(&["run", "team.yaml", "go"], &threads);
     terminal.exp_string("waits").unwrap();
     terminal.send_control('c').unwrap();
     terminal.exp_string("is suspended").unwrap();

@@ -18,8 +18,8 @@ use ghostlight_actors::{
 use serde_json::{Value, json};
 
 const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for what must come, on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Is the command where a test started it as such, and nothing otherwise.
 #[test]
@@ -360,6 +360,20 @@ impl Desk {
     #[track_caller]
     pub(crate) fn status(&self) -> String {
         self.rows()[0]["status"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the only run has recorded its first step, and so is at the gate.
+    #[track_caller]
+    pub(crate) fn until_at_the_gate(&self) {
+        // That the step was done, as its file tells, does not say that its record is durable.
+        self.until("the first step's record", |desk| {
+            let rows = desk.rows();
+            rows.len() == 1 && {
+                let run = rows[0]["run"].as_str().unwrap();
+                let shown = desk.shipped(&["show", run]);
+                shown.out.contains("step first is done")
+            }
+        });
     }
 
     /// Waits until something is so.

@@ -56,8 +56,7 @@ fn it_says_the_turns_of_a_files_schedules_until_it_is_asked_to_end() {
 fn it_takes_up_runs_that_were_interrupted_and_tells_how_they_stand() {
     let desk = Desk::new("gated", json!({}));
     let started = desk.start(&["run", "team.yaml", "go"]);
-    desk.until("the first step", |desk| desk.firsts() == 1);
-    desk.until("its row", |desk| desk.rows().len() == 1);
+    desk.until_at_the_gate();
     started.signal("KILL");
     started.ends();
 
@@ -76,8 +75,7 @@ fn it_takes_up_what_another_process_leaves_behind() {
     let mut serving = desk.start(&["serve", "team.yaml"]);
     serving.says("Ctrl-C ends it");
     let started = desk.start(&["run", "team.yaml", "go"]);
-    desk.until("the first step", |desk| desk.firsts() == 1);
-    desk.until("its row", |desk| desk.rows().len() == 1);
+    desk.until_at_the_gate();
     started.signal("KILL");
     started.ends();
     desk.open_gate();

@@ -59,7 +59,7 @@ fn a_fork_goes_on_with_todays_team_where_its_file_is_named() {
 fn a_run_that_was_parked_by_other_code_is_forked_before_the_mismatch() {
     let desk = Desk::new("gated", json!({}));
     let started = desk.start(&["run", "team.yaml", "go"]);
-    desk.until("the first step", |desk| desk.firsts() == 1);
+    desk.until_at_the_gate();
     started.signal("KILL");
     started.ends();
     let run = desk.only_run();
