@@ -103,7 +103,7 @@ impl Fake {
         self.seen.lock().unwrap().connections
     }
 
-    /// Waits until a client left while the server was silent.
+    /// Waits until a client left before its answer was whole.
     pub(crate) async fn client_left(&mut self) {
         self.gone.wait_for(|gone| *gone > 0).await.unwrap();
     }
@@ -138,6 +138,7 @@ async fn serve(
             match act {
                 Act::Send(bytes) => {
                     if socket.get_mut().write_all(&bytes).await.is_err() {
+                        went.send_modify(|gone| *gone += 1);
                         return;
                     }
                 }
