@@ -20,6 +20,9 @@ use ghostlight::{
 };
 use serde_json::{Value, json};
 
+/// More than any answer takes that comes.
+const LONG: Duration = Duration::from_secs(20);
+
 /// A server that answers one request with this, and tells what it was sent.
 fn server(answer: &'static str) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -105,7 +108,7 @@ fn said(status: &str, body: &str) -> &'static str {
 #[tokio::test]
 async fn the_server_is_asked_in_a_signed_request_that_holds_no_secret() {
     let (url, requests) = server(said("200 OK", r#"{"approved": true}"#));
-    let (status, _, count) = decided(url, Duration::from_secs(20)).await;
+    let (status, _, count) = decided(url, LONG).await;
     assert_eq!((status, count), (ToolStatus::Success, 1));
     let request = requests.recv().unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
@@ -143,10 +146,10 @@ async fn the_server_is_asked_in_a_signed_request_that_holds_no_secret() {
 
 #[tokio::test]
 async fn whatever_is_no_plain_yes_is_a_no() {
-    let closed = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}/", listener.local_addr().unwrap())
-    };
+    // Nobody listens there, and the port is nobody else's while it is bound.
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = format!("http://{}/", bound.local_addr().unwrap());
     let yes = r#"{"approved": true}"#;
     let (elsewhere, _) = server(said("200 OK", yes));
     let redirect = format!("307 Temporary Redirect\r\nLocation: {elsewhere}");
@@ -162,14 +165,12 @@ async fn whatever_is_no_plain_yes_is_a_no() {
         said("200 OK", &long),
         said("200 OK", r#"{"approved": true, "arguments": "none"}"#),
         "not HTTP at all\r\n\r\n",
-        "",
     ];
-    let urls = answers
-        .iter()
-        .map(|answer| server(answer).0)
-        .chain([closed]);
-    for (number, url) in urls.enumerate() {
-        let (status, text, count) = decided(url, Duration::from_secs(1)).await;
+    let in_time = answers.iter().map(|answer| server(answer).0);
+    let in_time = in_time.chain([closed]).map(|url| (url, LONG));
+    let silent = (server("").0, Duration::from_secs(1));
+    for (number, (url, timeout)) in in_time.chain([silent]).enumerate() {
+        let (status, text, count) = decided(url, timeout).await;
         assert_eq!((status, count), (ToolStatus::Denied, 0), "{number}: {text}");
         assert!(!text.contains("127.0.0.1"), "{text}");
         if number == 0 {
@@ -179,10 +180,10 @@ async fn whatever_is_no_plain_yes_is_a_no() {
 }
 
 #[tokio::test]
-async fn a_begun_second_counts_and_the_server_may_give_other_arguments() {
+async fn the_server_may_give_other_arguments() {
     let decision = r#"{"approved": true, "arguments": {"path": "y", "password": "[redacted]"}}"#;
     let (url, _) = server(said("200 OK", decision));
-    let (status, text, count) = decided(url, Duration::from_millis(999)).await;
+    let (status, text, count) = decided(url, LONG).await;
     assert_eq!((status, count), (ToolStatus::Success, 1), "{text}");
     assert_eq!(text, r#"wipe {"password":"hunter2","path":"y"}"#);
 }

@@ -172,6 +172,17 @@ impl Tool for ApprovalWebhook {
 mod tests {
     use super::*;
 
+    #[test]
+    fn of_the_time_that_the_server_has_a_begun_second_counts() {
+        for (milliseconds, seconds) in [(0, 0), (1, 1), (999, 1), (1_000, 1), (2_001, 3)] {
+            let webhook = ApprovalWebhook::new("a", "http://b", Secret::value("c")).unwrap();
+            let webhook = webhook.timeout(Duration::from_millis(milliseconds));
+            assert_eq!(webhook.settings.timeout_s, seconds, "{milliseconds} ms");
+            let with_the_way = (seconds + 5) * 1_000;
+            assert_eq!(webhook.definition().timeout_ms, Some(with_the_way));
+        }
+    }
+
     /// The example of RFC 4231, test case 2, with the timestamp as the beginning of the data.
     #[test]
     fn the_signature_is_that_of_other_implementations() {
