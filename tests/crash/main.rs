@@ -35,9 +35,7 @@ struct Scene {
 impl Scene {
     fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("crash")
-            .join(name);
-        let _ = std::fs::remove_dir_all(&folder);
+            .join(format!("crash-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self {
             store: folder.join("store.db"),
@@ -196,6 +194,15 @@ impl Scene {
     }
 }
 
+impl Drop for Scene {
+    /// What failed is left for inspection.
+    fn drop(&mut self) {
+        if let (false, Some(folder)) = (std::thread::panicking(), self.store.parent()) {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}
+
 fn run(command: &mut Command) -> Output {
     let child = command.spawn().unwrap();
     wait(child)
@@ -207,7 +214,7 @@ fn wait(child: Child) -> Output {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(child.wait_with_output().unwrap()));
     receiver
-        .recv_timeout(Duration::from_secs(60))
+        .recv_timeout(Duration::from_secs(300))
         .unwrap_or_else(|_| {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
             panic!("the command hangs")
@@ -295,26 +302,29 @@ struct Undisturbed {
     answer: String,
     entries: usize,
     effects: usize,
-    /// How long it takes on this machine until it asks.
-    until_it_asks: Duration,
 }
 
 fn undisturbed(beside: &str) -> Undisturbed {
     let scene = Scene::new(&format!("undisturbed-{beside}"));
+    until_it_asks(&scene);
+    Undisturbed {
+        answer: scene.finish(),
+        entries: scene.look().unwrap().1.len(),
+        effects: subject::effects(&scene.effects).len(),
+    }
+}
+
+/// How long it takes on this machine, as busy as it is, until it asks.
+fn until_it_asks(scene: &Scene) -> Duration {
     let begun = Instant::now();
     let output = run(&mut scene.begin());
-    let until_it_asks = begun.elapsed();
+    let took = begun.elapsed();
     assert_eq!(
         output.status.code(),
         Some(4),
         "it waits for an answer: {output:?}"
     );
-    Undisturbed {
-        answer: scene.finish(),
-        entries: scene.look().unwrap().1.len(),
-        effects: subject::effects(&scene.effects).len(),
-        until_it_asks,
-    }
+    took
 }
 
 /// Kills by `kill`, goes on, and holds the end against an undisturbed run's.
@@ -332,11 +342,9 @@ fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> Killed {
         "{name}"
     );
     scene.verify();
-    let repeats = repeats(&scene);
-    let _ = std::fs::remove_dir_all(scene.store.parent().unwrap());
     Killed {
         in_the_middle,
-        repeats,
+        repeats: repeats(&scene),
     }
 }
 
@@ -368,7 +376,12 @@ fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
     } = undisturbed("boundaries");
     assert!(entries >= 40, "{entries} entries");
     let mut tally = Tally::default();
-    for at in 1..=entries {
+    let enough = entries / 4;
+    // Where the machine is too busy to see each boundary in time, again.
+    for (kill, at) in (1..=entries).cycle().take(4 * entries).enumerate() {
+        if kill >= entries && tally.in_the_middle > enough {
+            break;
+        }
         tally.add(check(&format!("at-{at}"), &answer, |scene| {
             kill_at_entry(scene, at);
         }));
@@ -376,7 +389,7 @@ fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
     tally.print("at operation boundaries");
     let in_the_middle = tally.in_the_middle;
     assert!(
-        in_the_middle > entries / 4,
+        in_the_middle > enough,
         "only {in_the_middle} kills came while it was at work"
     );
 }
@@ -427,21 +440,22 @@ fn kill_in_effect(scene: &Scene, at: usize) -> String {
 #[test]
 fn killed_at_random_times_it_goes_on_to_the_same_end() {
     let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(100, |kills| kills.parse().unwrap());
-    let Undisturbed {
-        answer,
-        until_it_asks,
-        ..
-    } = undisturbed("random");
+    let answer = undisturbed("random").answer;
     let chance = SeededEntropy::new(kills);
     let mut tally = Tally::default();
+    let mut most = Duration::ZERO;
     for kill in 0..kills {
+        if kill % 10 == 0 {
+            // What else the machine does comes and goes.
+            most = until_it_asks(&Scene::new(&format!("measured-{kill}")));
+        }
         tally.add(check(&format!("after-{kill}"), &answer, |scene| {
             // One in three is killed a second time, while it is recovering.
             let mut child = scene.begin().spawn().unwrap();
-            kill_within(until_it_asks, &mut child, &chance);
+            kill_within(most, &mut child, &chance);
             if chance.fraction() < 0.33 && scene.look().is_some() {
                 let mut again = scene.command(&["resume", &scene.run_id()]).spawn().unwrap();
-                kill_within(until_it_asks / 2, &mut again, &chance);
+                kill_within(most / 2, &mut again, &chance);
             }
         }));
     }
