@@ -7,7 +7,7 @@ use serde_saphyr::{Location, Spanned};
 
 /// How deep lists and mappings may nest: eighteen levels of agents. Reading is recursive, so
 /// this also bounds the stack.
-const MAX_DEPTH: usize = 40;
+pub(super) const MAX_DEPTH: usize = 40;
 
 /// Where something stands in a file: line and column, in characters, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,6 +92,30 @@ impl Node {
             Content::List(items) => items,
             _ => &[],
         }
+    }
+
+    /// How deep its lists and mappings nest; 1 for a scalar.
+    pub(super) fn depth(&self) -> usize {
+        let below = match &self.content {
+            Content::List(items) => items.iter().map(Node::depth).max(),
+            Content::Mapping(entries) => entries.iter().map(|(_, value)| value.depth()).max(),
+            _ => None,
+        };
+        1 + below.unwrap_or(0)
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let content = match &self.content {
+            Content::List(items) => items.iter().map(Node::bytes).sum(),
+            Content::Mapping(entries) => {
+                let entry =
+                    |(key, value): &(Key, Node)| size_of::<Key>() + key.name.len() + value.bytes();
+                entries.iter().map(entry).sum()
+            }
+            _ => self.text().map_or(0, str::len),
+        };
+        size_of::<Self>() + content
     }
 
     /// The text of a scalar as it reads in a field of text.

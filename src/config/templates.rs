@@ -1,9 +1,14 @@
 //! Agents that a team file describes once and uses several times.
 
-use std::{cell::RefCell, collections::BTreeSet};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+};
+
+use ghostlight_actors::definition::TeamSpec;
 
 use super::{
-    document::{Content, Key, Node, Place, Scalar},
+    document::{self, Content, Key, Node, Place, Scalar},
     fault::{Fault, FaultKind, instead},
     variables::{self, Lookup},
 };
@@ -11,11 +16,17 @@ use super::{
 /// How many agents may be made of templates: templates that use each other multiply.
 const MOST_AGENTS: usize = 10_000;
 
+/// How much may be made of templates, in bytes of memory: what one gives to the next can grow each
+/// time.
+const MOST_BYTES: usize = 64 << 20;
+
 /// The templates of a team, and how many agents were made of them.
 struct Templates<'a> {
     by_name: Vec<(Key, Node)>,
     lookup: Lookup<'a>,
     made: usize,
+    /// How many bytes may still be made.
+    left: Cell<usize>,
 }
 
 /// Takes the team's templates out of it: texts in them wait for what each use says.
@@ -46,21 +57,33 @@ pub(super) fn expand(
         by_name,
         lookup,
         made: 0,
+        left: Cell::new(MOST_BYTES),
     };
     let Content::Mapping(sections) = &mut team.content else {
         return Ok(());
     };
     for (key, section) in sections {
         if key.name == "agent" {
-            templates.agent(section, &mut Vec::new())?;
+            templates.agent(section, &mut Vec::new(), 0)?;
         }
     }
     Ok(())
 }
 
 impl Templates<'_> {
-    /// Makes an agent, and those below it, whole. `within` names the templates that it stands in.
-    fn agent(&mut self, agent: &mut Node, within: &mut Vec<String>) -> Result<(), Fault> {
+    /// Makes an agent, and those below it, whole. `within` names the templates that it stands in,
+    /// `above` counts the agents.
+    fn agent(
+        &mut self,
+        agent: &mut Node,
+        within: &mut Vec<String>,
+        above: usize,
+    ) -> Result<(), Fault> {
+        // Whoever goes through the agents later does so as deep as they are.
+        if above >= TeamSpec::MAX_DEPTH {
+            let message = format!("agents nest more than {} deep here", TeamSpec::MAX_DEPTH);
+            return Err(Fault::new(FaultKind::Team, agent.place, message));
+        }
         let depth = within.len();
         while let Some(used) = take_entry(agent, "template") {
             let with = take_entry(agent, "with");
@@ -70,7 +93,7 @@ impl Templates<'_> {
             for (key, value) in entries {
                 if let ("agents", Content::List(below)) = (key.name.as_str(), &mut value.content) {
                     for agent in below {
-                        self.agent(agent, within)?;
+                        self.agent(agent, within, above + 1)?;
                     }
                 }
             }
@@ -103,6 +126,7 @@ impl Templates<'_> {
             let message = format!("more than {MOST_AGENTS} agents are made of templates");
             return Err(Fault::new(FaultKind::Team, used.place, message));
         }
+        take_room(&self.left, template)?;
         let mut filled = template.clone();
         self.fill(&mut filled, with, &name, used.place)?;
         let (Content::Mapping(own), Content::Mapping(entries)) =
@@ -129,14 +153,17 @@ impl Templates<'_> {
             given: parameters(with)?,
             used: RefCell::default(),
             lookup: self.lookup,
+            left: &self.left,
         };
-        filling.fill(template).map_err(|fault| match fault.kind {
-            FaultKind::Variable => fault.help(format!(
-                "the template `{name}` is used in line {}: give the value there, in `with`",
-                place.line
-            )),
-            _ => fault,
-        })?;
+        filling
+            .fill(template, 1)
+            .map_err(|fault| match fault.kind {
+                FaultKind::Variable => fault.help(format!(
+                    "the template `{name}` is used in line {}: give the value there, in `with`",
+                    place.line
+                )),
+                _ => fault,
+            })?;
         let used = filling.used.into_inner();
         let unused = |(key, _): &&(Key, Node)| !used.contains(&key.name);
         match filling.given.iter().find(unused) {
@@ -155,25 +182,40 @@ struct Filling<'a> {
     given: Vec<(Key, Node)>,
     used: RefCell<BTreeSet<String>>,
     lookup: Lookup<'a>,
+    left: &'a Cell<usize>,
 }
 
 impl Filling<'_> {
-    fn given(&self, name: &str) -> Option<&Node> {
+    fn given(&self, name: &str) -> Result<Option<&Node>, Fault> {
         self.used.borrow_mut().insert(name.to_owned());
         let given = self.given.iter().find(|(key, _)| key.name == name);
-        given.map(|(_, value)| value)
+        let Some((_, value)) = given else {
+            return Ok(None);
+        };
+        take_room(self.left, value)?;
+        Ok(Some(value))
     }
 
-    fn fill(&self, node: &mut Node) -> Result<(), Fault> {
+    /// Fills in a value that stands so deep in its template.
+    fn fill(&self, node: &mut Node, level: usize) -> Result<(), Fault> {
         match &mut node.content {
-            Content::List(items) => items.iter_mut().try_for_each(|item| self.fill(item)),
+            Content::List(items) => items
+                .iter_mut()
+                .try_for_each(|item| self.fill(item, level + 1)),
             Content::Mapping(entries) => entries
                 .iter_mut()
-                .try_for_each(|(_, value)| self.fill(value)),
+                .try_for_each(|(_, value)| self.fill(value, level + 1)),
             Content::Text(text) => {
                 // A text that is one reference alone becomes whatever is given, numbers and lists too.
                 let whole = variables::reference(&text.value).map(str::to_owned);
-                if let Some(given) = whole.as_deref().and_then(|name| self.given(name)) {
+                if let Some(name) = &whole
+                    && let Some(given) = self.given(name)?
+                {
+                    if level + given.depth() > document::MAX_DEPTH {
+                        let most = document::MAX_DEPTH;
+                        let message = format!("`{name}` nests more than {most} deep");
+                        return Err(Fault::new(FaultKind::WrongValue, given.place, message));
+                    }
                     *node = given.clone();
                     return Ok(());
                 }
@@ -192,24 +234,35 @@ impl Filling<'_> {
 
     fn fill_text(&self, node: &mut Node) -> Result<(), Fault> {
         let misused = RefCell::new(None);
-        let lookup = |name: &str| match self.given(name) {
-            None => (self.lookup)(name),
-            Some(given) => {
-                if given.text().is_none() {
-                    *misused.borrow_mut() = Some((name.to_owned(), given.place));
-                }
-                given.text().map(str::to_owned)
-            }
+        let lookup = |name: &str| {
+            let fault = match self.given(name) {
+                Ok(None) => return (self.lookup)(name),
+                Ok(Some(given)) => match given.text() {
+                    Some(text) => return Some(text.to_owned()),
+                    None => {
+                        let message = format!("`{name}` is no text, and stands within one");
+                        Fault::new(FaultKind::WrongValue, given.place, message)
+                    }
+                },
+                Err(fault) => fault,
+            };
+            *misused.borrow_mut() = Some(fault);
+            None
         };
         let filled = variables::substitute_in(node, &lookup);
-        match misused.into_inner() {
-            None => filled,
-            Some((name, place)) => {
-                let message = format!("`{name}` is no text, and stands within one");
-                Err(Fault::new(FaultKind::WrongValue, place, message))
-            }
-        }
+        misused.into_inner().map_or(filled, Err)
     }
+}
+
+/// Takes the room of what is put in from what is left.
+fn take_room(left: &Cell<usize>, node: &Node) -> Result<(), Fault> {
+    let Some(rest) = left.get().checked_sub(node.bytes()) else {
+        let most = MOST_BYTES >> 20;
+        let message = format!("templates make more than {most} MiB of this file");
+        return Err(Fault::new(FaultKind::Team, node.place, message));
+    };
+    left.set(rest);
+    Ok(())
 }
 
 fn take_entry(node: &mut Node, name: &str) -> Option<(Key, Node)> {

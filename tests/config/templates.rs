@@ -141,6 +141,59 @@ fn templates_that_multiply_are_bounded() {
 }
 
 #[test]
+fn templates_within_templates_are_as_deep_as_a_team_may_be() {
+    let chain = |length: usize| {
+        let level = |n| {
+            format!(
+                "  t{n}: {{ name: a{n}, agents: [{{ template: t{} }}] }}\n",
+                n + 1
+            )
+        };
+        let levels: String = (1..length).map(level).collect();
+        format!(
+            "templates:\n{levels}  t{length}: {{ name: a{length} }}\nagent: {{ template: t1 }}\n"
+        )
+    };
+    assert_eq!(spec(&chain(64)).agent.walk().len(), 64);
+    for length in [65, 300, 2_000] {
+        let (kind, _, _, message) = fault(&chain(length));
+        assert_eq!(kind, FaultKind::Team);
+        assert!(message.contains("more than 64 deep"), "{message}");
+    }
+}
+
+#[test]
+fn what_templates_are_given_cannot_grow_without_bound() {
+    // Each of these gives the next one more than it was given: twice as many items, a text twice as
+    // long, lists that are deeper.
+    for given in [
+        "[\"${x}\", \"${x}\"]",
+        "\"${x}${x}\"",
+        "[[[[[[[[\"${x}\"]]]]]]]]",
+    ] {
+        let level = |n: usize| {
+            format!(
+                "  t{n}: {{ template: t{}, with: {{ x: {given} }} }}\n",
+                n + 1
+            )
+        };
+        let levels: String = (1..2_000).map(level).collect();
+        let last = "  t2000: { name: a, behavior: { name: b, y: \"${x}\" } }\n";
+        let text =
+            format!("templates:\n{levels}{last}agent: {{ template: t1, with: {{ x: hello }} }}\n");
+        let (kind, _, _, message) = fault(&text);
+        let expected = match given {
+            "[[[[[[[[\"${x}\"]]]]]]]]" => (FaultKind::WrongValue, "nests more than 40 deep"),
+            _ => (FaultKind::Team, "more than 64 MiB"),
+        };
+        assert!(
+            kind == expected.0 && message.contains(expected.1),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn the_schema_knows_templates() {
     let schema = config::schema();
     let team = json!({
