@@ -151,7 +151,7 @@ impl Behavior for Coordinator {
         });
         let mut conversation = cx.conversation();
         let begin = conversation.len();
-        for round in 1..=self.max_rounds + 1 {
+        for round in 1..=self.max_rounds.saturating_add(1) {
             let mut lead = Loop::new(&cx)?
                 .instructions(instructions.as_str())
                 .tools(ToolSet::default())

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ghostlight::workflows::{Orchestrator, PlanFormat};
+use ghostlight::workflows::{Coordinator, Orchestrator, PlanFormat};
 use ghostlight_actors::{
     actor::System,
     run::{Agent, RunContext},
@@ -51,6 +51,29 @@ async fn orchestrated(
 
 fn settings(settings: Value) -> Orchestrator {
     serde_json::from_value(settings).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_highest_bounds_may_be_set() {
+    let plan = json!({"tasks": [{"id": "a", "processor": "f", "description": "d"}]});
+    let highest = settings(json!({ "max_repairs": u32::MAX }));
+    let highest = highest.function("f", |_, _, _| async { Ok("done".to_owned()) });
+    let (outcome, ..) = orchestrated(highest, vec![plan.to_string()], Vec::new()).await;
+    assert!(outcome.unwrap().text().contains("done"));
+
+    let settings = json!({ "max_rounds": u32::MAX });
+    let highest: Coordinator = serde_json::from_value(settings).unwrap();
+    let idle = Agent::from_fn("a", |_: RunContext| async { Ok(Outcome::answer("idle")) });
+    let desk = Agent::new("desk").agent(idle).behavior(highest);
+    let handed = json!({ "tasks": [], "answer": "done" }).to_string();
+    let system = System::builder(InMemoryStore::new())
+        .model("default", ScriptedModel::turns([handed]))
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,7 +228,7 @@ impl Orchestrator {
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
             .limits(LoopLimits {
-                steps: 8 + self.max_repairs,
+                steps: self.max_repairs.saturating_add(8),
                 ..LoopLimits::default()
             })
             .inner();
