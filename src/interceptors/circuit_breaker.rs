@@ -141,7 +141,9 @@ impl Interceptor for CircuitBreaker {
         let name = format!("model {}", request.model);
         let passage = self.pass(&name, next.clock().now()).map_err(|left| {
             let message = format!("{name} keeps failing; it is not asked for another {left:?}");
-            ModelError::new(ErrorKind::Model, message)
+            // It is the provider that is down, and asking again at once does not help.
+            let error = ModelError::new(ErrorKind::Model, message).retryable();
+            error.retry_after(left).exhausted()
         })?;
         let answer = next.respond(request, cx).await;
         passage.judge(answer.as_ref().is_err_and(is_failure), next.clock().now());

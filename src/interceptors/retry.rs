@@ -70,18 +70,15 @@ impl Interceptor for Retry {
     ) -> Result<ModelResponse, ModelError> {
         let mut attempt = 1;
         loop {
-            let mut error = match next.respond(request.clone(), cx.clone()).await {
+            let error = match next.respond(request.clone(), cx.clone()).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            if !error.retryable {
+            if !error.retryable || error.exhausted {
                 return Err(error);
             }
             if attempt >= self.attempts {
-                // Nobody further out is to begin again.
-                error.retryable = false;
-                error.message = format!("{} (after {attempt} attempts)", error.message);
-                return Err(error);
+                return Err(error.exhausted());
             }
             let pause = self.pause(attempt, error.retry_after, &**next.entropy());
             cx.retrying(error.message, pause);

@@ -142,7 +142,8 @@ impl ModelGateway {
                 Err(error) => error,
             };
             let waits = self.clock.now().since(began) < self.options.patience;
-            if !error.retryable || (tries >= self.options.attempts && !waits) {
+            let over = error.exhausted || tries >= self.options.attempts;
+            if !error.retryable || (over && !waits) {
                 return Err(self.give_up(error, attempt));
             }
             let pause = self.pause(&error, tries);

@@ -221,6 +221,9 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the server asks to wait before another attempt.
     pub retry_after: Option<Duration>,
+    /// Whether the attempts of whoever tried it are used up: another one can help later, and nobody
+    /// further out makes it at once.
+    pub exhausted: bool,
 }
 
 impl ModelError {
@@ -233,6 +236,7 @@ impl ModelError {
             retryable: false,
             status: None,
             retry_after: None,
+            exhausted: false,
         }
     }
 
@@ -254,6 +258,13 @@ impl ModelError {
     #[must_use]
     pub fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
+        self
+    }
+
+    /// The same failure, after the last attempt of whoever tried.
+    #[must_use]
+    pub fn exhausted(mut self) -> Self {
+        self.exhausted = true;
         self
     }
 }
