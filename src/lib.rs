@@ -146,6 +146,7 @@ pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
+mod files;
 pub mod instructions;
 pub mod interceptors;
 pub mod models;

@@ -12,6 +12,7 @@ use ghostlight_actors::{
 };
 
 use super::{arguments::StoreArguments, exit::Failure};
+use crate::files;
 
 /// A store that was opened, and how to name it on the command line again.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Keeping {
         if arguments.store.is_none()
             && let Some(folder) = path.parent()
         {
-            make_private(folder).map_err(|error| unusable(folder, &error))?;
+            files::make_private_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
         Ok(Self {
             store: open_file(&path)?,
@@ -219,16 +220,4 @@ fn data_directory() -> Option<PathBuf> {
         xdg.or_else(|| variable("HOME").map(|home| home.join(".local/share")))
     };
     base.map(|base| base.join("ghostlight"))
-}
-
-/// Runs hold what people said: only their user reads the folder.
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
 }

@@ -1,7 +1,7 @@
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use ghostlight_actors::{
@@ -17,12 +17,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::logging::tool_end;
+use crate::files;
 
 /// Writes down each attempt before it is made and how it ended, redacted, one JSON object a line.
 /// What cannot be written down is not done.
 ///
 /// A file that has reached its bound is kept once more, with `.1` added to its name, and begun
-/// anew; so both together hold at most twice the bound. Without a file the lines go to `tracing`,
+/// anew; so both together hold at most twice the bound. Several processes may write one file. Without a file the lines go to `tracing`,
 /// under the target `ghostlight::audit`.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,7 +31,7 @@ pub struct Audit {
     file: Option<PathBuf>,
     max_bytes: u64,
     #[serde(skip)]
-    open: Mutex<Option<(File, u64)>>,
+    open: Mutex<Option<File>>,
 }
 
 impl Default for Audit {
@@ -60,11 +61,18 @@ impl Audit {
         self
     }
 
-    /// Opens the file, so that what is wrong with it is known before anything is called.
+    /// Looks whether the file can be written, so that what is wrong with it is known before anything
+    /// is called. It is made with its first line: who only looks at a team writes nothing.
     pub(super) fn checked(self) -> Result<Self, String> {
         if let Some(path) = &self.file {
-            let opened = open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            *self.open.lock() = Some(opened);
+            let looked = match OpenOptions::new().append(true).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+                    fs::metadata(folder.unwrap_or(Path::new("."))).map(drop)
+                }
+                opened => opened.map(drop),
+            };
+            looked.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(self)
     }
@@ -76,11 +84,8 @@ impl Audit {
             return Ok(());
         };
         text.push('\n');
-        let mut open_file = self.open.lock();
-        let written = self.append(path, &mut open_file, text.as_bytes());
+        let written = self.append(path, &mut self.open.lock(), text.as_bytes());
         written.map_err(|error| {
-            // It is opened again with the next line.
-            *open_file = None;
             format!(
                 "the audit file {} cannot be written: {error}",
                 path.display()
@@ -88,37 +93,55 @@ impl Audit {
         })
     }
 
-    fn append(
-        &self,
-        path: &PathBuf,
-        open_file: &mut Option<(File, u64)>,
-        line: &[u8],
-    ) -> io::Result<()> {
-        let length = line.len() as u64;
-        let full = open_file
-            .as_ref()
-            .is_some_and(|(_, bytes)| *bytes > 0 && bytes + length > self.max_bytes);
-        if full {
-            *open_file = None;
-            let mut before = path.clone().into_os_string();
-            before.push(".1");
-            fs::rename(path, before)?;
-        }
-        if open_file.is_none() {
-            *open_file = Some(open(path)?);
-        }
-        if let Some((file, bytes)) = open_file {
+    /// Writes a line at the end. Upon an error the file is opened again with the next one.
+    fn append(&self, path: &Path, kept: &mut Option<File>, line: &[u8]) -> io::Result<()> {
+        let mut file = kept.take().map_or_else(|| open(path), Ok)?;
+        loop {
+            // Other processes may write it too, and begin it anew.
+            file.lock()?;
+            let about = file.metadata()?;
+            if !is_at(path, &about)? {
+                file = open(path)?;
+                continue;
+            }
+            let full = about.len() > 0 && about.len() + line.len() as u64 > self.max_bytes;
+            if full {
+                let mut before = path.to_owned().into_os_string();
+                before.push(".1");
+                fs::rename(path, before)?;
+                // Whoever may read the one may read the other; if this fails, it is the user alone.
+                let fresh = open(path)?;
+                let _ = fresh.set_permissions(about.permissions());
+                file = fresh;
+                continue;
+            }
             file.write_all(line)?;
-            *bytes += length;
+            file.unlock()?;
+            *kept = Some(file);
+            return Ok(());
         }
-        Ok(())
     }
 }
 
-fn open(path: &PathBuf) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
-    let bytes = file.metadata()?.len();
-    Ok((file, bytes))
+fn open(path: &Path) -> io::Result<File> {
+    files::private().create(true).append(true).open(path)
+}
+
+/// Whether this is about the file that stands there now.
+fn is_at(path: &Path, about: &Metadata) -> io::Result<bool> {
+    #[cfg(unix)]
+    let identity = {
+        use std::os::unix::fs::MetadataExt as _;
+        |file: &Metadata| (file.dev(), file.ino())
+    };
+    // While it is locked its length is its own.
+    #[cfg(not(unix))]
+    let identity = Metadata::len;
+    match fs::metadata(path) {
+        Ok(there) => Ok(identity(&there) == identity(about)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// What both lines of an attempt begin with.
@@ -186,5 +209,37 @@ impl Interceptor for Audit {
             tracing::error!(%error, "the end of a call was not written down");
         }
         output
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_that_write_one_file_lose_nothing_of_what_fits() {
+        let name = format!("ghostlight-audited-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("audit.jsonl");
+        let both = [0, 1].map(|_| Audit::file(&path).max_bytes(100));
+        for n in 0..200 {
+            // Now one writes several lines in a row, now the other.
+            both[(n / 3 + n / 7) % 2].write(&json!({ "n": n })).unwrap();
+            let before = folder.join("audit.jsonl.1");
+            let read = |path| fs::read_to_string(path).unwrap_or_default();
+            let (before, now) = (read(&before), read(&path));
+            assert!(before.len() <= 100 && now.len() <= 100);
+            let kept: Vec<Value> = (before.clone() + &now)
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            let first = n + 1 - kept.len();
+            let expected: Vec<Value> = (first..=n).map(|n| json!({ "n": n })).collect();
+            assert_eq!(kept, expected);
+            assert!(first == 0 || before.len() > 85, "it was full");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -34,7 +34,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 16] = [
+const TOPICS: [(&str, May); 17] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -43,14 +43,15 @@ const TOPICS: [(&str, May); 16] = [
     ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
+    ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
-    ("interceptors", May::Name(&[])),
+    ("interceptors", May::Name(&["files", "models"])),
     ("models", May::Name(&["retrieval"])),
     ("open", May::NameAny),
     ("policies", May::Name(&["instructions"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
-    ("stores", May::Name(&[])),
+    ("stores", May::Name(&["files"])),
     ("structured_output", May::Name(&[])),
     ("tools", May::Name(&["retrieval"])),
     ("workflows", May::Name(&["behaviors"])),

@@ -70,6 +70,29 @@ impl Process {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_store_makes_is_for_its_user_alone() {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    let mode = |suffix: &str| {
+        let found = fs::metadata(folder.beside(suffix)).unwrap();
+        found.permissions().mode() & 0o777
+    };
+    for suffix in ["", "-wal", "-shm", ".anchor"] {
+        assert_eq!(mode(suffix), 0o600, "{suffix}");
+    }
+    assert_eq!(mode(".owners"), 0o700);
+    store.close().await.unwrap();
+    // What is there stays as it is.
+    fs::set_permissions(folder.store(), fs::Permissions::from_mode(0o640)).unwrap();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(2, &["made"])).await.unwrap();
+    assert_eq!((mode(""), mode("-wal")), (0o640, 0o640));
+}
+
 /// In the process that a test started this is all that it does: what it is told.
 #[tokio::test]
 async fn another_process_obeys() {

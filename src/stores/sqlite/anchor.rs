@@ -18,6 +18,7 @@ use super::{
     chain::{Check, Hash, hex},
     owner::with_suffix,
 };
+use crate::files;
 
 const SLOT: usize = 512;
 
@@ -49,7 +50,12 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Mark>> {
 pub(super) fn ensure(path: &Path, mark: Mark) -> io::Result<Anchor> {
     if !path.try_exists()? {
         let fresh = with_suffix(path, ".new");
-        let mut file = File::create(&fresh)?;
+        let mut options = files::private();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&fresh)?;
         file.write_all(&slot(mark))?;
         file.write_all(&[b' '; SLOT])?;
         file.sync_all()?;

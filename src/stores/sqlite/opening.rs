@@ -19,6 +19,7 @@ use super::{
     reader, rows,
     schema::{self, Header},
 };
+use crate::files;
 
 /// What was found at a path.
 #[derive(Clone, Debug)]
@@ -277,6 +278,13 @@ fn make(path: &Path) -> Result<(), Fault> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
         _ => {}
     }
+    // SQLite gives its other files the mode of this one.
+    let mut options = files::private();
+    options
+        .write(true)
+        .create_new(true)
+        .open(&fresh)
+        .map_err(os)?;
     let mut connection = Connection::open(&fresh)?;
     connection.pragma_update(None, "page_size", 4096)?;
     schema::migrate(&mut connection, 0, schema::MIGRATIONS)?;

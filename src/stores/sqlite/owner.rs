@@ -7,13 +7,15 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
+
+use crate::files;
 
 /// This open store's lock. Dropping it frees what it owned.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl Owner {
         let folder = folder_of(store);
         sweep(&folder)?;
         let id = fresh_id();
-        let lock = OpenOptions::new()
+        let lock = files::private()
             .write(true)
             .create_new(true)
             .open(folder.join(&id))?;
@@ -107,8 +109,8 @@ fn folder_of(store: &Path) -> PathBuf {
 /// Waits until nobody else makes the store or registers with it. Dropping it lets others go on.
 pub(super) fn guard(store: &Path) -> io::Result<File> {
     let folder = folder_of(store);
-    fs::create_dir_all(&folder)?;
-    let mut options = OpenOptions::new();
+    files::make_private_folder(&folder)?;
+    let mut options = files::private();
     options.write(true).create(true).truncate(false);
     let guard = options.open(folder.join("guard"))?;
     guard.lock()?;
@@ -122,8 +124,17 @@ fn sweep(folder: &Path) -> io::Result<()> {
             .file_name()
             .and_then(|name| name.to_str())
             .is_some_and(is_id);
-        if is_ours && !is_locked(&File::open(&path)?)? {
-            fs::remove_file(&path)?;
+        if !is_ours {
+            continue;
+        }
+        let swept = File::open(&path).and_then(|file| match is_locked(&file)? {
+            true => Ok(()),
+            false => fs::remove_file(&path),
+        });
+        match swept {
+            // An owner that closes the store takes its file away by itself.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
     }
     Ok(())
@@ -135,5 +146,31 @@ fn is_locked(file: &File) -> io::Result<bool> {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_store_is_opened_while_others_close_it() {
+        let name = format!("ghostlight-owners-{}", process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let store = folder.join("store.db");
+        thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..500 {
+                        Owner::register(&store).unwrap();
+                    }
+                });
+            }
+        });
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
