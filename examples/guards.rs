@@ -6,6 +6,7 @@
 
 use ghostlight::{
     interceptors::{Authorization, GUARDED, PersonalAction, PersonalDataGuard},
+    models::Secret,
     prelude::*,
 };
 use serde_json::json;
@@ -40,7 +41,9 @@ async fn main() -> Result<(), ghostlight::Error> {
     .tool(delete_customer)
     .into_team()?
     // Equal data has equal marks, so that the model can still tell people apart.
-    .intercept(PersonalDataGuard::new(PersonalAction::Hash).key("of this program"))
+    .intercept(
+        PersonalDataGuard::new(PersonalAction::Hash).secret(Secret::value("of this program")),
+    )
     .intercept(Authorization::new().effects([Effect::Read]));
     let system = System::builder(InMemoryStore::new())
         .model("default", OfflineModel)

@@ -16,6 +16,7 @@ use ghostlight::{
         Authorization, Batching, GuardedPoint, PersonalAction, PersonalDataGuard, Retry, Timeout,
         Tracing,
     },
+    models::Secret,
     run::{Agent, Intercept, RunContext},
     testing::InMemoryStore,
     vocabulary::{
@@ -200,9 +201,9 @@ async fn personal_data_reaches_neither_model_nor_answer_nor_whoever_watches() {
         let heard = model.heard.lock().remove(0);
         assert_eq!(heard.contains("bob@home.org"), action == Report, "{heard}");
     }
-    let keyed = |key: &str| vec![Intercept::new(PersonalDataGuard::new(Hash).key(key))];
+    let keyed = |key| vec![Intercept::new(PersonalDataGuard::new(Hash).secret(key))];
     let model = Says::of(&["+1 202-555-0143 or +1 (202) 555-0143"]);
-    let (answer, _) = watched(asks("x"), model.clone(), keyed("a")).await;
+    let (answer, _) = watched(asks("x"), model.clone(), keyed(Secret::value("a"))).await;
     let answer = answer.unwrap();
     let (one, other) = answer.split_once(" or ").unwrap();
     assert_eq!(one, other, "the same number in other groups is the same");
@@ -210,8 +211,16 @@ async fn personal_data_reaches_neither_model_nor_answer_nor_whoever_watches() {
         one.starts_with("[phone ") && one.len() == "[phone 12345678]".len(),
         "{one}"
     );
-    let (with_another_key, _) = watched(asks("x"), model, keyed("b")).await;
+    let (with_another_key, _) = watched(asks("x"), model, keyed(Secret::value("b"))).await;
     assert_ne!(with_another_key.unwrap(), answer);
+    // Nothing passes under a hash that anybody could make.
+    let missing = Secret::variable("GHOSTLIGHT_NO_SUCH_VARIABLE");
+    let (refused, _) = watched(asks("x"), Says::of(&["x"]), keyed(missing)).await;
+    let reason = refused.unwrap_err();
+    assert!(
+        reason.contains("GHOSTLIGHT_NO_SUCH_VARIABLE is not set"),
+        "{reason}"
+    );
 
     let (refused, shown) = watched(asks("x"), Says::of(&pieces), guard(Refuse)).await;
     let reason = refused.unwrap_err();
@@ -271,6 +280,40 @@ async fn personal_data_of_tools_is_guarded_where_it_is_told_to_be() {
     let told = results(&texts[..1], &echo, [Intercept::new(arguments)]).await;
     assert!(told[0].starts_with("Denied"), "{told:?}");
     assert_eq!(echo.calls(), before);
+}
+
+/// Says what it is called with.
+struct Repeats;
+
+impl Tool for Repeats {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("repeats", "repeats").parameters(json!({ "type": "object" }))
+    }
+
+    async fn call(&self, asked: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(asked.text()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn personal_data_is_found_where_a_number_is_written_as_one() {
+    let told = async |action| {
+        let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+            let arguments = r#"{"cards": [4111111111111111, 4111111111111111.0, 7, 0.5]}"#;
+            let call = ToolCall::new("1", "repeats", arguments);
+            Ok(Outcome::answer(cx.tool(call).await?.text))
+        });
+        let guard = PersonalDataGuard::new(action).at([GuardedPoint::Arguments]);
+        let by = [Intercept::new(guard)];
+        let (told, _) = watched(agent.tool(Repeats), Says::of(&["x"]), by).await;
+        told.unwrap()
+    };
+    let masked = told(PersonalAction::Mask).await;
+    assert_eq!(masked, r#"{"cards":["[card]","[card].0",7,0.5]}"#);
+    let reported = told(PersonalAction::Report).await;
+    assert!(reported.contains("[4111111111111111,"), "{reported}");
+    let refused = told(PersonalAction::Refuse).await;
+    assert!(refused.contains("2 card"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -518,7 +561,7 @@ fn a_team_file_sets_up_guards_by_name() {
         let text = format!("agent:\n  name: a\ninterceptors:\n{interceptors}\n");
         ghostlight::config::parse(&text, "team.yaml").unwrap()
     };
-    let right = "  - tracing\n  - { name: authorization, agents: [a], allowed: ['read_*'], effects: [read] }\n  - { name: personal_data, kinds: [email, card], action: hash, at: [output], key: k }";
+    let right = "  - tracing\n  - { name: authorization, agents: [a], allowed: ['read_*'], effects: [read] }\n  - { name: personal_data, kinds: [email, card], action: hash, at: [output], secret: '${PII_SECRET}' }";
     file(right).resolve(ghostlight::builtin()).unwrap();
     for (wrong, told) in [
         (

@@ -1,6 +1,11 @@
 //! What stands around the calls to models and tools, each kind in a System of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "interceptors/outages.rs"]
+mod outages;
+#[path = "interceptors/validation.rs"]
+mod validation;
+
 use std::{
     fs,
     path::PathBuf,
@@ -425,10 +430,17 @@ async fn each_attempt_is_written_down_redacted_or_not_made() {
     assert!(!text.contains("hunter2"), "{text}");
 
     let bounded = scratch("bounded.jsonl");
+    let _ = fs::remove_file(&bounded);
     let before = scratch("bounded.jsonl.1");
     let agent = calling(vec![json!({}); 20]).tool(Scripted(script.clone(), Effect::Read));
     let audit = Audit::file(&bounded).max_bytes(1000);
     ends(agent, script.clone(), vec![Intercept::new(audit)]).await;
+    #[cfg(unix)]
+    for path in [&bounded, &before] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it says what people asked");
+    }
     for path in [&bounded, &before] {
         assert!((1..=1000).contains(&fs::metadata(path).unwrap().len()));
         fs::remove_file(path).unwrap();
@@ -550,6 +562,15 @@ interceptors:
     let run = system.session("a", "s").send("go").await.unwrap();
     run.outcome().await.unwrap();
     assert_eq!(script.made(), 2);
+    // To look at a team writes nothing.
+    let audit = scratch("looked-at.jsonl");
+    let text = format!(
+        "agent: {{ name: a }}\ninterceptors:\n  - {{ name: audit, file: {} }}\n",
+        audit.display()
+    );
+    let file = ghostlight::config::parse(text, "team.yaml").unwrap();
+    file.resolve(registry()).unwrap();
+    assert!(!audit.exists());
     for (wrong, told) in [
         ("  - retyr", "retry"),
         ("  - { name: retry, atempts: 2 }", "atempts"),

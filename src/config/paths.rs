@@ -6,7 +6,7 @@ use ghostlight_actors::definition::{AgentSpec, TeamSpec};
 use serde_json::Value;
 
 /// Makes the paths in settings whole: a text there that begins with `./` or `../` is a path from
-/// the file's folder. So a run finds its files again from wherever it is resumed.
+/// the file's folder; of interceptors that is their `file`. So a run finds its files again from wherever it is resumed.
 pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
     for model in team.models.values_mut() {
         model
@@ -20,8 +20,10 @@ pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
             .for_each(|value| from(value, folder));
     }
     for interceptor in &mut team.interceptors {
-        let settings = interceptor.settings.values_mut();
-        settings.for_each(|value| from(value, folder));
+        // Others of their texts are patterns, such as `../`.
+        if let Some(file) = interceptor.settings.get_mut("file") {
+            from(file, folder);
+        }
     }
     of_agent(&mut team.agent, folder);
 }

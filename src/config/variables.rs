@@ -14,14 +14,14 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar.
 ///
 /// What is secret by its key stays a reference, for who needs it to look it up late: so no key
-/// is ever printed, hashed or stored. Only settings of models and tools hold secrets; elsewhere,
-/// as in the schema of an answer, `password` is a word like any other.
+/// is ever printed, hashed or stored. Only settings of models, tools and interceptors hold
+/// secrets; elsewhere, as in the schema of an answer, `password` is a word like any other.
 pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
         return below(team, false, lookup);
     };
     for (key, section) in sections {
-        let settings = matches!(key.name.as_str(), "models" | "tools");
+        let settings = matches!(key.name.as_str(), "models" | "tools" | "interceptors");
         below(section, settings, lookup)?;
     }
     Ok(())

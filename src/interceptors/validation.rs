@@ -9,11 +9,13 @@ use ghostlight_actors::{
 };
 use regex::RegexSet;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 
 /// Refuses what is too long or holds what may not pass: the last words of people and tools before
-/// a model reads them, a model's answer, and the arguments of tools.
+/// a model reads them, a model's answer, and the arguments of tools, however these are written as
+/// JSON.
 ///
 /// A refused request or answer is an error of the call, which no retry repeats; a refused tool
 /// call is a result that the model reads; observers are told by a [`GuardDecision`]. The message names
@@ -88,6 +90,12 @@ impl Validation {
         {
             return Some(format!("{what} has more than {max} characters"));
         }
+        self.blocked(text, output)
+    }
+
+    /// Which pattern is found in a text.
+    fn blocked(&self, text: &str, output: bool) -> Option<String> {
+        let what = if output { "the answer" } else { "the input" };
         match self.patterns() {
             Err(fault) => Some(format!("{what} cannot be validated: {fault}")),
             Ok((input, of_output)) => {
@@ -99,6 +107,29 @@ impl Validation {
                 ))
             }
         }
+    }
+
+    /// Why arguments may not pass: as they were written, as JSON without escapes and blanks that
+    /// need not be, or as a tool reads any text of them.
+    fn fault_of(&self, arguments: &Arguments) -> Option<String> {
+        let read = || {
+            let value = arguments.value().ok()?;
+            let blocked = |text: &str| self.blocked(text, false);
+            blocked(&value.to_string()).or_else(|| first_in(value, &blocked))
+        };
+        self.fault(arguments.text(), false).or_else(read)
+    }
+}
+
+/// What is found first in the texts of a value, names of fields included.
+fn first_in(value: &Value, find: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    match value {
+        Value::String(text) => find(text),
+        Value::Array(items) => items.iter().find_map(|item| first_in(item, find)),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| find(name).or_else(|| first_in(value, find))),
+        _ => None,
     }
 }
 
@@ -146,7 +177,7 @@ impl Interceptor for Validation {
         cx: ToolContext,
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        match self.fault(arguments.text(), false) {
+        match self.fault_of(&arguments) {
             Some(fault) => {
                 next.emit(GUARDED, &refused(GuardedPoint::Arguments, &fault));
                 Err(ToolError::denied(fault))

@@ -3,11 +3,9 @@
 pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
-#[cfg(feature = "openai")]
 mod secret;
 
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiSettings};
-#[cfg(feature = "openai")]
 pub use secret::{Secret, SecretError};

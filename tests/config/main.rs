@@ -147,6 +147,21 @@ agent: { name: desk }
     assert!(!format!("{file:?}").contains("hunter2"));
     let json = serde_json::to_string(file.spec()).unwrap();
     assert_eq!(json.matches("${OPENAI_API_KEY}").count(), 2, "{json}");
+    let guard = |secret: &str| {
+        let guard = format!("{{ name: personal_data, action: hash, secret: '{secret}' }}");
+        parse(&format!(
+            "agent: {{ name: desk }}\ninterceptors:\n  - {guard}\n"
+        ))
+    };
+    let file = guard("${OPENAI_API_KEY}").unwrap();
+    assert!(!format!("{file:?}").contains("hunter2"));
+    let json = serde_json::to_string(file.spec()).unwrap();
+    assert!(json.contains("${OPENAI_API_KEY}"), "{json}");
+    file.resolve(ghostlight::builtin()).unwrap();
+    assert_eq!(
+        guard("of mine").unwrap_err().kind(),
+        Some(FaultKind::Secret)
+    );
 }
 
 #[test]
@@ -310,13 +325,19 @@ fn paths_are_taken_from_the_files_folder() {
     let folder = std::env::temp_dir().join(format!("ghostlight-paths-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("team.yaml");
-    let text = "tools: { t: { kind: k, folder: ./docs, url: docs/x } }\nagent: { name: a, instructions: ./not-a-setting }";
+    let text = "tools: { t: { kind: k, folder: ./docs, url: docs/x } }\nagent: { name: a, instructions: ./not-a-setting }
+interceptors: [{ name: audit, file: ./log }, { name: validation, blocked: [../, ./x] }]";
     std::fs::write(&path, text).unwrap();
     let team = config::load(&path).unwrap().into_spec();
     std::fs::remove_dir_all(&folder).unwrap();
     let found = team.tools["t"].settings["folder"].as_str().unwrap();
     assert_eq!(std::path::Path::new(found), folder.join("./docs"));
     assert_eq!(team.tools["t"].settings["url"], "docs/x");
+    let log = team.interceptors[0].settings["file"].as_str().unwrap();
+    assert_eq!(std::path::Path::new(log), folder.join("./log"));
+    // Regular expressions are none.
+    let blocked = &team.interceptors[1].settings["blocked"];
+    assert_eq!(blocked, &json!(["../", "./x"]));
     assert_eq!(team.agent.instructions, "./not-a-setting");
 }
 

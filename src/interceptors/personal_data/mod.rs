@@ -20,11 +20,13 @@ use ghostlight_actors::{
     },
 };
 use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::stream::Stream;
 use super::{GUARDED, GuardAction, GuardDecision, given_before};
+use crate::models::Secret;
 
 /// Guards data about people: addresses of mail, telephone, card, social security and bank account
 /// numbers, as [`personal_data`] finds them.
@@ -45,7 +47,7 @@ pub struct PersonalDataGuard {
     kinds: Vec<PersonalKind>,
     action: PersonalAction,
     at: Vec<GuardedPoint>,
-    key: Option<String>,
+    secret: Option<Secret>,
 }
 
 /// What becomes of personal data.
@@ -59,7 +61,7 @@ pub enum PersonalAction {
     /// Nothing stands in its place.
     Remove,
     /// Its kind and the beginning of a hash stand in its place, as `[email 3f2a91bc]`, so that equal
-    /// ones can be told from others. Set a key, without which short numbers can be guessed.
+    /// ones can be told from others. Set a secret, without which short numbers can be guessed.
     Hash,
     /// The call is refused. Pieces of an answer that were shown by then are masked.
     Refuse,
@@ -94,7 +96,7 @@ impl Default for PersonalDataGuard {
                 GuardedPoint::Output,
                 GuardedPoint::Results,
             ],
-            key: None,
+            secret: None,
         }
     }
 }
@@ -122,17 +124,27 @@ impl PersonalDataGuard {
         self
     }
 
-    /// Sets the key of hashes: with another one the same data has another hash.
+    /// Sets the secret that goes into hashes: with another one the same data has another hash.
     #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
         self
     }
 
     /// How data is treated at this point, if it is guarded.
-    fn treatment(&self, point: GuardedPoint) -> Option<Treatment> {
-        let here = self.at.contains(&point);
-        here.then(|| Treatment::new(self.action, &self.kinds, self.key.as_deref()))
+    ///
+    /// # Errors
+    /// That there is no secret to hash it with.
+    fn treatment(&self, point: GuardedPoint) -> Result<Option<Treatment>, String> {
+        if !self.at.contains(&point) {
+            return Ok(None);
+        }
+        let secret = match (self.action, &self.secret) {
+            (PersonalAction::Hash, Some(secret)) => secret.reveal().map(Some),
+            _ => Ok(None),
+        };
+        let secret = secret.map_err(|error| format!("personal data cannot be hashed: {error}"))?;
+        Ok(Some(Treatment::new(self.action, &self.kinds, secret)))
     }
 }
 
@@ -142,18 +154,18 @@ struct Treatment {
     action: PersonalAction,
     /// All, when it is empty.
     kinds: BTreeSet<PersonalKind>,
-    key: Option<Arc<str>>,
+    secret: Option<SecretString>,
 }
 
 /// How much of which kind was found.
 type Found = BTreeMap<&'static str, usize>;
 
 impl Treatment {
-    fn new(action: PersonalAction, kinds: &[PersonalKind], key: Option<&str>) -> Self {
+    fn new(action: PersonalAction, kinds: &[PersonalKind], secret: Option<SecretString>) -> Self {
         Self {
             action,
             kinds: kinds.iter().copied().collect(),
-            key: key.map(Arc::from),
+            secret,
         }
     }
 
@@ -169,13 +181,16 @@ impl Treatment {
             PersonalAction::Remove => "".into(),
             PersonalAction::Report => data.into(),
             PersonalAction::Hash => {
-                let key = self.key.as_deref().unwrap_or_default();
+                let secret = self
+                    .secret
+                    .as_ref()
+                    .map_or("", |secret| secret.expose_secret());
                 // The same number in other groups is the same.
                 let plain: String = data
                     .chars()
                     .filter(|c| c.is_alphanumeric() || *c == '@')
                     .collect();
-                let parts = [key.as_bytes(), name.as_bytes(), plain.as_bytes()];
+                let parts = [secret.as_bytes(), name.as_bytes(), plain.as_bytes()];
                 let hash = Digest::of_parts(&parts).to_string();
                 format!("[{name} {}]", hash.get(..8).unwrap_or(&hash)).into()
             }
@@ -228,6 +243,15 @@ impl Treatment {
                     (name, self.value(value, found))
                 });
                 Value::Object(fields.collect())
+            }
+            Value::Number(number) => {
+                let mut text = number.to_string();
+                self.mend(&mut text, found);
+                if text == number.to_string() {
+                    Value::Number(number)
+                } else {
+                    text.into()
+                }
             }
             other => other,
         }
@@ -348,7 +372,7 @@ impl Interceptor for PersonalDataGuard {
         let refuse = |reason| ModelError::new(ErrorKind::Denied, reason);
         let call = format!("{}/{}", cx.run(), cx.operation());
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
-        if let Some(treatment) = self.treatment(GuardedPoint::Input) {
+        if let Some(treatment) = self.treatment(GuardedPoint::Input).map_err(refuse)? {
             let (mut known, mut found) = (Found::new(), Found::new());
             let messages = request.conversation.messages();
             let before = match treatment.action {
@@ -376,7 +400,7 @@ impl Interceptor for PersonalDataGuard {
                 request.conversation = guarded.collect::<Transcript>();
             }
         }
-        let Some(treatment) = self.treatment(GuardedPoint::Output) else {
+        let Some(treatment) = self.treatment(GuardedPoint::Output).map_err(refuse)? else {
             return next.respond(request, cx).await;
         };
         let pieces = Arc::new(Mutex::new(Pieces::default()));
@@ -416,7 +440,9 @@ impl Interceptor for PersonalDataGuard {
     ) -> Result<ToolOutput, ToolError> {
         let call = cx.idempotency_key();
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
-        if let Some(treatment) = self.treatment(GuardedPoint::Arguments)
+        if let Some(treatment) = self
+            .treatment(GuardedPoint::Arguments)
+            .map_err(ToolError::denied)?
             && let Ok(value) = arguments.value()
         {
             let mut found = Found::new();
@@ -427,7 +453,10 @@ impl Interceptor for PersonalDataGuard {
                 arguments = guarded.into();
             }
         }
-        let Some(treatment) = self.treatment(GuardedPoint::Results) else {
+        let Some(treatment) = self
+            .treatment(GuardedPoint::Results)
+            .map_err(ToolError::denied)?
+        else {
             return next.call(arguments, cx).await;
         };
         let pieces = Arc::new(Mutex::new(Pieces::default()));
