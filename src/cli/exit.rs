@@ -42,6 +42,9 @@ pub(super) enum Failure {
     /// The team file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Another process carries the run, and what was asked for is only had there.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The System refuses or fails.
     #[error(transparent)]
     System(#[from] SystemError),
@@ -68,6 +71,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
             Self::Io(_) => Exit::Failed,
+            Self::Elsewhere(_) => Exit::Owned,
             Self::System(error) => match error {
                 SystemError::Store(StoreError::Owned { .. }) => Exit::Owned,
                 SystemError::Store(StoreError::Deleted { .. }) => Exit::Usage,

@@ -245,7 +245,11 @@ impl Follow {
         if !hidden {
             self.echo.show();
         }
-        screen.ask(&questions::prompt(agent, &open.2, hidden));
+        let prompt = questions::prompt(agent, &open.2, hidden);
+        if let Some(person) = &mut self.person {
+            person.listen();
+        }
+        screen.ask(&prompt);
     }
 
     fn put_next(&mut self) {

@@ -14,6 +14,7 @@ mod questions;
 mod screen;
 mod session_arguments;
 mod timeline;
+mod typing;
 mod when;
 
 use std::{

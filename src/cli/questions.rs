@@ -1,15 +1,14 @@
 //! Questions of a run, and what a person types as their answers.
 
-use std::{collections::VecDeque, io, thread};
+use std::collections::VecDeque;
 
 use ghostlight_actors::{
     run::answers,
     vocabulary::{OperationId, Question, QuestionKind, RunId},
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use super::{arguments::Decision, timeline::describe_question};
+use super::{arguments::Decision, timeline::describe_question, typing::Typing};
 
 /// A question that a run waits for.
 pub(super) type Open = (RunId, OperationId, Question);
@@ -189,7 +188,7 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
 pub(super) struct Person {
     /// The questions, each with the agent that asks.
     queue: VecDeque<(String, Open)>,
-    lines: Option<mpsc::UnboundedReceiver<String>>,
+    typing: Option<Typing>,
     gone: bool,
 }
 
@@ -207,21 +206,15 @@ impl Person {
     /// Asks this as well, for this agent.
     pub(super) fn ask(&mut self, agent: &str, question: Open) {
         self.queue.push_back((agent.to_owned(), question));
-        if self.lines.is_none() {
-            let (sender, receiver) = mpsc::unbounded_channel();
-            self.lines = Some(receiver);
-            // Reading a terminal cannot be interrupted, so it has a thread that the end of the
-            // process ends.
-            let reader = move || {
-                for line in io::stdin().lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        return;
-                    }
-                }
-            };
-            if thread::Builder::new().spawn(reader).is_err() {
-                self.gone = true;
-            }
+    }
+
+    /// Listens from here on: what was typed before is no answer to what is put now.
+    pub(super) fn listen(&mut self) {
+        if self.typing.is_none() {
+            self.typing = Typing::new().ok();
+        }
+        if let Some(typing) = &mut self.typing {
+            typing.forget();
         }
     }
 
@@ -235,14 +228,15 @@ impl Person {
 
     /// The next line that the person types; waits for ever where nothing is asked.
     pub(super) async fn line(&mut self) -> Option<String> {
-        match &mut self.lines {
-            Some(lines) if !self.queue.is_empty() && !self.gone => {
-                let line = lines.recv().await;
-                self.gone = line.is_none();
-                line
-            }
-            _ => std::future::pending().await,
+        if self.queue.is_empty() {
+            return std::future::pending().await;
         }
+        let line = match &mut self.typing {
+            Some(typing) if !self.gone => typing.line().await,
+            _ => None,
+        };
+        self.gone = line.is_none();
+        line
     }
 }
 

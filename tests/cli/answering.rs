@@ -106,6 +106,31 @@ fn a_living_run_is_answered_from_another_process() {
     assert!(done.err.contains("was answered: yes"), "{}", done.err);
 }
 
+#[test]
+fn a_secret_is_given_only_where_the_run_is_carried() {
+    let desk = Desk::new("asks_at_work", json!({ "kind": "authentication" }));
+    let living = desk.start(&["run", "team.yaml", "send it"]);
+    desk.until("the question", |desk| {
+        let rows = desk.rows();
+        rows.len() == 1 && {
+            let run = rows[0]["run"].as_str().unwrap();
+            desk.shipped(&["show", run]).out.contains("asks (")
+        }
+    });
+    let run = desk.only_run();
+    let refused = desk.run_with(&["answer", &run, "-"], "hunter2\n").exits(6);
+    assert!(
+        refused.err.contains("the secret was not given"),
+        "{}",
+        refused.err
+    );
+    desk.open_gate();
+    // Nobody at that process can be asked.
+    living.ends().exits(4);
+    let done = desk.run_with(&["answer", &run, "-"], "hunter2\n").exits(0);
+    assert_eq!(done.out, "answered {\"given\":true}\n");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_person_at_the_terminal_is_asked_until_the_answer_is_one() {
@@ -115,13 +140,34 @@ fn a_person_at_the_terminal_is_asked_until_the_answer_is_one() {
     terminal.exp_string("[yes / no, because").unwrap();
     terminal.send_line("perhaps").unwrap();
     terminal.exp_string("answer yes, or no").unwrap();
-    terminal.exp_string("Shall I send it?").unwrap();
+    terminal.exp_string("[yes / no, because").unwrap();
     terminal.send_line("no, too late").unwrap();
     terminal
         .exp_string("answered {\"approved\":false,\"reason\":\"too late\"}")
         .unwrap();
     terminal.exp_eof().unwrap();
     assert_eq!(desk.status(), "answered");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_typed_before_a_question_was_put_does_not_answer_it() {
+    let desk = Desk::new("asks", json!({ "kind": "one_after_the_other" }));
+    let mut terminal = desk.at_terminal(&["run", "team.yaml", "send it"]);
+    // Nothing was shown yet.
+    terminal.send("yes\nyes\n").unwrap();
+    terminal.flush().unwrap();
+    terminal.exp_string("send it to Ann?").unwrap();
+    terminal.exp_string("[yes / no, because").unwrap();
+    // The first line is an answer, and the second came before the next question, as did the
+    // beginning of a line.
+    terminal.send("yes\nyes\nye").unwrap();
+    terminal.flush().unwrap();
+    terminal.exp_string("send it to Bob?").unwrap();
+    terminal.exp_string("[yes / no, because").unwrap();
+    terminal.send_line("no").unwrap();
+    terminal.exp_string("true and false").unwrap();
+    terminal.exp_eof().unwrap();
 }
 
 #[cfg(unix)]
@@ -135,6 +181,31 @@ fn an_interrupt_at_the_terminal_leaves_the_question_open() {
     terminal.exp_eof().unwrap();
     let run = desk.only_run();
     desk.run(&["answer", &run, "--approve"]).exits(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_wait_for_a_secret() {
+    use rexpect::process::WaitStatus;
+    let desk = Desk::new("asks", json!({ "kind": "authentication" }));
+    desk.run(&["run", "team.yaml", "send it"]).exits(4);
+    let run = desk.only_run();
+    let mut terminal = desk.at_terminal(&["answer", &run, "-"]);
+    terminal
+        .exp_string("[is not shown; nothing refuses]")
+        .unwrap();
+    terminal.send_control('c').unwrap();
+    terminal.exp_eof().unwrap();
+    let ended = terminal.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    assert_eq!(desk.status(), "waiting");
+    let mut terminal = desk.at_terminal(&["answer", &run, "-"]);
+    terminal
+        .exp_string("[is not shown; nothing refuses]")
+        .unwrap();
+    terminal.send_line("hunter2").unwrap();
+    let shown = terminal.exp_string("answered {\"given\":true}").unwrap();
+    assert!(!shown.contains("hunter2"), "{shown}");
 }
 
 #[cfg(unix)]

@@ -126,6 +126,14 @@ async fn asks(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
         let (one, other) = tokio::join!(cx.ask("Name?"), cx.ask("Age?"));
         return Ok(Outcome::answer(format!("{} and {}", one?, other?)));
     }
+    if settings["kind"] == "one_after_the_other" {
+        let asked = |to: &str| {
+            let call = ToolCall::new("c1", "send", json!({ "to": to }));
+            Question::approval(format!("Shall I send it to {to}?"), call)
+        };
+        let (one, other) = (cx.ask(asked("Ann")).await?, cx.ask(asked("Bob")).await?);
+        return Ok(Outcome::answer(format!("{one} and {other}")));
+    }
     let answer = cx.ask(question(&settings)).await?;
     Ok(Outcome::answer(format!("answered {answer}")))
 }
@@ -292,6 +300,11 @@ impl Desk {
         self.own(words).output().unwrap().into()
     }
 
+    /// Runs the command with the behaviors above and this on stdin.
+    pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Done {
+        reading(self.own(words), input.as_bytes())
+    }
+
     /// Starts the command with the behaviors above, with a person at its terminal.
     #[cfg(unix)]
     pub(crate) fn at_terminal(&self, words: &[&str]) -> rexpect::session::PtySession {
@@ -333,14 +346,8 @@ impl Desk {
         set: &[(&str, &str)],
     ) -> Done {
         let mut command = self.quiet(Command::new(env!("CARGO_BIN_EXE_ghostlight")));
-        command
-            .args(words)
-            .stdin(Stdio::piped())
-            .envs(set.iter().copied());
-        let mut child = command.spawn().unwrap();
-        // It may have ended without reading.
-        let _ = child.stdin.take().unwrap().write_all(input.as_ref());
-        child.wait_with_output().unwrap().into()
+        command.args(words).envs(set.iter().copied());
+        reading(command, input.as_ref())
     }
 
     /// The rows of all runs.
@@ -385,6 +392,14 @@ impl Desk {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Runs a command with this on stdin.
+fn reading(mut command: Command, input: &[u8]) -> Done {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    // It may have ended without reading.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap().into()
 }
 
 impl Drop for Desk {

@@ -26,6 +26,19 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
         second.out
     );
     desk.run(&["sessions", "--after", "nonsense"]).exits(2);
+    // What is recommended is one word for a shell.
+    desk.run(&["run", "team.yaml", "four", "--session", "it's mine"])
+        .exits(0);
+    let first = desk.run(&["sessions", "--limit", "1"]).exits(0);
+    assert!(first.err.contains("/it'\\''s mine'\n"), "{}", first.err);
+    desk.run(&[
+        "session",
+        "rewind",
+        &format!("{team}/it's mine"),
+        "--turns",
+        "0",
+    ])
+    .exits(0);
     let none = desk.run(&["sessions", "--active"]).exits(0);
     assert!(none.err.contains("no such sessions"), "{}", none.err);
 

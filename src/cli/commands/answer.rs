@@ -1,7 +1,8 @@
 //! `ghostlight answer`.
 
 use ghostlight_actors::{
-    actor::Run,
+    actor::{Run, System, SystemError},
+    contract::StoreError,
     run::Registry,
     vocabulary::{OperationId, QuestionKind, RunId},
 };
@@ -14,6 +15,7 @@ use crate::cli::{
     keeping::Keeping,
     questions::{self, Open},
     timeline::describe_question,
+    typing::Typing,
 };
 
 /// Answers a question, and goes on with the run where no other process carries it.
@@ -34,11 +36,24 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     let root = system.run(row.root);
     let result = async {
         let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
+        let secret = question.kind == QuestionKind::Authentication;
+        if secret {
+            // It stays in the memory of the process that it is given to.
+            take_up(&system, row.root).await?;
+        }
         let value = match value {
-            Some("-") if question.kind == QuestionKind::Authentication => {
-                let (mut text, mut echo) = (String::new(), Echo::default());
-                echo.hide();
-                std::io::stdin().read_line(&mut text)?;
+            Some("-") if secret => {
+                let mut echo = Echo::default();
+                if echo.hide() {
+                    let asked = describe_question(&question);
+                    super::note(&format!("{asked} [is not shown; nothing refuses]"));
+                }
+                let mut typing = Typing::new()?;
+                let text = tokio::select! {
+                    biased;
+                    () = interrupt.fired() => return Ok(Exit::Interrupted),
+                    text = typing.line() => text.unwrap_or_default(),
+                };
                 questions::answer_of(&question, &text)
             }
             Some(text) => questions::answer_of(&question, text),
@@ -48,7 +63,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             .run(asking)
             .answer(operation, value.map_err(Failure::Usage)?)
             .await?;
-        if !super::take_up_or_leave(&system, row.root, asking).await? {
+        if !secret && !super::take_up_or_leave(&system, row.root, asking).await? {
             super::note("answered; the run goes on in the process that carries it");
             return Ok(Exit::Done);
         }
@@ -57,6 +72,24 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     }
     .await;
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// Takes a run up for the secret that it asks for.
+///
+/// # Errors
+/// [`Failure::Elsewhere`] where another process carries it.
+async fn take_up(system: &System, root: RunId) -> Result<(), Failure> {
+    match system.resume(root, false).await {
+        Ok(_) => Ok(()),
+        Err(SystemError::Store(StoreError::Owned { owner, .. })) => {
+            let run = root.short();
+            Err(Failure::Elsewhere(format!(
+                "{owner} carries run {run}, so the secret was not given: give it at the terminal \
+                 of that process, or stop it there and answer again"
+            )))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The question that is meant: the only one, or that of the operation.

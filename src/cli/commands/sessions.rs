@@ -46,7 +46,10 @@ pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
         super::print(&table(&sessions, now).join("\n"))?;
     }
     if let Some(next) = next {
-        super::note(&format!("for more, add --after {}", page_name(&next)));
+        super::note(&format!(
+            "for more, add --after {}",
+            quoted(&page_name(&next))
+        ));
     }
     Ok(Exit::Done)
 }

@@ -1,0 +1,120 @@
+//! What comes from standard input line by line, mostly from a person at a terminal.
+
+use std::{io, sync::Arc, thread};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::mpsc;
+
+/// The most that is read at once; a terminal gives one line at a time.
+const PIECE: usize = 4096;
+
+/// The lines that come from some moment on.
+#[derive(Debug)]
+pub(super) struct Typing {
+    /// What was read of a line that has not ended. Nothing is read while it is locked.
+    begun: Arc<Mutex<Vec<u8>>>,
+    lines: mpsc::UnboundedReceiver<String>,
+}
+
+impl Typing {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// That there is no thread to read in.
+    pub(super) fn new() -> io::Result<Self> {
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let (sender, lines) = mpsc::unbounded_channel();
+        let reader = Reader {
+            begun: begun.clone(),
+            lines: sender,
+        };
+        // Reading a terminal cannot be interrupted, so it has a thread that the end of the
+        // process ends.
+        let thread = thread::Builder::new().name("ghostlight-terminal".into());
+        thread.spawn(move || reader.read())?;
+        Ok(Self { begun, lines })
+    }
+
+    /// Forgets what was typed at a terminal until now, whether it was read or not.
+    pub(super) fn forget(&mut self) {
+        // Nothing is read meanwhile, so that what is read later was typed later.
+        let mut begun = self.begun.lock();
+        // It fails where standard input is no terminal any more; then nobody types.
+        #[cfg(unix)]
+        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+        begun.clear();
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// The next line; `None` when no more will come.
+    pub(super) async fn line(&mut self) -> Option<String> {
+        self.lines.recv().await
+    }
+}
+
+struct Reader {
+    begun: Arc<Mutex<Vec<u8>>>,
+    lines: mpsc::UnboundedSender<String>,
+}
+
+impl Reader {
+    /// Reads lines as long as somebody wants them. The last one may lack its end.
+    fn read(&self) {
+        let mut piece = [0; PIECE];
+        while let Ok((mut line, length)) = self.piece(&mut piece) {
+            if length == 0 {
+                if !line.is_empty() {
+                    self.send(&mut line);
+                }
+                return;
+            }
+            for byte in &piece[..length] {
+                if *byte == b'\n' {
+                    self.send(&mut line);
+                } else {
+                    line.push(*byte);
+                }
+            }
+        }
+    }
+
+    fn send(&self, line: &mut Vec<u8>) {
+        let text = String::from_utf8_lossy(line).into_owned();
+        line.clear();
+        // Where nobody wants it any more, nothing is read after it.
+        let _ = self.lines.send(text);
+    }
+
+    /// Waits until something is typed, and reads it unless it is forgotten. Nothing is read at the
+    /// end, or where nobody wants it: it is for who asks next.
+    #[cfg(unix)]
+    fn piece(&self, piece: &mut [u8]) -> io::Result<(MutexGuard<'_, Vec<u8>>, usize)> {
+        use rustix::{
+            event::{PollFd, PollFlags, Timespec, poll},
+            io::{read, retry_on_intr},
+        };
+        let stdin = io::stdin();
+        let wait = |at_most: Option<&Timespec>| {
+            let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+            retry_on_intr(|| poll(&mut terminal, at_most))
+        };
+        loop {
+            wait(None)?;
+            let begun = self.begun.lock();
+            if self.lines.is_closed() {
+                return Ok((begun, 0));
+            }
+            if wait(Some(&Timespec::default()))? > 0 {
+                let length = retry_on_intr(|| read(&stdin, &mut *piece))?;
+                return Ok((begun, length));
+            }
+        }
+    }
+
+    /// Reads what is typed next. What was not read yet cannot be forgotten on this system.
+    #[cfg(not(unix))]
+    fn piece(&self, piece: &mut [u8]) -> io::Result<(MutexGuard<'_, Vec<u8>>, usize)> {
+        let length = io::Read::read(&mut io::stdin(), piece)?;
+        Ok((self.begun.lock(), length))
+    }
+}
