@@ -252,8 +252,7 @@ impl Actor for Agent {
                 Box::pin(state.taken_up(&myself, run, taken)).await;
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
-            // Its session begins it like any other.
-            AgentMessage::Tree(run) => state.shared.wake_later(state.doors().clock.now(), run),
+            AgentMessage::Tree(run) => state.tree(run),
             AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
             AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
             AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),

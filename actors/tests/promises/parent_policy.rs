@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{RunRow, RunStatus},
+    contract::{RunRow, RunStatus, Store},
     run::{Agent, RunContext, Task},
     session::Turn,
-    testing::{CrashOptions, Scenario, ScriptedModel, crash_everywhere},
+    testing::{
+        CrashOptions, Fault, FaultyStore, Harm, InMemoryStore, Scenario, ScriptedModel, Strike,
+        crash_everywhere,
+    },
     vocabulary::{
-        Budget, Effect, Entry, ModelResponse, Outcome, ParentPolicy, Resource, RunId,
+        Budget, Effect, Entry, JournalId, ModelResponse, Outcome, ParentPolicy, Resource, RunId,
         ToolDefinition,
     },
 };
 
-use crate::stage::{SlowStore, Stage, ask, call, outcome, pause, text};
+use crate::stage::{SlowStore, Stage, ask, call, outcome, pause, silent, text};
 
 const ALL: [ParentPolicy; 3] = [
     ParentPolicy::Stop,
@@ -254,6 +257,63 @@ async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
         for row in stage.rows().await {
             let status = row.status;
             assert_eq!(status, RunStatus::Cancelled, "{moment}: {}", row.agent);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_outlives_its_parent_is_carried_once_wherever_the_process_dies() {
+    for policy in [ParentPolicy::Adopt, ParentPolicy::Continue] {
+        for number in 0.. {
+            let disk = InMemoryStore::new();
+            let fault = Fault {
+                call: 1 + number / 2,
+                strike: [Strike::Before, Strike::After][number as usize % 2],
+                harm: Harm::Crash,
+            };
+            let mut stage = Stage::alone();
+            stage.store = disk.clone();
+            let start = async |store: FaultyStore<InMemoryStore>, stage: &Stage| {
+                let team = boss(stage, policy, 1).into_team().unwrap();
+                let builder = System::builder(store).limits(stage.limits);
+                let system = builder.model("default", silent()).team(team).start().await;
+                system.unwrap()
+            };
+            let store = FaultyStore::at_commit(disk.clone(), fault);
+            let system = start(store.clone(), &stage).await;
+            let work = async {
+                let session = system.session("boss", "s");
+                let run = session.send(Turn::text("go").id("1")).await;
+                outcome(&run.unwrap()).await;
+                pause(60_000).await;
+            };
+            let died = tokio::select! {
+                biased;
+                () = store.crashed() => true,
+                () = work => false,
+            };
+            if !died {
+                assert!(number > 8, "{number}");
+                break;
+            }
+            stage.crash(&system).await;
+            let system = start(FaultyStore::new(stage.store.clone()), &stage).await;
+            let session = system.session("boss", "s");
+            let run = session.send(Turn::text("go").id("1")).await;
+            assert_eq!(text(&run.unwrap()).await, "done");
+            pause(60_000).await;
+            let place = format!("{policy:?}, {fault:?}");
+            let child = child(&stage).await;
+            assert_eq!(child.status, RunStatus::Answered, "{place}");
+            let entries = stage.entries(child.run).await;
+            let taken_up = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
+            let lives = entries.iter().filter(taken_up).count();
+            // Once by its session to begin, and once by the next process.
+            assert!(lives <= 2, "{place}: taken up {lives} times");
+            let session = JournalId::Session(child.session.unwrap());
+            let lines = stage.store.read(session, 0, 100).await.unwrap();
+            let last = lines.last().unwrap().line.decode().unwrap();
+            assert!(matches!(last, Entry::TurnEnded(_)), "{place}: {last:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         launch::Loaded,
         supervisor::{Backoff, Intensity},
     },
-    contract::{Claim, StoreError},
+    contract::{Claim, RunRow, RunStatus, StoreError},
     run::{ChildNews, ChildStart, Command, Recorded, row_of},
     vocabulary::{AgentError, RunId, RunStart},
 };
@@ -39,6 +39,23 @@ impl AgentState {
             }
         };
         let _ = agent.cast(AgentMessage::Host(Box::new(child)));
+    }
+
+    /// A tree of its own is begun by its session, like any other. One that waits is looked after
+    /// already.
+    pub(super) fn tree(&mut self, run: RunId) {
+        let (shared, at) = (self.shared.clone(), self.doors().clock.now());
+        self.loads.spawn(async move {
+            let doors = &shared.doors;
+            let at_work = |row: &RunRow| {
+                matches!(row.status, RunStatus::Running | RunStatus::Cancelling)
+                    && !doors.previewer.routes.is_live(row.run)
+            };
+            // One that cannot be read now is found by the next process that starts.
+            if matches!(doors.store.run(run).await, Ok(Some(row)) if at_work(&row)) {
+                shared.wake_later(at, run);
+            }
+        });
     }
 
     pub(super) fn cancel_child(&mut self, run: RunId, reason: String) {

@@ -282,6 +282,10 @@ impl Driver {
             self.children.insert(run, live);
         }
         if started.is_some() {
+            if policy.outlives() {
+                // It is a tree of its own, which this life has been told of.
+                return;
+            }
             self.ports.child(ChildStart {
                 fresh: false,
                 ..start
