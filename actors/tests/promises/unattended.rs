@@ -204,3 +204,27 @@ async fn runs_whose_taking_up_was_given_up_go_on_when_somebody_needs_them() {
         assert_eq!(text(&other.run(run)).await, "look {}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sleeping_run_that_nobody_took_up_wakes_in_time_for_the_turn_behind_it() {
+    let mut stage = Stage::new();
+    let agent = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            if cx.input().content() == "sleep" {
+                cx.sleep(100 * SECOND).await?;
+            }
+            Ok(Outcome::answer("done"))
+        })
+    };
+    let system = stage.start(agent()).await;
+    ask(&system, "a", "sleep").await;
+    pause(50_000).await;
+    stage.crash(&system).await;
+    let builder = System::builder(stage.store.clone()).take_up(false);
+    let team = agent().into_team().unwrap();
+    let system = builder.team(team).start().await.unwrap();
+    let session = system.session("a", "s");
+    let next = tokio::time::timeout(600 * SECOND, session.send("next")).await;
+    let next = next.expect("the turn waits for ever").unwrap();
+    assert_eq!(text(&next).await, "done");
+}

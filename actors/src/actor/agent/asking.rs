@@ -6,7 +6,7 @@ use ractor::ActorRef;
 use super::{AgentMessage, AgentState};
 use crate::{
     actor::{SystemError, questions::is_asking},
-    contract::{InboxBody, InboxItem, RunStatus},
+    contract::{InboxBody, InboxItem, RunFilter, RunStatus},
     definition::WhileAsking,
     run::Ports,
     vocabulary::RunId,
@@ -37,22 +37,31 @@ impl AgentState {
         if carried && !asks_first {
             return;
         }
-        let (store, myself) = (self.doors().store.clone(), myself.clone());
+        let (shared, myself) = (self.shared.clone(), myself.clone());
         self.loads.spawn(async move {
+            let store = &shared.doors.store;
             let Ok(Some(row)) = store.run(run).await else {
                 return;
             };
-            match row.status {
-                // It was interrupted, and nobody took it up.
-                RunStatus::Running | RunStatus::Cancelling if !carried => {
-                    let _ = myself.cast(AgentMessage::Wake(run, false, None));
-                }
-                RunStatus::Waiting
-                    if asks_first && is_asking(&store, &row).await.unwrap_or(false) =>
-                {
-                    let _ = myself.cast(AgentMessage::Asking(run));
-                }
-                _ => {}
+            let waits = row.status == RunStatus::Waiting;
+            if waits && asks_first && is_asking(store, &row).await.unwrap_or(false) {
+                let _ = myself.cast(AgentMessage::Asking(run));
+            }
+            if carried {
+                return;
+            }
+            // It was interrupted, or fell asleep in a process that is gone, and nobody took it up.
+            let filter = RunFilter {
+                open: true,
+                awake: true,
+                root: Some(row.root),
+                ..RunFilter::default()
+            };
+            let awake = store.runs(filter).await.unwrap_or_default();
+            if awake.iter().any(|row| row.status != RunStatus::Waiting) {
+                let _ = myself.cast(AgentMessage::Wake(run, false, None));
+            } else if let Some(at) = row.wake_at.filter(|_| waits) {
+                shared.wake_later(at, run);
             }
         });
     }
@@ -69,6 +78,7 @@ impl AgentState {
                     // Nobody to take it has gone away.
                     let _ = reply.send(Err(SystemError::Asking { run }));
                 }
+                self.watch_idleness(myself);
             }
             WhileAsking::Cancel => {
                 let (doors, myself) = (self.doors().clone(), myself.clone());

@@ -295,7 +295,7 @@ impl AgentState {
             session.loaded = None;
             if !matches!(error, StoreError::Stale { .. }) {
                 // Nothing reads the session again by itself: who waits for its turn hears of it.
-                session.refuse_waiting(&error);
+                session.refuse_waiting(|| error.clone().into());
             }
         }
     }

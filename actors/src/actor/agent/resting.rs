@@ -188,7 +188,8 @@ impl AgentState {
     /// Whether there is nothing to do.
     pub(super) fn is_quiet(&self) -> bool {
         let asleep = self.session.as_ref().is_none_or(|session| {
-            session.early.is_empty()
+            !session.loading
+                && session.early.is_empty()
                 && session.wakes.is_empty()
                 && session.reopening.is_empty()
                 && !session.desk.has_waiting()

@@ -89,8 +89,8 @@ impl SessionState {
     }
 
     /// Tells those whose turn has not come that it will not.
-    pub(super) fn refuse_waiting(&mut self, error: &StoreError) {
-        let refused = || Err(SystemError::Store(error.clone()));
+    pub(super) fn refuse_waiting(&mut self, error: impl Fn() -> SystemError) {
+        let refused = || Err(error());
         for reply in self.desk.clear() {
             let _ = reply.send(refused());
         }
@@ -216,7 +216,7 @@ impl AgentState {
                 for (_, reply) in early {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
-                session.refuse_waiting(&error);
+                session.refuse_waiting(|| error.clone().into());
                 for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
@@ -501,6 +501,11 @@ impl AgentState {
             self.next_turn(myself);
         } else {
             session.sleeping = Some(run);
+            let name = session.id.to_string();
+            session.refuse_waiting(|| SystemError::UnderWay {
+                session: name.clone(),
+                run,
+            });
         }
     }
 
