@@ -287,7 +287,8 @@ impl Shared {
             let id = session.to_string();
             // Only what has ended is deleted: by now another one may have been started.
             for _ in 0..LOOKS_FOR_END {
-                if !matches!(supervisor.delete_child(&id).await, Err(ChildError::Running)) {
+                let deleted = supervisor.delete_child(&id).await;
+                if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
                     return true;
                 }
                 let soon = self.doors.clock.now().after(Duration::from_millis(1));

@@ -293,10 +293,12 @@ impl Carrier {
             // A write of the life before may be durable without anybody having heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);
-            if self.driver.journal.row.status != RunStatus::Running {
-                self.driver
-                    .journal
-                    .change_row(|row| row.status = RunStatus::Running);
+            let status = match self.recorded.cancel {
+                Some(_) => RunStatus::Cancelling,
+                None => RunStatus::Running,
+            };
+            if self.driver.journal.row.status != status {
+                self.driver.journal.change_row(|row| row.status = status);
             }
             self.driver.journal.flush();
             if let Some(told) = self.when_taken_up.take() {
