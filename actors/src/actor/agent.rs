@@ -524,7 +524,8 @@ impl AgentState {
             ..
         } = loaded;
         let history = own_history.unwrap_or(history);
-        let registry = doors.registry.clone();
+        let team = self.shared.team(&row.team);
+        let registry = team.map_or_else(|| doors.registry.clone(), |team| team.registry);
         let door = (news, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
         task.inbox_is_empty = inbox_is_empty;

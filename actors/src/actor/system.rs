@@ -140,13 +140,16 @@ pub(crate) struct TeamEntry {
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
 }
+    /// What its runs find, who say their agents' names: another team's may have the same.
+    pub(crate) registry: Arc<Registry>,
 
 impl TeamEntry {
-    fn new(registry: &Registry, spec: &TeamSpec) -> Self {
+    fn new(registry: Registry, spec: &TeamSpec) -> Self {
         let pinned = registry.pin(spec);
         let (digest, bytes) = pinned.encode();
         Self {
             pinned: Arc::new(pinned),
+            registry: Arc::new(registry),
             digest,
             bytes,
         }

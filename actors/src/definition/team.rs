@@ -354,6 +354,12 @@ pub enum DefinitionError {
         /// The name.
         name: String,
     },
+    /// Two teams of one System have one name.
+    #[error("two teams are called {name:?}: a session is found by its team's name; rename one")]
+    TeamTwice {
+        /// The name.
+        name: String,
+    },
     /// An agent names a tool twice.
     #[error("agent {agent:?} names the tool {tool:?} twice: remove one")]
     ToolTwice {

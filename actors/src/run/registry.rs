@@ -140,6 +140,14 @@ impl Registry {
         self
     }
 
+    /// The same, with a team's own behaviors and policies in place of those that are called alike.
+    pub(crate) fn of_team(&self, own: Registry) -> Self {
+        let mut registry = self.clone();
+        registry.behaviors.extend(own.behaviors);
+        registry.policies.extend(own.policies);
+        registry
+    }
+
     /// The same names with other code behind them: what a simulation puts around each.
     pub(crate) fn around(
         mut self,
@@ -420,7 +428,7 @@ impl Registry {
 
 /// All tools that an agent names: its own, those that approve, and those that it may give to agents
 /// which it makes.
-fn tools_of(agent: &AgentSpec) -> impl Iterator<Item = &String> {
+pub(super) fn tools_of(agent: &AgentSpec) -> impl Iterator<Item = &String> {
     let approvers = agent.approval.values().filter_map(|rule| rule.by.as_ref());
     let given = agent.create_agent.as_ref();
     let given = given.and_then(|create| create.tools.as_ref());

@@ -43,3 +43,27 @@ async fn an_outcome_is_told_only_when_it_is_durable() {
         assert_eq!(stage.ends(run.id()).await, 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn teams_whose_agents_are_called_alike_keep_their_own_code() {
+    let team = |name: &'static str| {
+        let critic = Agent::from_fn("critic", move |_: RunContext| async move {
+            Ok(Outcome::answer(name))
+        });
+        let above = Agent::from_fn(name, |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("critic", "go").await?.text))
+        });
+        above.agent(critic).into_team().unwrap()
+    };
+    let stage = Stage::new();
+    let builder = System::builder(stage.store.clone());
+    let system = builder.team(team("one")).team(team("other")).start();
+    let system = system.await.unwrap();
+    for name in ["one", "other"] {
+        assert_eq!(text(&ask(&system, name, "go").await).await, name);
+    }
+    let twice = System::builder(stage.store.another_process());
+    let twice = twice.team(team("one")).team(team("one")).start().await;
+    let error = twice.err().expect("two teams of one name").to_string();
+    assert!(error.contains("two teams are called \"one\""), "{error}");
+}

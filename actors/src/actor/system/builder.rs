@@ -27,7 +27,7 @@ use crate::{
     contract::{
         Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
     },
-    definition::{Durability, TeamSpec},
+    definition::{DefinitionError, Durability, TeamSpec},
     run::{Intercept, Registry, Team},
 };
 
@@ -161,14 +161,17 @@ impl SystemBuilder {
             registry: own,
         } in teams
         {
-            registry = registry.with(own).resolve(&spec)?;
-            entries.insert(spec.name.clone(), spec);
+            registry = registry.with(own.clone()).resolve(&spec)?;
+            let name = spec.name.clone();
+            if entries.insert(name.clone(), (spec, own)).is_some() {
+                return Err(DefinitionError::TeamTwice { name }.into());
+            }
         }
-        let in_memory = |spec: &&TeamSpec| spec.durability == Durability::Memory;
+        let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
             .values()
             .filter(in_memory)
-            .map(|spec| spec.name.clone())
+            .map(|(spec, _)| spec.name.clone())
             .collect();
         let volatile =
             (!volatile.is_empty()).then(|| VolatileTeams::new(store.clone(), volatile.into()));
@@ -178,7 +181,7 @@ impl SystemBuilder {
         };
         let entries = entries
             .into_iter()
-            .map(|(name, spec)| (name, TeamEntry::new(&registry, &spec)))
+            .map(|(name, (spec, own))| (name, TeamEntry::new(registry.of_team(own), &spec)))
             .collect();
         let (errands, errands_in) = mpsc::unbounded_channel();
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
