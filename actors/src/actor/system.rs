@@ -130,7 +130,8 @@ pub(crate) struct Shared {
     stopped: AtomicBool,
     /// The store of teams that keep their runs in memory, if there are any.
     volatile: Option<VolatileTeams>,
-    _pulse: Option<Pulse>,
+    /// Until it is stopped.
+    pulse: Mutex<Option<Pulse>>,
 }
 
 /// A team as its next runs will keep it.
@@ -139,17 +140,17 @@ pub(crate) struct TeamEntry {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
-}
     /// What its runs find, who say their agents' names: another team's may have the same.
     pub(crate) registry: Arc<Registry>,
+}
 
 impl TeamEntry {
     fn new(registry: Registry, spec: &TeamSpec) -> Self {
         let pinned = registry.pin(spec);
         let (digest, bytes) = pinned.encode();
         Self {
-            pinned: Arc::new(pinned),
             registry: Arc::new(registry),
+            pinned: Arc::new(pinned),
             digest,
             bytes,
         }
@@ -397,6 +398,7 @@ impl System {
             root.stop().await;
         }
         self.0.doors.store.close().await?;
+        drop(self.0.pulse.lock().take());
         Ok(())
     }
 }

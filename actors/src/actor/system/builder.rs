@@ -234,7 +234,7 @@ impl SystemBuilder {
             schedules: Notify::new(),
             stopped: AtomicBool::new(false),
             volatile,
-            _pulse: Pulse::start(),
+            pulse: Mutex::new(Pulse::start()),
         });
         let supervisor = shared.clone().tree(errands_in, take_up);
         let (root, _) = match above {
