@@ -14,7 +14,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, call, outcome, pause};
+use crate::stage::{Stage, ask, outcome, pause};
 
 /// Pays, which takes ten seconds, and tells this of a payment in doubt.
 struct Payment {
@@ -48,7 +48,9 @@ impl Tool for Payment {
 
 fn payer(log: &EffectLog, in_doubt: InDoubt, told: &Reconciled) -> Agent {
     let agent = Agent::from_fn("payer", |cx: RunContext| async move {
-        let results = cx.tools([call("1", "pay")]).await?;
+        let results = cx
+            .tools([ToolCall::new("1", "pay", json!({ "password": "hunter2" }))])
+            .await?;
         let (status, text) = (results[0].status, &results[0].text);
         Ok(Outcome::answer(format!("{status:?}: {text}")))
     });
@@ -82,7 +84,9 @@ async fn after_a_crash(
     assert_eq!(questions.len(), usize::from(asked), "{questions:?}");
     for (_, operation, question) in questions {
         assert_eq!(question.kind, QuestionKind::InDoubt);
-        assert_eq!(question.call.unwrap().name, "pay");
+        let asked = question.call.unwrap();
+        assert_eq!(asked.name, "pay");
+        assert_eq!(asked.arguments.text(), r#"{"password":"[redacted]"}"#);
         run.answer(operation, json!(says)).await.unwrap();
     }
     let end = run.outcome().await;

@@ -2,7 +2,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::changes::{Changing, KeptByTeam};
+use super::{
+    approval,
+    changes::{Changing, KeptByTeam},
+};
 use crate::{
     contract::{BoxFuture, Credential},
     run::{
@@ -163,7 +166,7 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
                 let prompt = format!("Did the call of {} happen? ({reason})", call.name);
                 let mut question = Question::new(prompt);
                 question.kind = QuestionKind::InDoubt;
-                question.call = Some(call.clone());
+                question.call = Some(approval::shown(&call, &[]));
                 Progress::Wait(wait_for_person(call, question))
             }
             InDoubt::Fail => {
