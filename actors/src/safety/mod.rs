@@ -18,6 +18,7 @@ mod sanitizing;
 
 pub use keys::{is_path_key, is_secret_key};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
+pub(crate) use redaction::SHOWN;
 pub use redaction::{
     INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, redact, redact_arguments, redact_text,
     restore,

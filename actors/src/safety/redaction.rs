@@ -253,17 +253,28 @@ fn leads_out(path: &str) -> bool {
     drive || file || upwards || path.starts_with(['/', '\\', '~'])
 }
 
-/// What a person edited, who saw the redacted form of `original`: what still stands there as
-/// redacted gets its value back.
+/// How many characters of a text a person is shown who decides about a call.
+pub(crate) const SHOWN: usize = 2000;
+
+/// What a person edited, who saw the redacted form of `original`, on one line each and cut: what
+/// still stands there as it was shown is what it was.
 pub fn restore(edited: &Value, original: &Value) -> Value {
     match (edited, original) {
+    let hidden = Redaction::default().texts(SHOWN);
+    let shown = [hidden.value(original), hidden.show_paths().value(original)];
+    restore_at(edited, &shown.each_ref().map(Some), original)
+}
+
+fn restore_at(edited: &Value, shown: &[Option<&Value>; 2], original: &Value) -> Value {
         (Value::String(text), original) if text == REDACTED || text == REDACTED_PATH => {
+        _ if shown.contains(&Some(edited)) => original.clone(),
             original.clone()
         }
         (Value::Object(fields), Value::Object(originals)) => {
             let fields = fields.iter().map(|(name, value)| {
                 let value = match originals.get(name) {
-                    Some(original) => restore(value, original),
+                let shown = shown.map(|shown| shown?.get(name));
+                    Some(original) => restore_at(value, &shown, original),
                     None => value.clone(),
                 };
                 (name.clone(), value)
@@ -271,12 +282,11 @@ pub fn restore(edited: &Value, original: &Value) -> Value {
             Value::Object(fields.collect())
         }
         (Value::Array(items), Value::Array(originals)) if items.len() == originals.len() => {
-            let items = items.iter().zip(originals);
-            Value::Array(
-                items
-                    .map(|(item, original)| restore(item, original))
-                    .collect(),
-            )
+            let items = items.iter().zip(originals).enumerate();
+            let items = items.map(|(place, (item, original))| {
+                restore_at(item, &shown.map(|shown| shown?.get(place)), original)
+            });
+            Value::Array(items.collect())
         }
         _ => edited.clone(),
     }

@@ -21,8 +21,6 @@ use crate::{
 const ASKED: u32 = 3;
 /// How often a credential is asked for that was lost with its process before it was used.
 const AUTHENTICATED: u32 = 5;
-/// How many characters of each text in a call's arguments a person is shown.
-const SHOWN: usize = 2000;
 /// How many characters of a reason the model reads.
 const REASON: usize = 500;
 /// How the result of a call begins that a person refused.
@@ -349,7 +347,7 @@ fn question(rule: &ApprovalRule, call: &ToolCall) -> Question {
 /// A call with its arguments as they may be shown.
 pub(super) fn shown(call: &ToolCall, reveal: &[String]) -> ToolCall {
     let arguments = call.arguments.value().cloned().unwrap_or_default();
-    let redaction = Redaction::default().texts(SHOWN);
+    let redaction = Redaction::default().texts(safety::SHOWN);
     let arguments = redaction.revealing(&arguments, reveal);
     ToolCall::new(call.id.clone(), call.name.clone(), arguments)
 }
