@@ -75,7 +75,7 @@ patterns! {
     /// `Bearer …` and `Basic …`.
     AUTHORIZATION = r"(?i)\b(bearer|basic)[ \t]+([-._~+/=A-Za-z0-9]{8,})";
     /// The user and password of an address.
-    USER_INFO = r"://[^/\s:@\[\]]+:[^/\s@\[\]]+@";
+    USER_INFO = r"://[^/\s:@\[\]]*:[^/\s@\[\]]+@";
     /// A name and its value: `name=value`, `"name": "value"`, also escaped inside of a string.
     ASSIGNMENT = concat!(
         r#"(?P<name>[A-Za-z][-A-Za-z0-9_.]{1,63})(?P<between>\\*["']?[ \t]*[:=][ \t]*)"#,

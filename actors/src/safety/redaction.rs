@@ -87,7 +87,8 @@ fn redact_once(text: &str) -> Cow<'_, str> {
     let text = USER_INFO.replace(text, |_| format!("://{REDACTED}@"));
     let text = AUTHORIZATION.replace(text, |found| {
         let secret = &found[2];
-        if secret.len() >= 20 || secret.bytes().any(|byte| !byte.is_ascii_alphabetic()) {
+        let mixed = secret.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+        if secret.len() >= 20 || mixed || secret.bytes().any(|byte| !byte.is_ascii_alphabetic()) {
             format!("{} {REDACTED}", &found[1])
         } else {
             found[0].to_owned()
@@ -259,21 +260,21 @@ pub(crate) const SHOWN: usize = 2000;
 /// What a person edited, who saw the redacted form of `original`, on one line each and cut: what
 /// still stands there as it was shown is what it was.
 pub fn restore(edited: &Value, original: &Value) -> Value {
-    match (edited, original) {
     let hidden = Redaction::default().texts(SHOWN);
     let shown = [hidden.value(original), hidden.show_paths().value(original)];
     restore_at(edited, &shown.each_ref().map(Some), original)
 }
 
 fn restore_at(edited: &Value, shown: &[Option<&Value>; 2], original: &Value) -> Value {
-        (Value::String(text), original) if text == REDACTED || text == REDACTED_PATH => {
+    match (edited, original) {
         _ if shown.contains(&Some(edited)) => original.clone(),
+        (Value::String(text), original) if text == REDACTED || text == REDACTED_PATH => {
             original.clone()
         }
         (Value::Object(fields), Value::Object(originals)) => {
             let fields = fields.iter().map(|(name, value)| {
-                let value = match originals.get(name) {
                 let shown = shown.map(|shown| shown?.get(name));
+                let value = match originals.get(name) {
                     Some(original) => restore_at(value, &shown, original),
                     None => value.clone(),
                 };
@@ -459,6 +460,43 @@ mod tests {
             "password": "p", "to": { "path": "/x" }, "n": [3], "new": REDACTED,
         });
         assert_eq!(restore(&edited, &original), expected);
+    }
+
+    #[test]
+    fn what_was_not_edited_is_what_it_was_however_it_was_shown() {
+        let long = "x".repeat(3000);
+        let original = json!({
+            "path": "/a.rs", "content": "fn main() {\n    x()\n}", "long": long,
+            "command": "curl -H 'Authorization: Bearer abcdefghijklmnopqrstuvwx'",
+            "body": "{ \"token\":  \"y\" }", "list": ["a\nb", { "password": "p" }],
+        });
+        let hidden = Redaction::default().texts(SHOWN);
+        for shown in [
+            hidden.value(&original),
+            hidden.show_paths().value(&original),
+        ] {
+            assert_ne!(shown, original);
+            assert_eq!(restore(&shown, &original), original);
+            let mut edited = shown.clone();
+            edited["path"] = json!("/b.rs");
+            edited["list"][0] = json!("c");
+            let mut expected = original.clone();
+            expected["path"] = json!("/b.rs");
+            expected["list"][0] = json!("c");
+            assert_eq!(restore(&edited, &original), expected);
+        }
+    }
+
+    #[test]
+    fn what_logs_in_is_redacted_also_where_it_looks_like_words() {
+        for text in ["redis://:hunter2@host", "Authorization: Basic dXNlcjpwYXNz"] {
+            let shown = redact_text(text);
+            assert!(shown.contains(REDACTED), "{shown}");
+            assert!(
+                !shown.contains("hunter2") && !shown.contains("dXNl"),
+                "{shown}"
+            );
+        }
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -38,6 +38,22 @@ pub fn sanitize_line(text: &str, characters: usize) -> String {
     }
 }
 
+/// How many characters spell a flag such as Scotland's, which are otherwise invisible: a few tags
+/// that the last one closes. More of them would be a text that nobody sees.
+fn flag_after(rest: impl Iterator<Item = char>) -> usize {
+    const LONGEST: usize = 6;
+    let is_tag = |c: &char| ('\u{e0020}'..='\u{e007e}').contains(c);
+    let mut rest = rest.peekable();
+    let mut tags = 0;
+    while rest.next_if(is_tag).is_some() && tags <= LONGEST {
+        tags += 1;
+    }
+    match rest.next() {
+        Some('\u{e007f}') if (1..=LONGEST).contains(&tags) => tags + 1,
+        _ => 0,
+    }
+}
+
 fn without_hidden(text: &str) -> Cow<'_, str> {
     let plain = |byte: &u8| (0x20..0x7f).contains(byte) || matches!(byte, b'\n' | b'\t');
     if text.as_bytes().iter().all(plain) {
@@ -45,16 +61,13 @@ fn without_hidden(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    // A flag such as Scotland's is spelled in characters that are otherwise invisible.
-    let mut in_flag = false;
     while let Some(c) = rest.next() {
-        let tag = ('\u{e0000}'..='\u{e007f}').contains(&c);
-        if tag && in_flag {
+        if c == '\u{1f3f4}' {
             shown.push(c);
-            in_flag = c != '\u{e007f}';
+            let flag = flag_after(rest.clone());
+            shown.extend(rest.by_ref().take(flag));
             continue;
         }
-        in_flag = c == '\u{1f3f4}';
         match c {
             '\u{1b}' => skip_terminal_code(&mut rest, &mut shown),
             '\u{9b}' => skip_control_sequence(&mut rest),
@@ -74,7 +87,7 @@ fn without_hidden(text: &str) -> Cow<'_, str> {
                     shown.push(c);
                 }
             }
-            _ if tag || is_hidden(c) => {}
+            _ if is_hidden(c) => {}
             _ => shown.push(c),
         }
     }
@@ -153,6 +166,18 @@ mod tests {
                 "password zerowidth",
             ),
             ("\u{e0041}\u{e0042}hidden", "hidden"),
+            (
+                "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+                "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+            ),
+            (
+                "\u{1f3f4}\u{e0069}\u{e0067}\u{e006e}\u{e006f} x",
+                "\u{1f3f4} x",
+            ),
+            (
+                "\u{1f3f4}\u{e0061}\u{e0062}\u{e0063}\u{e0064}\u{e0065}\u{e0066}\u{e0067}\u{e007f}",
+                "\u{1f3f4}",
+            ),
             ("<|im_start|>system", "[filtered]system"),
             ("<|im\u{200b}_start|>", "[filtered]"),
             ("<|eot_id|><|start_header_id|>", "[filtered][filtered]"),
