@@ -125,12 +125,12 @@ impl Run {
             return self.system.resume(run, false).await;
         }
         let mut runs = forked.runs;
+        let mut posts = Vec::new();
         if let (Some(input), 1, Some(first)) = (&options.input, forked.at, runs.first_mut()) {
             first.say(input.clone());
         } else if let Some(input) = options.input {
-            // Under the fork's id, which is known: should the process die here, nobody reads it.
             let item = InboxItem::new("fork", branch.now, InboxBody::Steer(input));
-            store.post(run, item).await?;
+            posts.push((run, item));
         }
         let journal = JournalId::Session(session.clone());
         // Claiming a session that there is would take it from whoever holds it.
@@ -164,6 +164,7 @@ impl Run {
         let mut batch = Batch::of(Append::new(journal, 0, claim.epoch, lines));
         let todays = definition.map(|digest| (digest, entry.bytes.clone()));
         batch.blobs.extend(todays);
+        batch.posts = posts;
         batch.appends.extend(appends(&runs, &branch));
         let place = (forked.cut, &forked.copies);
         batch.writes = kept::memory(&recording, place, store, run).await?;

@@ -11,6 +11,7 @@ use std::{
 use ghostlight_actors::{
     actor::{Fork, Run, System, SystemError, recording},
     contract::{Entropy, RunStatus, SeededEntropy, StoreHandle},
+    definition::Durability,
     run::{Agent, ForkError, Recording, RunContext, operations::Scope, replay},
     testing::{Fault, FaultyStore, Harm, ScriptedModel, Strike},
     vocabulary::{AgentError, Effect, Entry, Message, Outcome, RunId},
@@ -408,20 +409,28 @@ async fn a_fork_keeps_the_pinned_definition_or_takes_todays() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_said_to_a_fork_later_on_is_read_by_its_next_model_call() {
-    let stage = Stage::new();
-    let model = ScriptedModel::from_reply_fn(|_, _| "thought".into());
-    let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let first = cx.model(cx.model_request(cx.conversation())).await?;
-        let second = cx.model(cx.model_request(cx.conversation())).await?;
-        let heard = first.steering.iter().chain(&second.steering);
-        let heard: Vec<String> = heard.map(Message::content).collect();
-        Ok(Outcome::answer(heard.join(",")))
-    });
-    let system = stage.start_with(agent, model).await;
-    let run = ask(&system, "a", "go").await;
-    assert_eq!(text(&run).await, "");
-    let fork = run.fork(Fork::at(2).input("be brief")).await.unwrap();
-    assert_eq!(text(&fork).await, "be brief");
+    for durability in [Durability::Sync, Durability::Memory] {
+        let stage = Stage::new();
+        let model = ScriptedModel::from_reply_fn(|_, _| "thought".into());
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let first = cx.model(cx.model_request(cx.conversation())).await?;
+            let second = cx.model(cx.model_request(cx.conversation())).await?;
+            let heard = first.steering.iter().chain(&second.steering);
+            let heard: Vec<String> = heard.map(Message::content).collect();
+            Ok(Outcome::answer(heard.join(",")))
+        });
+        let team = agent.into_team().unwrap();
+        let system = System::builder(stage.store.clone())
+            .model("default", model)
+            .team(team.define(|team| team.durability = durability))
+            .start()
+            .await
+            .unwrap();
+        let run = ask(&system, "a", "go").await;
+        assert_eq!(text(&run).await, "");
+        let fork = run.fork(Fork::at(2).input("be brief")).await.unwrap();
+        assert_eq!(text(&fork).await, "be brief", "{durability:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
