@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::registry::{Registry, list};
+use super::registry::{Registry, list, tools_of};
 use crate::{
     contract::{Interceptor, InterceptorHandle},
     definition::{DefinitionError, InterceptorSpec, TeamSpec},
@@ -154,7 +154,7 @@ impl Registry {
             let of_contexts = of_contexts.flat_map(|context| context.models().map(str::to_owned));
             let models = named.chain(of_contexts).chain(team.models.keys().cloned());
             intercept.models = Some(models.chain(["default".to_owned()]).collect());
-            let tools = agents.iter().flat_map(|agent| agent.tools.clone());
+            let tools = agents.iter().copied().flat_map(tools_of).cloned();
             intercept.tools = Some(tools.collect());
         }
         Ok(intercept)

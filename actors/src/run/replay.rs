@@ -493,7 +493,8 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
         ) => true,
         // It was given up after it had failed too often.
         (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
-            error.kind() == Some(&ErrorKind::Panicked)
+            matches!(error, AgentError::Crashed { .. })
+                || error.kind() == Some(&ErrorKind::Panicked)
         }
         (Came::Returned(outcome), end) => as_recorded(RunEnd::of(outcome, end.spent())) == *end,
         _ => false,
