@@ -507,6 +507,7 @@ impl AgentState {
                 run,
             });
         }
+        self.watch_idleness(myself);
     }
 
     /// Begins the next of the turns that wait, and answers those before it that need no run.
