@@ -29,7 +29,9 @@ pub struct AgentSpec {
     /// The registered names of its tools.
     pub tools: Vec<String>,
     /// Before which of its tools somebody is asked, by their names; `*` is all that are not
-    /// named. Where a tool is not in it, its own definition counts.
+    /// named. Where a tool is not in it, its own definition counts. What the engine itself offers
+    /// (`delegate_to_…`, `transfer_to_…`, `publish`, `create_agent`) is no tool here; a name that
+    /// is none is refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub approval: BTreeMap<String, ApprovalRule>,
     /// Whether its model may ask people, with the tool `clarify`.

@@ -298,6 +298,16 @@ impl Registry {
         }
         for (_, agent) in team.agent.walk() {
             self.check_agent(agent)?;
+            // A rule that is misspelt would let its tool be called unasked.
+            let stray = |name: &&String| *name != "*" && !tools_of(agent).any(|tool| tool == *name);
+            if let Some(name) = agent.approval.keys().find(stray) {
+                return Err(DefinitionError::Unknown {
+                    wanted_by: format!("the approval of agent {:?}", agent.name),
+                    what: "tool",
+                    name: name.clone(),
+                    known: list(tools_of(agent)),
+                });
+            }
         }
         self.define_interceptors(team)?;
         Ok(self)

@@ -576,3 +576,25 @@ async fn a_dry_run_calls_no_tool_with_an_effect_asks_nobody_and_stays_one() {
     let count = |name| stage.log.count(name);
     assert_eq!((count("look"), count("put"), count("wipe")), (1, 0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_for_a_tool_that_the_agent_does_not_have_is_refused() {
+    let stage = Stage::new();
+    let agent = |name: &str| {
+        let agent = caller(Vec::new()).tool(stage.tool("look", Effect::Read, 1));
+        agent.approval(name, ApprovalRule::required())
+    };
+    for name in ["look", "*"] {
+        stage.start(agent(name)).await;
+    }
+    let team = agent("lok").into_team().unwrap();
+    let misspelt = System::builder(stage.store.clone())
+        .team(team)
+        .start()
+        .await;
+    let error = misspelt.err().expect("nobody would be asked").to_string();
+    assert!(
+        error.contains("\"lok\"") && error.contains("there are: look"),
+        "{error}"
+    );
+}
