@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{Clock, SystemClock},
+    contract::Clock,
     run::{Agent, RunContext, Task, Team},
     session::Turn,
     testing::{CrashOptions, Scenario, ScriptedModel, crash_everywhere},
@@ -59,6 +59,7 @@ fn waiting(stage: &Stage, what: &'static str) -> Agent {
 
 async fn start(stage: &Stage, team: Team) -> System {
     let builder = System::builder(stage.store.clone()).limits(stage.limits);
+    let builder = builder.clock(stage.clock.clone());
     let builder = builder.model("default", ScriptedModel::hanging());
     builder.team(team).start().await.unwrap()
 }
@@ -70,7 +71,7 @@ async fn whatever_a_run_waits_for_its_deadline_ends_it_and_its_children() {
             let mut stage = Stage::new();
             let team = |stage: &Stage| waiting(stage, what).into_team().unwrap();
             let mut system = start(&stage, team(&stage)).await;
-            let deadline = SystemClock::new().now().after(Duration::from_secs(60));
+            let deadline = stage.clock.now().after(Duration::from_secs(60));
             let turn = Turn::text("go").deadline(deadline);
             let run = system.session("a", "s").send(turn).await.unwrap();
             pause(1000).await;

@@ -159,6 +159,7 @@ async fn two_processes_say_each_time_once() {
         store: house.stage.store.another_process(),
         log: house.stage.log.clone(),
         limits: house.stage.limits,
+        clock: house.stage.clock.clone(),
     };
     let one = house.start([hourly()]).await;
     let two = house.start_in(&other, [hourly()]).await;

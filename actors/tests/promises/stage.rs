@@ -14,7 +14,7 @@ use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{
         Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, TreeLine,
     },
     run::Agent,
     session::{SessionFold, Turn},
@@ -30,6 +30,8 @@ pub(crate) struct Stage {
     pub(crate) store: InMemoryStore,
     pub(crate) log: EffectLog,
     pub(crate) limits: Limits,
+    /// One for all processes: time that a slow machine takes between them does not count.
+    pub(crate) clock: SystemClock,
 }
 
 impl Stage {
@@ -38,6 +40,7 @@ impl Stage {
             store: InMemoryStore::new(),
             log: EffectLog::new(),
             limits: Limits::default(),
+            clock: SystemClock::new(),
         }
     }
 
@@ -57,6 +60,7 @@ impl Stage {
     pub(crate) async fn start_with(&self, agent: Agent, model: ScriptedModel) -> System {
         System::builder(self.store.clone())
             .limits(self.limits)
+            .clock(self.clock.clone())
             .model("default", model)
             .team(agent.into_team().unwrap())
             .start()
