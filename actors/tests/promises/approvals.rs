@@ -592,7 +592,7 @@ async fn a_rule_for_a_tool_that_the_agent_does_not_have_is_refused() {
         .team(team)
         .start()
         .await;
-    let error = misspelt.err().expect("nobody would be asked").to_string();
+    let error = misspelt.expect_err("nobody would be asked").to_string();
     assert!(
         error.contains("\"lok\"") && error.contains("there are: look"),
         "{error}"

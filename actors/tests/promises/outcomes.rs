@@ -64,6 +64,6 @@ async fn teams_whose_agents_are_called_alike_keep_their_own_code() {
     }
     let twice = System::builder(stage.store.another_process());
     let twice = twice.team(team("one")).team(team("one")).start().await;
-    let error = twice.err().expect("two teams of one name").to_string();
+    let error = twice.expect_err("two teams of one name").to_string();
     assert!(error.contains("two teams are called \"one\""), "{error}");
 }
