@@ -133,3 +133,22 @@ async fn an_answer_with_a_schema_is_explained_and_checked() {
             .contains("fits this schema: {")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn actions_in_fences_are_all_read_and_what_follows_them_too() {
+    let action =
+        |text: &str| format!("Action: echo\nArgs:\n```json\n{{\"text\": \"{text}\"}}\n```\n");
+    let (ann, bob) = (action("ann"), action("bob"));
+    let replies = [
+        format!("Thought: both\n{ann}{bob}"),
+        format!("{ann}Observation: made up\nFinal: made up too"),
+        format!("{ann}Final: told"),
+    ];
+    let stage = Stage::of(agent(json!({})), replies).await;
+    assert_eq!(stage.ask("go").await.text(), "told");
+    let both = stage.last(1);
+    assert!(both.contains("ann") && both.contains("bob"), "{both}");
+    let said = stage.said(2);
+    assert_eq!(said[4], "user: observation: ann");
+    assert!(!said[3].contains("made up"), "{said:?}");
+}

@@ -220,7 +220,8 @@ fn marker(line: &str) -> Option<(Marker, usize)> {
 /// it begins with something else or does not end.
 fn object_length(text: &str) -> Option<usize> {
     let mut body = text.trim_start();
-    if let Some(fenced) = body.strip_prefix("```") {
+    let fenced = body.strip_prefix("```");
+    if let Some(fenced) = fenced {
         body = fenced
             .trim_start_matches(|c: char| c.is_ascii_alphanumeric())
             .trim_start();
@@ -238,7 +239,10 @@ fn object_length(text: &str) -> Option<usize> {
             b'}' if !in_text => {
                 depth -= 1;
                 if depth == 0 {
-                    return Some(text.len() - body.len() + place + 1);
+                    let rest = &body[place + 1..];
+                    // The fence that was opened before it is closed behind it.
+                    let closed = fenced.and_then(|_| rest.trim_start().strip_prefix("```"));
+                    return Some(text.len() - closed.unwrap_or(rest).len());
                 }
             }
             _ => {}
