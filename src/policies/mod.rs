@@ -131,7 +131,7 @@ fn at_least_one(setting: &str, value: u32) -> Result<(), String> {
 }
 
 /// Tools that keep books and find nothing out: what they say is no observation and no evidence,
-/// and that they refused something is no failure.
+/// and that they refused something is no failure. Models write their names in other letters too.
 const BOOKKEEPING: [&str; 5] = [
     CREATE_TASKS,
     TODO_WRITE,
@@ -141,7 +141,10 @@ const BOOKKEEPING: [&str; 5] = [
 ];
 
 fn is_bookkeeping(tool: &str) -> bool {
-    BOOKKEEPING.contains(&tool)
+    let tool = tool.trim();
+    BOOKKEEPING
+        .iter()
+        .any(|name| tool.eq_ignore_ascii_case(name))
 }
 
 /// What tells a call from another: the tool and the arguments, however they are spaced.

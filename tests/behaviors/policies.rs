@@ -424,3 +424,29 @@ async fn policies_watch_over_every_behavior() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_finishing_tool_in_other_letters_is_no_evidence_and_no_failure() {
+    let finish = |id, answer: &str| call(id, "FINISH", json!({ "answer": answer }));
+    let registry = policies::register(ghostlight_actors::run::Registry::new());
+    let agent = desk("function_calling", json!({"completion": "tool"}))
+        .tool(echo())
+        .registry(registry)
+        .policy("verification", Verification::default)
+        .policy("recovery", Recovery::default);
+    let replies: Vec<Reply> = vec![
+        finish("1", " ").into(),
+        finish("2", "from memory").into(),
+        echo_call("3", "fact").into(),
+        finish("4", "fact").into(),
+    ];
+    let stage = Stage::of(agent, replies).await;
+    let outcome = stage.ask("go").await;
+    assert_eq!((outcome.text(), stage.calls()), ("fact", 4));
+    assert_eq!(outcome.as_answer().unwrap().flagged, None);
+    assert!(
+        stage.last(2).contains("distinct sources"),
+        "{}",
+        stage.last(2)
+    );
+}
