@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Checked, Loop, LoopLimits, Prompt,
-    agent_loop::within_budget,
+    agent_loop::{stopped, within_budget},
     at_least_one,
     prompt::{BuiltIn, task},
 };
@@ -48,6 +48,8 @@ critic.",
 
 /// Answers, has the answer judged, and revises it, until it is approved or the rounds are used
 /// up; then the draft with the best score is the answer, flagged with what was still wrong.
+///
+/// What a person says while a draft is judged is answered by one more draft.
 ///
 /// Drafts are made with the agent's tools, as by [`FunctionCalling`](super::FunctionCalling).
 /// The judgement is a value, not a word in a text, so "not approved" approves nothing. After
@@ -108,12 +110,15 @@ struct Draft {
     score: f64,
     /// What is wrong with it.
     critique: String,
+    /// Whether it does not know what a person has said since: any later one is better.
+    outdated: bool,
 }
 
 impl Behavior for Reflection {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
-        for round in 0..=self.max_rounds {
+        let mut last = self.max_rounds;
+        for round in 0_u32.. {
             let text = match self.draft(&mut work).await? {
                 Ok(draft) => {
                     work.flagged = draft.flagged;
@@ -123,16 +128,21 @@ impl Behavior for Reflection {
             };
             let length = work.conversation.len();
             let (verdict, said) = self.judge(&work).await?;
+            let outdated = !said.is_empty();
+            work.conversation.extend(said);
+            if outdated {
+                // What a person says is answered, whatever the bound and the critic say.
+                last = last.max(round.saturating_add(1));
+            }
             let verdict = match verdict {
                 Ok(verdict) => verdict,
                 Err(Outcome::Stopped {
                     reason: StopReason::BudgetExhausted(resource),
                     ..
                 }) => {
-                    let reason = StopReason::BudgetExhausted(resource);
-                    let partial = Some(work.answer(&text, length));
-                    return Ok(Outcome::Stopped { reason, partial });
+                    return Ok(work.stop(StopReason::BudgetExhausted(resource), text));
                 }
+                Err(_) if outdated => continue,
                 Err(_) => {
                     let mut answer = work.answer(&text, length);
                     answer.flagged = Some("the critic's verdict could not be read".to_owned());
@@ -143,15 +153,22 @@ impl Behavior for Reflection {
                 "draft_judged",
                 &serde_json::json!({"round": round, "verdict": verdict}),
             );
-            if verdict.approved && said.is_empty() {
+            if verdict.approved && !outdated {
                 return within_budget(&cx, work.answer(&text, length)).await;
             }
-            work.judged(text, length, &verdict, said);
-            if round < self.max_rounds {
-                let critique = verdict.critique.as_str();
-                let revise = self.revise.fill(&[("critique", critique)]);
-                work.conversation.push(Message::synthetic(revise));
+            work.judged(Draft {
+                text,
+                length,
+                score: verdict.score,
+                critique: verdict.critique.clone(),
+                outdated,
+            });
+            if round >= last {
+                break;
             }
+            let critique = verdict.critique.as_str();
+            let revise = self.revise.fill(&[("critique", critique)]);
+            work.conversation.push(Message::synthetic(revise));
         }
         match work.best() {
             Some(answer) => within_budget(&cx, answer).await,
@@ -233,20 +250,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn judged(&mut self, text: String, length: usize, verdict: &Verdict, said: Vec<Arc<Message>>) {
-        let better = self
-            .best
-            .as_ref()
-            .is_none_or(|best| verdict.score >= best.score);
-        if better || !said.is_empty() {
-            self.best = Some(Draft {
-                text,
-                length,
-                score: verdict.score,
-                critique: verdict.critique.clone(),
-            });
+    fn judged(&mut self, draft: Draft) {
+        let is_worse = |best: &Draft| !best.outdated && draft.score < best.score;
+        if draft.outdated || !self.best.as_ref().is_some_and(is_worse) {
+            self.best = Some(draft);
         }
-        self.conversation.extend(said);
     }
 
     /// This draft as the answer, with the conversation up to it.
@@ -264,9 +272,23 @@ impl<'a> Work<'a> {
         Some(answer)
     }
 
+    /// A stop after this draft, with all that was said.
+    fn stop(&mut self, reason: StopReason, text: String) -> Outcome {
+        let mut outcome = stopped(self.cx, &mut self.conversation, self.begin, reason, text);
+        if let Outcome::Stopped { partial, .. } = &mut outcome
+            && let Some(partial) = partial
+        {
+            partial.flagged.clone_from(&self.flagged);
+        }
+        outcome
+    }
+
     /// A draft that came to no answer: the best one so far is the partial answer.
-    fn end_early(&self, outcome: Outcome) -> Outcome {
-        match (outcome, &self.best) {
+    fn end_early(&mut self, outcome: Outcome) -> Outcome {
+        match (outcome, self.best.take()) {
+            (Outcome::Stopped { reason, .. }, Some(best)) if best.outdated => {
+                self.stop(reason, best.text)
+            }
             (Outcome::Stopped { reason, .. }, Some(best)) => Outcome::Stopped {
                 reason,
                 partial: Some(self.answer(&best.text, best.length)),

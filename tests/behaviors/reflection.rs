@@ -1,9 +1,11 @@
 //! Reflection: a verdict that is a value, and the best draft.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     session::Turn,
-    testing::Reply,
-    vocabulary::{Budget, Outcome, Resource, StopReason},
+    testing::{Reply, ScriptedModel},
+    vocabulary::{Budget, ModelRequest, ModelResponse, Outcome, Resource, StopReason},
 };
 use serde_json::json;
 
@@ -112,5 +114,98 @@ async fn a_used_up_budget_keeps_the_best_draft() {
             (outcome.stop_reason(), outcome.text()),
             (Some(&reason), text)
         );
+    }
+}
+
+/// Says something during this model call, counted from 0; each takes a second. A critic who hears it
+/// judges once more.
+async fn spoken_to(
+    model: ScriptedModel,
+    call: u64,
+    settings: serde_json::Value,
+    turn: Turn,
+) -> (Stage, Outcome) {
+    let model = model.delay(Duration::from_secs(1));
+    let stage = Stage::with(desk("reflection", settings), model).await;
+    let run = stage.say(turn).await;
+    tokio::time::sleep(Duration::from_millis(500 + 1000 * call)).await;
+    run.steer("mind the gap").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    stage.check();
+    (stage, outcome)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_says_during_the_last_critique_is_answered() {
+    for first in [verdict(true, 9, ""), verdict(false, 9, "Shorter.")] {
+        let model = ScriptedModel::replies([
+            "draft one".to_owned(),
+            first.clone(),
+            first,
+            "draft two".to_owned(),
+            verdict(true, 5, ""),
+        ]);
+        let settings = json!({"max_rounds": 0});
+        let (stage, outcome) = spoken_to(model, 1, settings, Turn::text("write")).await;
+        assert_eq!((outcome.text(), flag(&outcome)), ("draft two", None));
+        let heard = stage.said(3).contains(&"user: mind the gap".to_owned());
+        assert!(heard, "{:?}", stage.said(3));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_from_before_a_persons_word_is_not_the_best_one() {
+    let model = ScriptedModel::replies([
+        "draft one".to_owned(),
+        verdict(false, 9, "Nearly."),
+        verdict(false, 9, "Nearly."),
+        "draft two".to_owned(),
+        verdict(false, 3, "Worse."),
+    ]);
+    let settings = json!({"max_rounds": 1});
+    let (_, outcome) = spoken_to(model, 1, settings, Turn::text("write")).await;
+    let told = (outcome.text(), flag(&outcome));
+    assert_eq!(told, ("draft two", Some("not approved: Worse.")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_says_is_answered_although_the_verdict_cannot_be_read() {
+    let unreadable = std::iter::repeat_n("no".to_owned(), 5);
+    let then = ["draft two".to_owned(), verdict(true, 5, "")];
+    let replies = std::iter::once("draft one".to_owned())
+        .chain(unreadable)
+        .chain(then);
+    let model = ScriptedModel::replies(replies);
+    let (_, outcome) = spoken_to(model, 2, json!({}), Turn::text("write")).await;
+    assert_eq!((outcome.text(), flag(&outcome)), ("draft two", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_says_is_kept_when_the_budget_ends_the_run() {
+    for (calls, answer) in [(2, "draft 0"), (3, "draft 0"), (4, "draft 3")] {
+        let model = ScriptedModel::from_fn(|request: &ModelRequest, number| {
+            let judges = request
+                .instructions
+                .starts_with("You are a strict and fair critic");
+            Ok(ModelResponse::text(match judges {
+                true => verdict(true, 9, ""),
+                false => format!("draft {number}"),
+            }))
+        });
+        let budget = Budget {
+            model_calls: Some(calls),
+            ..Budget::default()
+        };
+        let turn = Turn::text("write").budget(budget);
+        let (stage, outcome) = spoken_to(model, 1, json!({}), turn).await;
+        let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+        assert_eq!(
+            (outcome.stop_reason(), outcome.text()),
+            (Some(&reason), answer)
+        );
+        let before = stage.calls();
+        stage.ask("and?").await;
+        let said = stage.said(before).join("\n");
+        assert!(said.contains("user: mind the gap"), "{calls}: {said}");
     }
 }
