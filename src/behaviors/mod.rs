@@ -42,6 +42,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use adaptive::{Adaptive, Rule};
+pub(crate) use agent_loop::exhausted;
 pub use agent_loop::{Acted, Completion, FINISH_TOOL, Loop, LoopLimits};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;

@@ -1,13 +1,17 @@
 //! The tree of goals: failure is an outcome of its own, bounds hold, and nodes share their notes.
 
-use ghostlight::{tools::tool_fn, workflows};
+use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     actor::{System, SystemBuilder},
     contract::{ModelError, ToolError},
-    definition::BehaviorSpec,
-    run::{Agent, Registry},
+    definition::{BehaviorSpec, PolicySpec},
+    run::Agent,
+    session::Turn,
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Effect, ErrorKind, ModelRequest, Outcome, Role, StopReason, ToolDefinition},
+    vocabulary::{
+        Budget, Effect, ErrorKind, ModelRequest, Outcome, Resource, Role, StopReason,
+        ToolDefinition,
+    },
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,6 +48,16 @@ fn model(answer: impl Fn(&str, usize) -> Reply + Send + Sync + 'static) -> Scrip
 }
 
 fn builder(builder: SystemBuilder, settings: Value, model: ScriptedModel) -> SystemBuilder {
+    watched(builder, &[], settings, model)
+}
+
+/// A team whose one agent these policies watch over.
+fn watched(
+    builder: SystemBuilder,
+    policies: &[&str],
+    settings: Value,
+    model: ScriptedModel,
+) -> SystemBuilder {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Look {
         place: String,
@@ -60,20 +74,29 @@ fn builder(builder: SystemBuilder, settings: Value, model: ScriptedModel) -> Sys
     let desk = Agent::new("desk")
         .works_by(BehaviorSpec::new("reactree").settings(settings))
         .tool(look);
+    let desk = policies
+        .iter()
+        .fold(desk, |desk, name| desk.watched_by(PolicySpec::new(*name)));
     builder
-        .registry(workflows::register(Registry::new()))
+        .registry(ghostlight::builtin())
         .model("default", model)
         .team(desk.into_team().unwrap())
 }
 
 async fn asked(settings: Value, model: ScriptedModel) -> Outcome {
-    let system = builder(System::builder(InMemoryStore::new()), settings, model);
+    asked_under(&[], settings, model, Turn::text("bring a mug")).await
+}
+
+async fn asked_under(
+    policies: &[&str],
+    settings: Value,
+    model: ScriptedModel,
+    turn: Turn,
+) -> Outcome {
+    let store = System::builder(InMemoryStore::new());
+    let system = watched(store, policies, settings, model);
     let system = system.start().await.unwrap();
-    let run = system
-        .session("desk", "s")
-        .send("bring a mug")
-        .await
-        .unwrap();
+    let run = system.session("desk", "s").send(turn).await.unwrap();
     let outcome = run.outcome().await.unwrap();
     system.stop().await.unwrap();
     outcome
@@ -153,6 +176,61 @@ async fn depth_nodes_and_turns_are_bounded_and_a_bound_is_a_failure_of_its_goal(
     assert_eq!(outcome.text(), "it was not reached within 4 turns");
     let outcome = asked(json!({"max_total_decisions": 2}), model(idle)).await;
     assert_eq!(outcome.text(), "all nodes together have 2 turns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_stops_a_node_ends_the_tree() {
+    let escalates = model(|goal, _| match goal {
+        "bring a mug" => expand("parallel", &["a", "b"]),
+        _ => acts([("escalate", json!({"reason": "no access"}))]),
+    });
+    let turn = || Turn::text("bring a mug");
+    let outcome = asked_under(&["control"], json!({}), escalates.clone(), turn()).await;
+    let escalated = StopReason::Escalated("no access".to_owned());
+    assert_eq!(outcome.stop_reason(), Some(&escalated));
+    assert!(escalates.calls() <= 3, "{}", escalates.calls());
+    let circles = model(|_, _| acts([("look", json!({"place": "dishwasher"}))]));
+    let outcome = asked_under(&["repetition"], json!({}), circles.clone(), turn()).await;
+    let reason = outcome.stop_reason().map(ToString::to_string);
+    assert!(reason.unwrap().contains("in a row"), "{outcome:?}");
+    assert_eq!(circles.calls(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_budget_of_tool_calls_ends_the_tree_as_such() {
+    let looks = model(|_, spoken| match spoken {
+        0 | 1 => acts([("look", json!({"place": "dishwasher"}))]),
+        _ => done("found"),
+    });
+    let budget = Budget {
+        tool_calls: Some(1),
+        ..Budget::default()
+    };
+    let turn = Turn::text("bring a mug").budget(budget);
+    let outcome = asked_under(&[], json!({}), looks.clone(), turn).await;
+    let reason = StopReason::BudgetExhausted(Resource::ToolCalls);
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    assert_eq!(looks.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflection_that_a_policy_wants_lets_a_node_go_on() {
+    let model = ScriptedModel::turns([
+        acts([("look", json!({"place": "cupboard"}))]),
+        "The cupboard is empty, the dishwasher is not.".into(),
+        acts([("look", json!({"place": "dishwasher"}))]),
+        done("found"),
+    ]);
+    let turn = Turn::text("bring a mug");
+    let outcome = asked_under(&["recovery"], json!({}), model.clone(), turn).await;
+    assert_eq!(outcome, Outcome::answer("found"));
+    let last = model.requests()[3].conversation.messages();
+    let last = last.last().unwrap();
+    let found: Vec<&str> = last
+        .tool_results()
+        .map(|result| result.text.as_str())
+        .collect();
+    assert_eq!(found, ["a mug"]);
 }
 
 #[tokio::test(start_paused = true)]

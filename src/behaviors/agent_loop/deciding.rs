@@ -134,7 +134,7 @@ impl Loop<'_> {
     }
 
     /// Gives a text to the policies that wanted a reflection; `None` when it is an answer.
-    async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
+    pub(crate) async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
         match self.cx.policies() {
             Some(policies) if self.works() => policies.reflected(self.moment(), text).await,
             _ => Ok(None),

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::vocabulary::{Effect, ToolCall, ToolDefinition, ToolSet};
+use ghostlight_actors::{
+    definition::TRANSFER_PREFIX,
+    vocabulary::{Effect, ToolCall, ToolDefinition, ToolSet},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -53,7 +56,8 @@ fn act(name: &str, description: &str, properties: Value, required: &[&str]) -> A
 }
 
 /// The agent's own tools, and the acts. A tool of the agent's that has the name of an act is out of
-/// reach; a node at the deepest level cannot expand.
+/// reach; a node at the deepest level cannot expand. No node can hand the conversation over: it has
+/// its own goal only.
 pub(super) fn offered(own: &ToolSet, may_expand: bool) -> ToolSet {
     let text = json!({"type": "string"});
     let expand = act(
@@ -91,7 +95,8 @@ pub(super) fn offered(own: &ToolSet, may_expand: bool) -> ToolSet {
             &[],
         ),
     ];
-    let own = own.iter().filter(|tool| !is_act(&tool.name)).cloned();
+    let is_own = |name: &str| !is_act(name) && !name.starts_with(TRANSFER_PREFIX);
+    let own = own.iter().filter(|tool| is_own(&tool.name)).cloned();
     own.chain(may_expand.then_some(expand))
         .chain(acts)
         .collect()
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn acts_stand_before_tools_of_their_name_and_the_deepest_node_cannot_expand() {
-        let own: ToolSet = ["look", "done"]
+        let own: ToolSet = ["look", "done", "transfer_to_clerk"]
             .into_iter()
             .map(|name| Arc::new(ToolDefinition::new(name, "own")))
             .collect();

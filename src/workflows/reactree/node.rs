@@ -6,9 +6,7 @@ use futures_util::{
 };
 use ghostlight_actors::{
     run::RunContext,
-    vocabulary::{
-        AgentError, ErrorKind, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
-    },
+    vocabulary::{AgentError, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 use serde_json::json;
 
@@ -17,7 +15,7 @@ use super::{
     acts::{self, Act, Flow},
     memory::{self, Episode},
 };
-use crate::behaviors::{Loop, ModelTurn, below_instructions};
+use crate::behaviors::{Acted, Loop, ModelTurn, below_instructions, exhausted};
 
 const GO_ON: &str = "If the goal is reached, call `done` with the result; otherwise go on.";
 
@@ -153,8 +151,14 @@ impl Tree<'_> {
             }
             let turn = match agent.think().await {
                 Ok(turn) => turn,
-                Err(error) => return stopped(error),
+                Err(error) => return Ok(NodeEnd::Stopped(exhausted(error)?)),
             };
+            if let ModelTurn::Answer(text) = &turn
+                && let Some(next) = agent.reflected(text).await?
+            {
+                agent.say(next);
+                continue;
+            }
             match turn {
                 ModelTurn::Calls(calls) => {
                     said_only = false;
@@ -166,6 +170,7 @@ impl Tree<'_> {
                         }
                     }
                 }
+                ModelTurn::Stop(reason) => return Ok(NodeEnd::Stopped(reason)),
                 // Who says the same in words twice means it.
                 ModelTurn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
                 turn => {
@@ -230,10 +235,19 @@ impl Tree<'_> {
             .cloned()
             .collect();
         acts.extend(own.iter().map(|call| call.name.clone()));
-        let mut results = match own.is_empty() {
-            true => Vec::new(),
-            false => agent.call(&own).await?.results,
+        let acted = match own.is_empty() {
+            true => Acted::default(),
+            false => agent.call(&own).await?,
         };
+        let mut results = acted.results;
+        let stop = match acted.exhausted {
+            Some(error) => Some(exhausted(error.into())?),
+            None => acted.stop,
+        };
+        if let Some(reason) = stop {
+            agent.record(results);
+            return Ok(Step::Ends(NodeEnd::Stopped(reason)));
+        }
         let mut ends = Vec::new();
         for call in calls.iter().filter(|call| acts::is_act(&call.name)) {
             let told = match acts::read(call, self.settings.max_subgoals) {
@@ -351,16 +365,5 @@ impl Tree<'_> {
         } else {
             NodeEnd::Missed(told)
         })
-    }
-}
-
-/// A budget that is used up ends the tree; any other failure of a model call is the run's.
-fn stopped(error: AgentError) -> Result<NodeEnd, AgentError> {
-    match error.kind() {
-        Some(ErrorKind::Budget(resource)) => {
-            let reason = StopReason::BudgetExhausted(*resource);
-            Ok(NodeEnd::Stopped(reason))
-        }
-        _ => Err(error),
     }
 }
