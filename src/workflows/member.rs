@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-pub(super) use crate::behaviors::task;
+pub(super) use crate::behaviors::{exhausted, task};
 use futures_util::{
     future::{BoxFuture, FutureExt},
     stream::{self, StreamExt},
@@ -10,7 +10,9 @@ use futures_util::{
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{RunContext, Task},
-    vocabulary::{AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason},
+    vocabulary::{
+        AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason, ToolResult, ToolStatus,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,16 @@ impl MemberEnd {
         matches!(reason, StopReason::Escalated(_) | StopReason::LoopExited)
     }
 
+    /// Whether its task may be done once more: never what may have happened already, what somebody
+    /// refused or cancelled, or what no budget is left for.
+    pub(super) fn may_be_tried_again(&self) -> bool {
+        match self {
+            Self::Answered(_) | Self::Stopped(StopReason::BudgetExhausted(_), _) => false,
+            Self::Stopped(..) => true,
+            Self::Failed(error) => may_be_repeated(error),
+        }
+    }
+
     /// The workflow's own end, where it ends as its member did; `partial` is what it has where
     /// the member has nothing.
     pub(super) fn into_outcome(self, partial: &str) -> Result<Outcome, AgentError> {
@@ -79,6 +91,26 @@ impl MemberEnd {
             Self::Failed(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether what failed so can be repeated; the failure of a delegated task is judged by its cause
+/// too.
+fn may_be_repeated(error: &OperationError) -> bool {
+    let repeats = !matches!(
+        error.kind,
+        ErrorKind::InDoubt
+            | ErrorKind::StillRunning
+            | ErrorKind::Cancelled
+            | ErrorKind::Denied
+            | ErrorKind::Expired
+            | ErrorKind::Store
+            | ErrorKind::Budget(_)
+    );
+    let cause = match error.cause.as_deref() {
+        Some(AgentError::Operation(cause)) => may_be_repeated(cause),
+        _ => true,
+    };
+    repeats && cause
 }
 
 /// Gives a member a task and waits for what comes of it, not longer than `limit`.
@@ -116,6 +148,30 @@ pub(super) async fn ask(
         }),
         Err(error) => Err(error),
     }
+}
+
+/// What the call of a tool came to, which is a task's end: only a failure that the tool tells of
+/// itself is [`ErrorKind::Tool`].
+///
+/// # Errors
+/// What the run must stop for: a call in doubt whose tool says so, a store that fails, a run that
+/// has diverged or ended.
+pub(super) fn called(ended: Result<Vec<ToolResult>, AgentError>) -> Result<MemberEnd, AgentError> {
+    let results = match ended {
+        Ok(results) => results,
+        Err(error) => return Ok(MemberEnd::Stopped(exhausted(error)?, String::new())),
+    };
+    let Some(result) = results.into_iter().next() else {
+        return Err(AgentError::failed("a call of a tool came to no result"));
+    };
+    let kind = match result.status {
+        ToolStatus::Success => return Ok(MemberEnd::Answered(result.text)),
+        ToolStatus::Error => ErrorKind::Tool,
+        ToolStatus::Denied | ToolStatus::Blocked => ErrorKind::Denied,
+        ToolStatus::Interrupted => ErrorKind::Cancelled,
+        _ => ErrorKind::InDoubt,
+    };
+    Ok(MemberEnd::Failed(OperationError::new(kind, result.text)))
 }
 
 /// A part of a task, and the member that is to do it.

@@ -3,13 +3,16 @@
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall, ToolStatus},
+    vocabulary::{AgentError, Outcome, ToolCall},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{OnFailure, member::task};
+use super::{
+    OnFailure,
+    member::{MemberEnd, called, task},
+};
 use crate::behaviors::Prompt;
 
 /// The agent's tools one after the other, each with the result of the one before, without a
@@ -30,7 +33,7 @@ pub struct ToolChain {
     /// The steps; all tools of the agent in their order when left out.
     pub steps: Vec<ToolStep>,
     /// What happens when a tool fails: the run fails, or the next step gets the last result
-    /// that there is.
+    /// that there is. A used-up budget ends the run with the last result as its partial answer.
     pub on_failure: OnFailure,
 }
 
@@ -150,6 +153,11 @@ struct Done {
     text: String,
 }
 
+/// The last result, or nothing.
+fn last(mut results: Vec<Done>) -> String {
+    results.pop().map(|done| done.text).unwrap_or_default()
+}
+
 impl ToolChain {
     fn steps(&self, agent: &AgentSpec) -> Vec<ToolStep> {
         if !self.steps.is_empty() {
@@ -169,23 +177,21 @@ impl Behavior for ToolChain {
         let mut results: Vec<Done> = Vec::new();
         for (place, step) in self.steps(cx.spec()).into_iter().enumerate() {
             let call = step.call(&cx, place + 1, &task, &results);
-            let ended = cx.tools([call]).await?;
-            let Some(result) = ended.into_iter().next() else {
-                continue;
-            };
-            if result.status == ToolStatus::Success {
-                results.push(Done {
+            match called(cx.tools([call]).await)? {
+                MemberEnd::Answered(text) => results.push(Done {
                     tool: step.tool,
-                    text: result.text,
-                });
-            } else if self.on_failure == OnFailure::Stop {
-                let number = place + 1;
-                let message = format!("step {number}, the tool {:?}: {}", step.tool, result.text);
-                return Err(OperationError::new(ErrorKind::Tool, message).into());
+                    text,
+                }),
+                MemberEnd::Failed(_) if self.on_failure == OnFailure::GoOn => {}
+                MemberEnd::Failed(mut error) => {
+                    let (number, tool) = (place + 1, step.tool);
+                    error.message = format!("step {number}, the tool {tool:?}: {}", error.message);
+                    return Err(error.into());
+                }
+                stopped @ MemberEnd::Stopped(..) => return stopped.into_outcome(&last(results)),
             }
         }
-        let answer = results.pop().map(|done| done.text);
-        Ok(Outcome::answer(answer.unwrap_or_default()))
+        Ok(Outcome::answer(last(results)))
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

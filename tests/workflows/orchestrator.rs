@@ -9,12 +9,20 @@ use std::{
     time::Duration,
 };
 
-use ghostlight::workflows::{Coordinator, Orchestrator, PlanFormat};
+use ghostlight::{
+    tools::tool_fn,
+    workflows::{Coordinator, Orchestrator, PlanFormat},
+};
 use ghostlight_actors::{
     actor::System,
+    contract::{ToolError, ToolHandle},
     run::{Agent, RunContext},
+    session::Turn,
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{AgentError, Event, Outcome},
+    vocabulary::{
+        AgentError, Budget, Effect, ErrorKind, Event, OperationError, Outcome, StopReason,
+        ToolDefinition,
+    },
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -164,6 +172,118 @@ async fn a_task_is_tried_again_after_growing_pauses_and_has_a_time_limit() {
     let reason = answer["failed"]["slow"].as_str().unwrap();
     assert!(reason.contains("not done within 1s"), "{reason}");
     assert_eq!(tries.load(Ordering::Relaxed), 3);
+}
+
+/// A tool called `send`, and how often it was called. It fails, or never ends.
+fn send(effect: Effect, ends: bool) -> (ToolHandle, Arc<AtomicUsize>) {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Send {
+        #[serde(rename = "text")]
+        _text: String,
+    }
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let definition = ToolDefinition::new("send", "sends").effect(effect);
+    let tool = tool_fn(definition, move |_: Send| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if !ends {
+                std::future::pending::<()>().await;
+            }
+            Err::<String, _>(ToolError::new("no line"))
+        }
+    });
+    (tool, calls)
+}
+
+async fn sent(desk: Agent, turn: Turn) -> Result<Outcome, String> {
+    let plan = json!({"tasks": [{"id": "a", "processor": "send", "description": "hello"}]});
+    let system = System::builder(InMemoryStore::new())
+        .model("default", ScriptedModel::turns([plan.to_string()]))
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send(turn).await.unwrap();
+    let outcome = run.outcome().await.map_err(|error| error.to_string());
+    system.stop().await.unwrap();
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_have_happened_is_not_tried_again() {
+    let patient = || settings(json!({"max_attempts": 3, "task_timeout_ms": 1000}));
+    for (effect, ends, expected) in [
+        (Effect::Once, false, 1),
+        (Effect::Read, false, 3),
+        (Effect::Once, true, 3),
+    ] {
+        let (tool, calls) = send(effect, ends);
+        let desk = Agent::new("desk").tool(tool).behavior(patient());
+        let outcome = sent(desk, Turn::text("go")).await.unwrap();
+        assert!(
+            outcome.text().contains("\"failed\":{\"a\""),
+            "{}",
+            outcome.text()
+        );
+        let place = format!("{effect:?}, ends: {ends}");
+        assert_eq!(calls.load(Ordering::Relaxed), expected, "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_refused_is_not_asked_for_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let orchestrator = settings(json!({"max_attempts": 3})).function("send", move |_, _, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Err(OperationError::new(ErrorKind::Denied, "a person said no").into()) }
+    });
+    let outcome = sent(Agent::new("desk").behavior(orchestrator), Turn::text("go")).await;
+    let outcome = outcome.unwrap();
+    assert!(
+        outcome.text().contains("a person said no"),
+        "{}",
+        outcome.text()
+    );
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_doubt_fails_the_run_where_its_task_says_so() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let orchestrator = settings(json!({"max_attempts": 3})).function("send", move |_, _, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Err(OperationError::new(ErrorKind::InDoubt, "it is not known").into()) }
+    });
+    let outcome = sent(Agent::new("desk").behavior(orchestrator), Turn::text("go")).await;
+    let error = outcome.unwrap_err();
+    assert!(error.contains("it is not known"), "{error}");
+    assert_eq!(tries.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_budget_is_not_tried_again_and_ends_the_work_with_what_there_is() {
+    let (tool, calls) = send(Effect::Read, true);
+    let orchestrator = settings(json!({"max_attempts": 3}));
+    let desk = Agent::new("desk").tool(tool).behavior(orchestrator);
+    let budget = Budget {
+        tool_calls: Some(1),
+        ..Budget::default()
+    };
+    let outcome = sent(desk, Turn::text("go").budget(budget)).await.unwrap();
+    let reason = outcome.stop_reason();
+    assert!(
+        matches!(reason, Some(StopReason::BudgetExhausted(_))),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.text().contains("\"failed\":{\"a\""),
+        "{}",
+        outcome.text()
+    );
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 /// Tasks by their places, each with what it needs of those before it, its priority, and whether

@@ -8,9 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{
-        AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason, ToolCall, ToolStatus,
-    },
+    vocabulary::{AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason, ToolCall},
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -21,7 +19,7 @@ use super::{Graph, GraphEnd, GraphError, StateGraph};
 use crate::{
     behaviors::{Prompt, task},
     workflows::{
-        member::{MemberEnd, ask, check_name, limit},
+        member::{MemberEnd, ask, called, check_name, limit},
         tool_chain::filled,
     },
 };
@@ -340,25 +338,17 @@ impl GraphNode {
         let template = self.arguments.clone().unwrap_or_default();
         let arguments = state.fill(|texts| filled(&template, texts));
         let call = ToolCall::new(id, tool, arguments);
-        let called = cx.tools([call]);
-        let results = match limit(self.timeout_ms) {
-            None => called.await?,
-            Some(limit) => match cx.timeout(limit, called).await {
-                Ok(results) => results?,
+        let calling = cx.tools([call]);
+        match limit(self.timeout_ms) {
+            None => called(calling.await),
+            Some(limit) => match cx.timeout(limit, calling).await {
+                Ok(ended) => called(ended),
                 Err(elapsed) => {
                     let error = OperationError::new(ErrorKind::Timeout, elapsed.to_string());
-                    return Ok(MemberEnd::Failed(error));
+                    Ok(MemberEnd::Failed(error))
                 }
             },
-        };
-        let mut results = results.into_iter();
-        let result = results
-            .next()
-            .ok_or_else(|| AgentError::failed("no result"))?;
-        Ok(match result.status {
-            ToolStatus::Success => MemberEnd::Answered(result.text),
-            _ => MemberEnd::Failed(OperationError::new(ErrorKind::Tool, result.text)),
-        })
+        }
     }
 }
 

@@ -10,7 +10,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall, ToolSet, ToolStatus},
+    vocabulary::{
+        AgentError, Answer, Effect, ErrorKind, OperationError, Outcome, StopReason, ToolCall,
+        ToolSet,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use self::schedule::{Schedule, TaskEnd};
 use super::{
     Said,
     conversation::{minutes, with_minutes},
-    member::{MemberEnd, ask, at_least_one, check_name, limit, task},
+    member::{MemberEnd, ask, at_least_one, called, check_name, limit, task},
     tool_chain::{filled, first_argument},
 };
 use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
@@ -71,7 +74,8 @@ type Process = Arc<
 ///
 /// A plan with a fault (an unknown dependency or processor, a circle) is given back to the model
 /// with what is wrong, up to a bound. What needs a task that failed is skipped, and the rest goes
-/// on.
+/// on. Where a budget ended a task and there is no aggregator, the results are the partial answer
+/// of a run that the budget stopped.
 ///
 /// ```yaml
 /// behavior: { name: orchestrator, max_at_once: 4, max_attempts: 2, aggregator: editor }
@@ -97,7 +101,9 @@ pub struct Orchestrator {
     pub phases: bool,
     /// The longest that one attempt of a task may take, in milliseconds.
     pub task_timeout_ms: Option<u64>,
-    /// How often a task is tried.
+    /// How often a task is tried. What may have happened already is not tried again (a call in
+    /// doubt, one whose effect is `once` and that took too long), nor what somebody refused or
+    /// cancelled.
     pub max_attempts: u32,
     /// The longest pause before the second attempt, in milliseconds; the real one is random.
     pub retry_pause_ms: u64,
@@ -264,12 +270,13 @@ impl Orchestrator {
     ) -> Result<MemberEnd, AgentError> {
         let wait = limit(self.task_timeout_ms);
         let PlannedTask { processor, .. } = task;
+        let is_function = self.functions.0.contains_key(processor);
         let is_agent = cx
             .spec()
             .agents
             .iter()
             .any(|agent| agent.name == *processor);
-        if is_agent && !self.functions.0.contains_key(processor) {
+        if is_agent && !is_function {
             let said: Vec<Said> = inputs
                 .iter()
                 .map(|(id, text)| Said::new(format!("task {id}"), text.as_str()))
@@ -277,28 +284,28 @@ impl Orchestrator {
             return ask(cx, processor, with_minutes(&task.description, &said), wait).await;
         }
         let work = match self.functions.0.get(processor) {
-            Some(function) => function(cx.branch(task.id.as_str()), task.clone(), inputs.clone()),
+            Some(function) => {
+                let done = function(cx.branch(task.id.as_str()), task.clone(), inputs.clone());
+                done.map(ended).boxed()
+            }
             None => self.call(cx, task, inputs),
         };
-        let done = match wait {
-            None => work.await,
-            Some(limit) => match cx.timeout(limit, work).await {
-                Ok(done) => done,
-                Err(elapsed) => {
-                    let error = OperationError::new(ErrorKind::Timeout, elapsed.to_string());
-                    return Ok(MemberEnd::Failed(error));
-                }
-            },
+        let Some(limit) = wait else {
+            return work.await;
         };
-        match done {
-            Ok(text) => Ok(MemberEnd::Answered(text)),
-            Err(error @ (AgentError::Diverged { .. } | AgentError::Ended)) => Err(error),
-            Err(AgentError::Operation(error)) => Ok(MemberEnd::Failed(error)),
-            Err(error) => {
-                let error = OperationError::new(ErrorKind::Other, error.to_string());
-                Ok(MemberEnd::Failed(error))
+        let elapsed = match cx.timeout(limit, work).await {
+            Ok(end) => return end,
+            Err(elapsed) => elapsed,
+        };
+        let tool = cx.agent().tools.get(processor);
+        let error = match tool.filter(|_| !is_function) {
+            Some(tool) if tool.effect == Effect::Once => {
+                let message = format!("{elapsed}; it may or may not have happened");
+                OperationError::new(ErrorKind::InDoubt, message)
             }
-        }
+            _ => OperationError::new(ErrorKind::Timeout, elapsed.to_string()),
+        };
+        Ok(MemberEnd::Failed(error))
     }
 
     /// Calls the tool that does a task.
@@ -307,7 +314,7 @@ impl Orchestrator {
         cx: &'a RunContext,
         task: &PlannedTask,
         inputs: &BTreeMap<String, String>,
-    ) -> BoxFuture<'a, Result<String, AgentError>> {
+    ) -> BoxFuture<'a, Result<MemberEnd, AgentError>> {
         let arguments = if task.metadata.is_empty() {
             let argument = first_argument(cx, &task.processor);
             json!({ argument: task.description })
@@ -319,16 +326,25 @@ impl Orchestrator {
             filled(&Value::Object(task.metadata.clone()), &texts)
         };
         let call = ToolCall::new(format!("task-{}", task.id), &task.processor, arguments);
-        let called = cx.tools([call]);
-        async move {
-            let result = called.await?.into_iter().next();
-            match result {
-                Some(result) if result.status == ToolStatus::Success => Ok(result.text),
-                Some(result) => Err(OperationError::new(ErrorKind::Tool, result.text).into()),
-                None => Ok(String::new()),
-            }
+        cx.tools([call]).map(called).boxed()
+    }
+}
+
+/// What a function came to.
+fn ended(done: Result<String, AgentError>) -> Result<MemberEnd, AgentError> {
+    let error = match done {
+        Ok(text) => return Ok(MemberEnd::Answered(text)),
+        Err(error @ (AgentError::Diverged { .. } | AgentError::Ended)) => return Err(error),
+        Err(AgentError::Operation(error)) => error,
+        Err(error) => OperationError::new(ErrorKind::Other, error.to_string()),
+    };
+    match error.kind {
+        ErrorKind::InDoubt | ErrorKind::Store => Err(error.into()),
+        ErrorKind::Budget(resource) => {
+            let reason = StopReason::BudgetExhausted(resource);
+            Ok(MemberEnd::Stopped(reason, String::new()))
         }
-        .boxed()
+        _ => Ok(MemberEnd::Failed(error)),
     }
 }
 
@@ -363,7 +379,7 @@ fn report(plan: &TaskPlan, ends: &[TaskEnd]) -> String {
     for (task, end) in plan.tasks().iter().zip(ends) {
         let (group, told) = match end {
             TaskEnd::Done(text) => (&mut done, text.clone()),
-            TaskEnd::Failed(reason) => (&mut failed, reason.clone()),
+            TaskEnd::Failed(end) => (&mut failed, end.told()),
             TaskEnd::Skipped(need) => (&mut skipped, format!("needs {need}")),
         };
         group.insert(task.id.clone(), told.into());
@@ -388,11 +404,18 @@ impl Behavior for Orchestrator {
             Err(leaves) => return leaves.into_outcome(""),
         };
         let Some(aggregator) = &self.aggregator else {
-            return Ok(Outcome::answer(report(&plan, &ends)));
+            let answer = Answer::text(report(&plan, &ends));
+            return Ok(match ends.iter().find_map(TaskEnd::exhausted) {
+                Some(reason) => Outcome::Stopped {
+                    reason,
+                    partial: Some(answer),
+                },
+                None => Outcome::Answer(answer),
+            });
         };
         let told = |end: &TaskEnd| match end {
             TaskEnd::Done(text) => text.clone(),
-            TaskEnd::Failed(reason) => format!("[failed: {reason}]"),
+            TaskEnd::Failed(end) => format!("[failed: {}]", end.told()),
             TaskEnd::Skipped(need) => format!("[not done: it needs task {need}]"),
         };
         let said: Vec<Said> = plan

@@ -6,7 +6,10 @@ use futures_util::{
     future::{BoxFuture, FutureExt},
     stream::{FuturesUnordered, StreamExt},
 };
-use ghostlight_actors::{run::RunContext, vocabulary::AgentError};
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, StopReason},
+};
 use serde_json::json;
 
 use super::{Orchestrator, TaskPlan};
@@ -17,10 +20,22 @@ use crate::workflows::member::MemberEnd;
 pub(super) enum TaskEnd {
     /// It was done, with this result.
     Done(String),
-    /// It failed, after all attempts.
-    Failed(String),
+    /// It came to no answer, after all attempts that it may have.
+    Failed(MemberEnd),
     /// It was not begun, since this task that it needs was not done.
     Skipped(String),
+}
+
+impl TaskEnd {
+    /// The budget that ended it.
+    pub(super) fn exhausted(&self) -> Option<StopReason> {
+        match self {
+            Self::Failed(MemberEnd::Stopped(reason @ StopReason::BudgetExhausted(_), _)) => {
+                Some(reason.clone())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What became of a plan: each task's end in the order of the plan, or what ends the workflow
@@ -62,7 +77,7 @@ impl Schedule<'_> {
                 Err(leaves) => return Ok(Err(leaves)),
             };
             match &end {
-                TaskEnd::Failed(reason) => self.tell(place, "failed", reason),
+                TaskEnd::Failed(end) => self.tell(place, "failed", &end.told()),
                 _ => self.tell(place, "done", ""),
             }
             ends[place] = Some(end);
@@ -127,7 +142,9 @@ impl Schedule<'_> {
         let task = &self.plan.tasks()[place];
         async move {
             let mut pause = self.settings.retry_pause_ms as f64;
-            for attempt in 1.. {
+            let mut attempt = 0;
+            loop {
+                attempt += 1;
                 let end = match self.settings.process(self.cx, task, &inputs).await {
                     Ok(end) => end,
                     Err(error) => return Err(error),
@@ -138,8 +155,8 @@ impl Schedule<'_> {
                 if end.is_answer() {
                     return Ok(Ok(TaskEnd::Done(end.told())));
                 }
-                if attempt >= self.settings.max_attempts {
-                    return Ok(Ok(TaskEnd::Failed(end.told())));
+                if attempt >= self.settings.max_attempts || !end.may_be_tried_again() {
+                    return Ok(Ok(TaskEnd::Failed(end)));
                 }
                 // Full jitter: tasks that failed together do not come back together.
                 let part = self.cx.random().await?;
@@ -148,7 +165,6 @@ impl Schedule<'_> {
                     .await?;
                 pause *= self.settings.retry_multiplier;
             }
-            Ok(Ok(TaskEnd::Failed("it was never tried".to_owned())))
         }
         .map(move |end| (place, end))
         .boxed()
