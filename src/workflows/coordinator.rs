@@ -25,8 +25,13 @@ const LAST: &str = "\
 There are no more rounds. Answer the user now from the results that there are, and say what is \
 missing: {\"answer\": \"…\"}";
 
+const BLANK: &str = "\
+That hands out no task and gives no answer. Give one of both.";
+
 /// The agent's own model hands out work to the members, round after round, sees their results,
 /// and answers. After the last round it is asked for the answer from what there is.
+///
+/// Who hands out nothing and answers nothing is asked again.
 ///
 /// A worker that fails does not end the work: the model is told, and can hand the task to
 /// another one.
@@ -73,6 +78,13 @@ struct Round {
     #[serde(default)]
     tasks: Vec<Handed>,
     answer: Option<String>,
+}
+
+impl Round {
+    fn is_blank(&self) -> bool {
+        let answer = self.answer.as_deref().unwrap_or_default();
+        self.tasks.is_empty() && answer.trim().is_empty()
+    }
 }
 
 #[derive(Deserialize)]
@@ -163,9 +175,12 @@ impl Behavior for Coordinator {
                 })
                 .inner()
                 .schema("round", schema.clone())?;
-            let handed = match lead.run_as::<Round>().await? {
-                Ok(handed) => handed,
-                Err(outcome) => return Ok(outcome),
+            let handed = loop {
+                match lead.run_as::<Round>().await? {
+                    Ok(handed) if handed.is_blank() => lead.say(BLANK),
+                    Ok(handed) => break handed,
+                    Err(outcome) => return Ok(outcome),
+                }
             };
             if handed.tasks.is_empty() {
                 return Ok(lead.answer(handed.answer.unwrap_or_default()));

@@ -17,8 +17,8 @@ use ghostlight_actors::{
     definition::BehaviorSpec,
     run::{Agent, Registry, RunContext},
     session::Turn,
-    testing::InMemoryStore,
-    vocabulary::{AgentError, Effect, Outcome, ToolDefinition},
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{AgentError, Budget, Effect, Outcome, Resource, StopReason, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -183,4 +183,70 @@ async fn a_dry_run_of_a_chain_of_tools_reads_and_tells_what_it_would_do() {
     assert_eq!(run.outcome().await.unwrap().text(), "send(look(go))");
     assert_eq!((count(&reads), count(&writes)), (2, 2));
     system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_that_says_nothing_is_asked_again() {
+    let worker = Agent::from_fn(
+        "worker",
+        |_: RunContext| async move { Ok(Outcome::answer("w")) },
+    );
+    for empty in ["{}", "{\"tasks\": []}", "{\"answer\": \" \"}"] {
+        let model = ScriptedModel::turns([empty, "{\"answer\": \"42\"}"]);
+        let system = System::builder(InMemoryStore::new())
+            .registry(workflows::register(Registry::new()))
+            .model("default", model.clone())
+            .team(
+                desk("coordinator", json!({}))
+                    .agent(worker.clone())
+                    .into_team()
+                    .unwrap(),
+            )
+            .start()
+            .await
+            .unwrap();
+        let run = system.session("desk", "s").send("go").await.unwrap();
+        assert_eq!(run.outcome().await.unwrap().text(), "42", "{empty}");
+        assert_eq!(model.calls(), 2);
+        system.stop().await.unwrap();
+    }
+}
+
+/// One call is in the budget, and two are to be made.
+#[tokio::test(start_paused = true)]
+async fn a_used_up_budget_stops_tools_in_a_row_with_what_there_is() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Look {
+        #[serde(rename = "place")]
+        _place: String,
+    }
+    let look = |name: &'static str| {
+        let definition = ToolDefinition::new(name, "looks").effect(Effect::Read);
+        tool_fn(definition, move |_: Look| async move {
+            Ok(format!("{name} looked"))
+        })
+    };
+    let chain = json!({"on_failure": "go_on"});
+    let place = json!({"place": "here"});
+    let nodes = json!({
+        "entry": "a",
+        "nodes": {
+            "a": {"tool": "a", "arguments": place, "then": "b"},
+            "b": {"tool": "b", "arguments": place, "then": "end"},
+        },
+    });
+    for (behavior, settings, partial) in [("tool_chain", chain, "a looked"), ("graph", nodes, "")] {
+        let desk = desk(behavior, settings).tool(look("a")).tool(look("b"));
+        let budget = Budget {
+            tool_calls: Some(1),
+            ..Budget::default()
+        };
+        let turn = Turn::text("go").budget(budget);
+        let (system, run) = begun(&InMemoryStore::new(), desk, turn).await;
+        let outcome = run.outcome().await.unwrap();
+        let reason = StopReason::BudgetExhausted(Resource::ToolCalls);
+        assert_eq!(outcome.stop_reason(), Some(&reason), "{behavior}");
+        assert_eq!(outcome.text(), partial, "{behavior}");
+        system.stop().await.unwrap();
+    }
 }
