@@ -127,12 +127,18 @@ fn answering<'a>(cx: &RunContext, agent: Loop<'a>) -> Loop<'a> {
 /// What it means that there is no plan: an error, unless it is a budget that is used up.
 fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
     match outcome.stop_reason() {
-        Some(
-            reason @ (StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)),
-        ) => {
+        Some(reason) if is_for_want_of_a_plan(reason) => {
             let message = format!("the model made no plan: {reason}");
             Err(OperationError::new(ErrorKind::Malformed, message).into())
         }
         _ => Ok(outcome),
     }
+}
+
+/// Whether a planner stopped since its model made no plan, and for no other reason.
+fn is_for_want_of_a_plan(reason: &StopReason) -> bool {
+    matches!(
+        reason,
+        StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)
+    )
 }

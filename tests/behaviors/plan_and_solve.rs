@@ -153,3 +153,10 @@ async fn a_step_may_hand_the_conversation_over() {
     assert_eq!(stage.ask("VAT?").await.text(), "19 percent");
     assert_eq!(stage.said(2)[1], "assistant: 1. ask billing");
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_no_other_plan_comes_the_answer_is_made_from_what_there_is() {
+    let replies = ["1. a", "FAILED: x", " ", " ", " ", "sorry"];
+    let stage = Stage::of(agent(json!({})), replies).await;
+    assert_eq!(stage.ask("go").await.text(), "sorry");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight::tools::tool_fn;
+use ghostlight::{policies::Recovery, tools::tool_fn};
 use ghostlight_actors::{
     actor::SystemError,
     contract::{ToolError, ToolHandle},
@@ -166,4 +166,26 @@ async fn a_used_up_budget_keeps_the_evidence() {
         (outcome.stop_reason(), outcome.text()),
         (Some(&reason), "#E1: a")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_other_plan_comes_the_answer_is_made_from_the_evidence() {
+    let fails = "#E1 = slow[fail x]";
+    let stage = Stage::of(agent(json!({})), [fails, " ", " ", " ", "sorry"]).await;
+    assert_eq!(stage.ask("go").await.text(), "sorry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_plan_is_the_reflection_that_recovery_wants() {
+    let replies = [
+        "#E1 = slow[fail badly]",
+        "Plan: the word at its beginning makes it fail, so I leave it out.\n#E2 = slow[fine]",
+        "done",
+    ];
+    let agent = agent(json!({})).policy("recovery", Recovery::default);
+    let stage = Stage::of(agent, replies).await;
+    let outcome = stage.ask("go").await;
+    assert_eq!((outcome.text(), stage.calls()), ("done", 3));
+    assert_eq!(outcome.as_answer().unwrap().flagged, None);
+    assert!(stage.last(2).contains(": fine"), "{}", stage.last(2));
 }

@@ -13,7 +13,7 @@ use self::plan::{PlanReader, numbered};
 use super::{
     Checked, Loop, LoopLimits, Prompt,
     agent_loop::stopped,
-    answering, at_least_one, no_plan, planner,
+    answering, at_least_one, is_for_want_of_a_plan, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
 };
 
@@ -147,10 +147,7 @@ impl Behavior for PlanAndSolve {
             steps = match self.plan(&mut work, 0).await? {
                 Ok(steps) => steps,
                 // Without another plan the answer is made from what there is.
-                Err(Outcome::Stopped {
-                    reason: StopReason::GaveUp(_),
-                    ..
-                }) => break,
+                Err(outcome) if outcome.stop_reason().is_some_and(is_for_want_of_a_plan) => break,
                 Err(outcome) => return Ok(work.stopped(outcome)),
             };
         }

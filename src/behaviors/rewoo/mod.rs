@@ -23,7 +23,7 @@ use self::plan::{MODEL, PlanReader, Step};
 use super::{
     Checked, Loop, LoopLimits, Prompt,
     agent_loop::{exhausted, stopped},
-    answering, at_least_one, no_plan, planner,
+    answering, at_least_one, is_for_want_of_a_plan, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
 };
 
@@ -140,12 +140,10 @@ impl Behavior for Rewoo {
                 Ok(steps) if steps.is_empty() => break,
                 Ok(steps) => steps,
                 // Without another plan the answer is made from what there is.
-                Err(Outcome::Stopped {
-                    reason: StopReason::GaveUp(_),
-                    ..
-                }) => break,
+                Err(outcome) if outcome.stop_reason().is_some_and(is_for_want_of_a_plan) => break,
                 Err(outcome) => return Ok(work.stopped(outcome)),
             };
+            work.reflect().await?;
         }
         self.solve(&mut work).await
     }
@@ -229,6 +227,16 @@ impl<'a> Work<'a> {
     fn next(&self) -> Result<Loop<'a>, AgentError> {
         let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
         Ok(agent.begun_at(self.begin).tools(ToolSet::default()))
+    }
+
+    /// Gives the new plan to policies that want a reflection before further tools: it says what is
+    /// done differently. What they say to it is not said, since the plan is carried out at once.
+    async fn reflect(&self) -> Result<(), AgentError> {
+        if let Some(plan) = self.conversation.last() {
+            let worker = self.next()?.tools(self.tools.clone());
+            worker.reflected(&plan.content()).await?;
+        }
+        Ok(())
     }
 
     /// Carries out steps that stand in an order in which each follows what it needs: as many at
