@@ -1,6 +1,6 @@
 //! Recovery: a failed call is reflected on, and made good or told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext, Verdict},
@@ -28,7 +28,7 @@ const RETRY: &str = "Now try again, by what you wrote.";
 /// by one of the same tool with other arguments once a reflection was written, or by a tool that
 /// [`alternatives`](Self::alternatives) names in its place. After some tries an answer that names
 /// the tool that failed is accepted, and flagged. What a person denied, a policy held back, or
-/// was interrupted is no failure.
+/// was interrupted is no failure, and neither is a call of a tool that does not exist.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -41,6 +41,10 @@ pub struct Recovery {
     pub alternatives: BTreeMap<String, Vec<String>>,
     #[serde(skip)]
     state: RecoveryState,
+    /// The calls under way: what could not even begin, a tool that does not exist, cannot be made
+    /// good.
+    #[serde(skip)]
+    begun: BTreeSet<String>,
 }
 
 impl Default for Recovery {
@@ -49,6 +53,7 @@ impl Default for Recovery {
             max_tries: 3,
             alternatives: BTreeMap::new(),
             state: RecoveryState::default(),
+            begun: BTreeSet::new(),
         }
     }
 }
@@ -291,6 +296,9 @@ impl Policy for Recovery {
         call: &ToolCall,
     ) -> Result<BeforeTool, AgentError> {
         let blocked = held_back(cx, call, self.state.needs_reflection, REFLECT);
+        if blocked.is_none() {
+            self.begun.insert(call.id.clone());
+        }
         Ok(blocked.unwrap_or(BeforeTool::Go))
     }
 
@@ -301,11 +309,14 @@ impl Policy for Recovery {
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
         for (call, result) in calls.iter().zip(results) {
+            let has_begun = self.begun.remove(&call.id);
             if is_bookkeeping(&call.name) {
                 continue;
             }
             let events = match result.status {
-                ToolStatus::Error => self.state.failed(call, &result.text, self.max_tries),
+                ToolStatus::Error if has_begun => {
+                    self.state.failed(call, &result.text, self.max_tries)
+                }
                 ToolStatus::Success => self.state.succeeded(call, &self.alternatives),
                 _ => continue,
             };

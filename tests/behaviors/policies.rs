@@ -450,3 +450,21 @@ async fn the_finishing_tool_in_other_letters_is_no_evidence_and_no_failure() {
         stage.last(2)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_tool_that_does_not_exist_is_no_failure_to_make_good() {
+    let replies: Vec<Reply> = vec![
+        call("1", "shout", json!({"text": "x"})).into(),
+        echo_call("2", "x").into(),
+        "done".into(),
+    ];
+    let stage = Stage::of(agent().policy("recovery", Recovery::default), replies).await;
+    let outcome = stage.ask("go").await;
+    assert_eq!((outcome.text(), stage.calls()), ("done", 3));
+    assert_eq!(outcome.as_answer().unwrap().flagged, None);
+    assert!(
+        stage.last(2).contains("echo=success:x"),
+        "{}",
+        stage.last(2)
+    );
+}
