@@ -3,7 +3,7 @@
 use ghostlight_actors::{
     run::{Policy, PolicyContext},
     safety,
-    vocabulary::{AgentError, Digest, ModelRequest, ModelResponse, Role, Transcript},
+    vocabulary::{AgentError, Digest, ModelRequest, ModelResponse, Transcript},
 };
 
 use super::{Estimate, TokenCounterHandle, cutting::cut_to};
@@ -101,7 +101,7 @@ impl<S: ContextSource> Policy for Recall<S> {
         let said = cx.transcript();
         let place = (0..said.len())
             .rev()
-            .find(|place| said.get(*place).is_some_and(|said| said.role == Role::User));
+            .find(|place| said.get(*place).is_some_and(|said| said.is_from_user()));
         let asked = place.map(|place| said.truncated(place + 1).digest());
         if asked != self.asked {
             let found = self.source.recall(cx, said).await?.unwrap_or_default();

@@ -49,7 +49,9 @@ pub(super) async fn moved(
 ) -> Result<Option<ToolResult>, AgentError> {
     let tokens = counter.count(&result.text);
     let is_long = tokens > u64::from(settings.above_tokens);
-    if !is_long || result.status != ToolStatus::Success || result.name == READ_RESULT {
+    // What ends the step is the answer: a person reads it, who has no tool to read more.
+    let stays = result.ends_step || result.name == READ_RESULT;
+    if !is_long || result.status != ToolStatus::Success || stays {
         return Ok(None);
     }
     let name = format!("{FOLDER}{}", result.name);

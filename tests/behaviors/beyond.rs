@@ -12,6 +12,7 @@ use ghostlight::{
         ContextBuilder, ContextSource, Estimate, Packet, PacketSource, READ_RESULT, Recall,
         Relevance, TokenCounter, cosine,
     },
+    tools::tool_fn,
 };
 use ghostlight_actors::{
     definition::{ContextSpec, ContextStrategy, OtherAgents, PolicySpec, Spill, TokenCounting},
@@ -527,4 +528,32 @@ async fn killed_at_any_commit_what_was_moved_is_moved_once_and_read_back() {
     let report = crash_everywhere(&scenario, CrashOptions::default()).await;
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.commits > 10, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_result_that_is_the_answer_is_not_moved() {
+    let definition = ToolDefinition::new("report", "Writes the report.")
+        .effect(Effect::Read)
+        .ends_step();
+    let report = tool_fn(definition, |_: Value| async move { Ok(long_text()) });
+    let agent = talking(
+        desk("function_calling", json!({}))
+            .tool(report)
+            .context(spilling()),
+    );
+    let replies = [Reply::from(call("a", "report", json!({})))];
+    let stage = Stage::of(agent, replies).await;
+    let outcome = stage.ask("go").await;
+    assert_eq!(outcome.text(), long_text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_loop_says_is_not_recalled_for() {
+    // The first turn says nothing, and the loop asks for the answer.
+    let agent = desk("function_calling", json!({})).policy("memory", || Recall::new(Memory));
+    let replies = [" ", "done"];
+    let stage = Stage::of(talking(agent), replies).await;
+    stage.ask("lamp?").await;
+    let last = stage.last(1);
+    assert!(last.contains("recall 1 for lamp?"), "{last}");
 }
