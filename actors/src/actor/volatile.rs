@@ -223,10 +223,22 @@ impl Store for VolatileTeams {
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
         let mut found = self.memory.sessions(filter.clone()).await?;
-        let durable = self.durable.sessions(filter.clone()).await?.into_iter();
-        // What such a team left on disk is not seen.
-        found.extend(durable.filter(|row| !self.teams.contains(&row.session.team)));
-        Ok(filter.pick(found))
+        // What such a team left on disk is not seen, and is not to make a page shorter.
+        let (mut page, mut wanted) = (filter.clone(), filter.limit);
+        loop {
+            let rows = self.durable.sessions(page.clone()).await?;
+            let is_last = page.limit == 0 || rows.len() < page.limit;
+            page.after = rows.last().cloned();
+            let seen = rows
+                .into_iter()
+                .filter(|row| !self.teams.contains(&row.session.team));
+            let before = found.len();
+            found.extend(seen);
+            wanted = wanted.saturating_sub(found.len() - before);
+            if is_last || wanted == 0 {
+                return Ok(filter.pick(found));
+            }
+        }
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {

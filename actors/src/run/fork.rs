@@ -398,21 +398,19 @@ impl Copier<'_> {
     }
 
     fn check(&self, run: RunId, entries: &[Placed], below: bool) -> Result<(), ForkError> {
+        // A child that has ended holds nothing open, however it ended.
+        let last = entries.last().map(|last| &last.entry);
+        if below && matches!(last, Some(Entry::RunEnded(_))) {
+            return Ok(());
+        }
         for placed in entries {
             let what = match placed.entry {
                 Entry::CancelRequested { .. } => "the wish to cancel it",
-                Entry::RunEnded(_) if !below => "its end",
+                Entry::RunEnded(_) => "its end",
                 _ => continue,
             };
             let entry = placed.sequence;
             return Err(ForkError::Over { run, entry, what });
-        }
-        // A child that has ended holds nothing open.
-        if matches!(
-            entries.last().map(|last| &last.entry),
-            Some(Entry::RunEnded(_))
-        ) {
-            return Ok(());
         }
         let standing = Standing::of(entries);
         let first = standing.under_way.into_iter();

@@ -186,3 +186,29 @@ async fn runs_that_a_team_left_on_disk_wait_while_it_works_in_memory() {
     let system = start(stage.store.clone(), Durability::Sync).await;
     assert_eq!(text(&system.run(run)).await, "done");
 }
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_a_team_left_on_disk_do_not_cut_a_list_short() {
+    const SESSIONS: usize = 130;
+    let stage = Stage::new();
+    let team = |name: &str| {
+        let says = Agent::from_fn(name, |_: RunContext| async { Ok(Outcome::answer("yes")) });
+        says.into_team().unwrap()
+    };
+    let start = async |store: InMemoryStore, durability| {
+        let builder = System::builder(store).team(team("stays"));
+        let builder = builder.team(team("leaves").durability(durability));
+        builder.start().await.unwrap()
+    };
+    let system = start(stage.store.clone(), Durability::Sync).await;
+    for number in 0..SESSIONS {
+        // One of each team in turn, up to its place.
+        let team = if number % 2 == 0 { "stays" } else { "leaves" };
+        let session = system.session(team, number.to_string());
+        text(&session.send("go").await.unwrap()).await;
+    }
+    system.stop().await.unwrap();
+    let system = start(stage.store.another_process(), Durability::Memory).await;
+    let page = system.sessions().list(Default::default()).await.unwrap();
+    assert_eq!(page.sessions.len(), SESSIONS / 2);
+}
