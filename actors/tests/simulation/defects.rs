@@ -150,7 +150,7 @@ impl Store for Defective {
         }
         if self.has(Defect::TearsBatches)
             && batches.iter().any(|batch| batch.appends.len() > 1)
-            && self.every(4)
+            && self.every(3)
         {
             for batch in &mut batches {
                 batch.appends.truncate(1);
