@@ -26,6 +26,7 @@ mod events;
 mod expired_approvals;
 mod fairness;
 mod falling_asleep;
+mod forked_children;
 mod forked_topics;
 mod going_on;
 mod in_doubt;
