@@ -8,8 +8,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext, Task},
     session::Turn,
     testing::{
-        CrashOptions, Fault, FaultyStore, Harm, InMemoryStore, Scenario, ScriptedModel, Strike,
-        crash_everywhere,
+        CrashOptions, FaultyStore, InMemoryStore, Scenario, ScriptedModel, crash_everywhere,
     },
     vocabulary::{
         Budget, Effect, Entry, JournalId, ModelResponse, Outcome, ParentPolicy, Resource, RunId,
@@ -17,7 +16,7 @@ use ghostlight_actors::{
     },
 };
 
-use crate::stage::{SlowStore, Stage, ask, call, outcome, pause, silent, text};
+use crate::stage::{SlowStore, Stage, ask, call, crash, outcome, pause, silent, text};
 
 const ALL: [ParentPolicy; 3] = [
     ParentPolicy::Stop,
@@ -266,11 +265,7 @@ async fn a_child_that_outlives_its_parent_is_carried_once_wherever_the_process_d
     for policy in [ParentPolicy::Adopt, ParentPolicy::Continue] {
         for number in 0.. {
             let disk = InMemoryStore::new();
-            let fault = Fault {
-                call: 1 + number / 2,
-                strike: [Strike::Before, Strike::After][number as usize % 2],
-                harm: Harm::Crash,
-            };
+            let fault = crash(number);
             let mut stage = Stage::alone();
             stage.store = disk.clone();
             let start = async |store: FaultyStore<InMemoryStore>, stage: &Stage| {

@@ -18,7 +18,7 @@ use ghostlight_actors::{
     },
     run::Agent,
     session::{SessionFold, Turn},
-    testing::{EffectLog, InMemoryStore, ScriptedModel, check_transcript},
+    testing::{EffectLog, Fault, Harm, InMemoryStore, ScriptedModel, Strike, check_transcript},
     vocabulary::{
         Digest, Effect, Entry, JournalId, ModelResponse, Outcome, RunId, SessionId, ToolCall,
         ToolDefinition,
@@ -140,6 +140,15 @@ pub(crate) fn silent() -> ScriptedModel {
 pub(crate) async fn ask(system: &System, team: &str, text: &str) -> Run {
     let session = system.session(team, "s");
     session.send(Turn::text(text)).await.unwrap()
+}
+
+/// The crashes of a process, in order: before and after each of its commits.
+pub(crate) fn crash(number: u64) -> Fault {
+    Fault {
+        call: 1 + number / 2,
+        strike: [Strike::Before, Strike::After][(number % 2) as usize],
+        harm: Harm::Crash,
+    }
 }
 
 pub(crate) fn call(id: &str, name: &str) -> ToolCall {

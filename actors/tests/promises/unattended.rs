@@ -16,12 +16,12 @@ use ghostlight_actors::{
     contract::RunStatus,
     run::{Agent, RunContext, Task},
     session::Turn,
-    testing::{EffectLog, Fault, FaultyStore, Harm, InMemoryStore, Strike},
+    testing::{EffectLog, FaultyStore, InMemoryStore},
     vocabulary::{Effect, Outcome, ParentPolicy, Question, Timestamp, ToolDefinition, Transfer},
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, call, pause, silent, text};
+use crate::stage::{Stage, ask, call, crash, pause, silent, text};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -74,11 +74,7 @@ async fn an_answered_run_goes_on_wherever_the_process_dies_also_below_one_with_a
     for team in ["clerk", "boss"] {
         for number in 0.. {
             let disk = InMemoryStore::new();
-            let fault = Fault {
-                call: 1 + number / 2,
-                strike: [Strike::Before, Strike::After][number as usize % 2],
-                harm: Harm::Crash,
-            };
+            let fault = crash(number);
             let log = EffectLog::new();
             let agent = |log: &EffectLog| match team {
                 "clerk" => clerk(log),
