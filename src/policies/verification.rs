@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Checked, held_back, is_bookkeeping, says_something, signature};
+use crate::retrieval::terms::content_terms;
 
 const REFLECT: &str = "\
 The answer lacks evidence. Call no tool now. Write a short reflection first: what is not yet \
@@ -39,8 +40,9 @@ pub struct Verification {
     pub min_sources: u32,
     /// The least score of what counts. Evidence that says no score has 1.
     pub min_score: f64,
-    /// The share of the answer's words of four letters and more that the evidence must contain,
-    /// from 0 (not checked) to 1.
+    /// The share of the answer's terms that the evidence must contain, from 0 (not checked) to 1.
+    /// Terms are what search uses: stems without English stop words, and pairs of characters in
+    /// scripts without spaces ([`content_terms`]).
     pub min_coverage: f64,
     /// The tools whose results are evidence; all but those that keep books when left out.
     pub tools: Option<Vec<String>>,
@@ -222,15 +224,17 @@ impl VerificationState {
         enough.map(|item| item.source.as_str()).collect()
     }
 
-    /// The share of a text's words of four letters and more that the evidence contains; 1 for a
-    /// text without such words.
+    /// The share of a text's [terms](content_terms) that the evidence contains; 1 for a text
+    /// without any.
     pub fn coverage(&self, text: &str, min_score: f64) -> f64 {
         let enough = self
             .evidence
             .values()
             .filter(|item| item.score >= min_score);
-        let known: BTreeSet<String> = enough.flat_map(|item| words(&item.content)).collect();
-        let said: BTreeSet<String> = words(text).collect();
+        let known: BTreeSet<String> = enough
+            .flat_map(|item| content_terms(&item.content))
+            .collect();
+        let said: BTreeSet<String> = content_terms(text).into_iter().collect();
         if said.is_empty() {
             return 1.0;
         }
@@ -282,12 +286,6 @@ impl VerificationState {
         self.reflections.push(text.to_owned());
         true
     }
-}
-
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    let long = words.filter(|word| word.chars().count() >= 4);
-    long.map(str::to_lowercase)
 }
 
 impl Policy for Verification {
@@ -431,6 +429,15 @@ mod tests {
             state.answered("Oslo: 700000 inhabitants.", &wanted),
             Verdict::Accept
         );
+    }
+
+    #[test]
+    fn coverage_sees_the_parts_of_a_sentence_without_spaces() {
+        let mut state = VerificationState::default();
+        state.found(EvidenceItem::new("a", "奥斯陆有七十万居民"));
+        assert_eq!(state.coverage("奥斯陆有七十万居民。", 0.0), 1.0);
+        let part = state.coverage("奥斯陆是一座美丽的城市", 0.0);
+        assert!(part > 0.0 && part < 0.5, "{part}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ const TOPICS: [(&str, May); 17] = [
     ("interceptors", May::Name(&["files", "models"])),
     ("models", May::Name(&["retrieval"])),
     ("open", May::NameAny),
-    ("policies", May::Name(&["instructions"])),
+    ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
     ("stores", May::Name(&["files"])),
