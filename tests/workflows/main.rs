@@ -1,6 +1,7 @@
 //! What every workflow promises, over one list of all of them: a new one cannot be left out.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod at_once;
 mod graph;
 mod graph_files;
 mod loops;

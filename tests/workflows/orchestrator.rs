@@ -91,6 +91,7 @@ async fn a_plan_with_a_fault_is_given_back_with_what_is_wrong() {
     let replies = vec![
         plan(json!([task("a", &["b"]), task("b", &["a"])])),
         plan(json!([task("a", &["c"])])),
+        plan(json!([task("a", &[]), task("a", &[])])),
         plan(json!([task("a", &[])])),
     ];
     let orchestrator = Orchestrator::default().function("f", |_, task, _| async move {
@@ -109,7 +110,11 @@ async fn a_plan_with_a_fault_is_given_back_with_what_is_wrong() {
         rejected[1].contains("\"c\", which is not in the plan"),
         "{rejected:?}"
     );
-    assert_eq!(model.calls(), 3);
+    assert!(
+        rejected[2].contains("two tasks have the id \"a\""),
+        "{rejected:?}"
+    );
+    assert_eq!(model.calls(), 4);
 }
 
 #[tokio::test(start_paused = true)]

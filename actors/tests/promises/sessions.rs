@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::SystemError,
     contract::Store,
@@ -174,4 +175,26 @@ async fn a_session_that_is_put_to_sleep_loses_no_turn_that_comes_at_that_moment(
         }
     }
     assert_eq!(stage.rows().await.len(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_that_are_sent_at_once_to_a_new_session_are_one_conversation() {
+    let stage = Stage::new();
+    let counter = Agent::from_fn("counter", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        let said = cx.conversation().messages().len();
+        Ok(Outcome::answer(said.to_string()))
+    });
+    let system = stage.start(counter).await;
+    let sent = (0..16).map(|number: u32| {
+        let session = system.session("counter", "s");
+        async move { session.send(number.to_string()).await.unwrap() }
+    });
+    let mut lengths = Vec::new();
+    for run in join_all(sent).await {
+        lengths.push(text(&run).await.parse::<usize>().unwrap());
+    }
+    lengths.sort_unstable();
+    let expected: Vec<usize> = (0..16).map(|turn| 2 * turn + 1).collect();
+    assert_eq!(lengths, expected, "each turn sees all that were before it");
 }
