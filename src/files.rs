@@ -1,6 +1,11 @@
-//! Files that are for their user alone: what runs hold is what people said.
+//! Files as they are opened here: for their user alone, since what runs hold is what people said, and
+//! only regular ones. To open a device can act on it, and to open a FIFO waits for its other end.
 
-use std::fs::OpenOptions;
+use std::{
+    fs::{self, File, FileType, Metadata, OpenOptions},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
 
 /// Options by which a new file is made for its user alone. One that is there keeps its mode.
 pub(crate) fn private() -> OpenOptions {
@@ -13,10 +18,133 @@ pub(crate) fn private() -> OpenOptions {
 
 /// Makes a folder for its user alone, and those that lead to it. What is there stays as it is.
 #[cfg(any(feature = "cli", feature = "sqlite"))]
-pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// Opens a regular file, or makes it where the options say so. What else stands there, also a
+/// symbolic link, is left untouched: neither opened nor waited for.
+///
+/// # Errors
+/// `InvalidInput` that says what stands there; else what opening fails with.
+pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => regular(&found)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    open(options.clone(), path, false)
+}
+
+/// Reads a regular file of at most so many bytes; links to one are followed.
+///
+/// # Errors
+/// `InvalidInput` for what is no regular file, `FileTooLarge`; else what reading fails with.
+pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    regular(&fs::metadata(path)?)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    let mut bytes = Vec::new();
+    let file = open(options, path, true)?;
+    file.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let message = format!("this one has more than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// Reads a regular file of at most so many bytes as text.
+///
+/// # Errors
+/// As [`read_at_most`], and `InvalidData` for what is no UTF-8.
+#[cfg(feature = "yaml")]
+pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
+    let text = String::from_utf8(read_at_most(path, max_bytes)?);
+    text.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.utf8_error()))
+}
+
+/// Where a file really is or, if there is none yet, would be made: links are followed, once.
+///
+/// # Errors
+/// `NotFound` for a link that leads to nothing, and for a folder that is not there.
+#[cfg(feature = "sqlite")]
+pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => path.canonicalize().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if found.is_symlink() => {
+                let message = "it is a symbolic link that leads to no file; name that file itself";
+                io::Error::new(io::ErrorKind::NotFound, message)
+            }
+            _ => error,
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let message = "it names no file";
+            let name = path.file_name();
+            let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, message))?;
+            let folder = match path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder,
+                _ => Path::new("."),
+            };
+            Ok(folder.canonicalize()?.join(name))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses what is no regular file.
+///
+/// # Errors
+/// `InvalidInput` that says what it is.
+pub(crate) fn regular(found: &Metadata) -> io::Result<()> {
+    if found.is_file() {
+        return Ok(());
+    }
+    let kind = in_words(found.file_type());
+    let message = format!("it is {kind} and no regular file; it is left as it is");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+fn in_words(kind: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return "a FIFO";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    match kind.is_symlink() {
+        _ if kind.is_dir() => "a folder",
+        true => "a symbolic link",
+        false => "something else",
+    }
+}
+
+/// Opens, and looks again at what was opened: it may have been exchanged since it was looked at.
+#[cfg_attr(not(unix), allow(unused_mut, unused_variables))]
+fn open(mut options: OpenOptions, path: &Path, follow: bool) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = match follow {
+            true => OFlags::NONBLOCK | OFlags::NOCTTY,
+            false => OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW,
+        };
+        let flags = flags.bits().cast_signed();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    let file = options.open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
 }

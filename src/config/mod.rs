@@ -9,11 +9,7 @@ mod schema;
 mod templates;
 mod variables;
 
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use ghostlight_actors::{
     definition::{DefinitionError, TeamSpec},
@@ -26,6 +22,7 @@ pub use self::{
     fault::{ConfigError, FaultKind, Invalid},
     schema::{schema, schema_for},
 };
+use crate::files;
 
 /// The largest team file that is read, in bytes.
 pub const MAX_BYTES: u64 = 4 << 20;
@@ -49,21 +46,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
         path: path.to_owned(),
         source,
     };
-    // What is no plain file has no length beforehand, and perhaps no end.
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(failed)?;
-    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(failed)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let message = format!("this one has more than {MAX_BYTES} bytes");
-        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, message)));
-    }
-    let text = String::from_utf8(bytes).map_err(|fault| {
-        failed(io::Error::new(
-            io::ErrorKind::InvalidData,
-            fault.utf8_error(),
-        ))
-    })?;
+    let text = files::read_text(path, MAX_BYTES).map_err(failed)?;
     let mut file = parse(text, path.display().to_string())?;
     let file_path = std::path::absolute(path).map_err(failed)?;
     if let Some(folder) = file_path.parent() {

@@ -23,7 +23,8 @@ use crate::files;
 /// What cannot be written down is not done.
 ///
 /// A file that has reached its bound is kept once more, with `.1` added to its name, and begun
-/// anew; so both together hold at most twice the bound. Several processes may write one file. Without a file the lines go to `tracing`,
+/// anew; so both together hold at most twice the bound. It is a regular file and no link: a device, a
+/// FIFO or a socket is refused. Several processes may write one file. Without a file the lines go to `tracing`,
 /// under the target `ghostlight::audit`.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -65,7 +66,7 @@ impl Audit {
     /// is called. It is made with its first line: who only looks at a team writes nothing.
     pub(super) fn checked(self) -> Result<Self, String> {
         if let Some(path) = &self.file {
-            let looked = match OpenOptions::new().append(true).open(path) {
+            let looked = match files::open_regular(OpenOptions::new().append(true), path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let folder = path.parent().filter(|folder| *folder != Path::new(""));
                     fs::metadata(folder.unwrap_or(Path::new("."))).map(drop)
@@ -124,7 +125,7 @@ impl Audit {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    files::private().create(true).append(true).open(path)
+    files::open_regular(files::private().create(true).append(true), path)
 }
 
 /// Whether this is about the file that stands there now.

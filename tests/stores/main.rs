@@ -14,6 +14,7 @@ mod sqlite_deletion;
 mod sqlite_durability;
 #[cfg(unix)]
 mod sqlite_every;
+mod sqlite_files;
 mod sqlite_processes;
 mod sqlite_sectors;
 

@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     chain::{Check, Hash, hex},
-    owner::with_suffix,
+    owner::{Guard, with_suffix},
 };
 use crate::files;
 
@@ -39,30 +39,28 @@ pub(super) fn path_of(store: &Path) -> PathBuf {
 /// # Errors
 /// It cannot be read; `InvalidData` when no slot is whole.
 pub(super) fn read(path: &Path) -> io::Result<Option<Mark>> {
-    match fs::read(path) {
-        Ok(bytes) => latest(&bytes).map(|(_, mark)| Some(mark)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let mut file = match files::open_regular(OpenOptions::new().read(true), path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (_, mark) = latest(&slots(&mut file)?)?;
+    Ok(Some(mark))
 }
 
 /// Makes sure that there is an anchor, and that it says at least this.
-pub(super) fn ensure(path: &Path, mark: Mark) -> io::Result<Anchor> {
+pub(super) fn ensure(path: &Path, mark: Mark, guard: &Guard) -> io::Result<Anchor> {
     if !path.try_exists()? {
-        let fresh = with_suffix(path, ".new");
+        let fresh = guard.fresh("anchor.new")?;
         let mut options = files::private();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&fresh)?;
+        let mut file = options.write(true).create_new(true).open(&fresh)?;
         file.write_all(&slot(mark))?;
         file.write_all(&[b' '; SLOT])?;
         file.sync_all()?;
         fs::rename(&fresh, path)?;
         sync_folder(path);
     }
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let file = files::open_regular(OpenOptions::new().read(true).write(true), path)?;
     let mut anchor = Anchor { file };
     anchor.advance(mark)?;
     Ok(anchor)
@@ -85,12 +83,8 @@ impl Anchor {
     }
 
     fn advance_locked(&mut self, mark: Mark) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(2 * SLOT);
         self.file.seek(SeekFrom::Start(0))?;
-        Read::by_ref(&mut self.file)
-            .take(2 * SLOT as u64)
-            .read_to_end(&mut bytes)?;
-        let (place, found) = latest(&bytes)?;
+        let (place, found) = latest(&slots(&mut self.file)?)?;
         if found.number >= mark.number {
             return Ok(());
         }
@@ -99,6 +93,12 @@ impl Anchor {
         self.file.write_all(&slot(mark))?;
         self.file.sync_data()
     }
+}
+
+fn slots(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(2 * SLOT);
+    file.take(2 * SLOT as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Makes a new name in a folder durable, where the operating system can.

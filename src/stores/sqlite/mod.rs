@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::{
     committer::{Committer, Health},
     fault::{Fault, io},
-    owner::Owner,
+    owner::{Guard, Owner},
     reader::Readers,
     writer::Writer,
 };
@@ -95,12 +95,16 @@ struct Inner {
 
 impl SqliteStore {
     /// Opens the store in this file for reading and writing; makes it if there is none. It
-    /// blocks while it looks at the file, which takes milliseconds.
+    /// blocks while it looks at the file, which takes milliseconds, and while another process
+    /// makes it.
+    ///
+    /// A symbolic link is followed once, and the store's other files stand beside its target.
     ///
     /// # Errors
     /// [`StoreError::Damaged`], also for another program's file; [`StoreError::TooNew`];
     /// [`StoreError::Truncated`], upon which [`open_read_only`](Self::open_read_only) still
-    /// works; [`StoreError::Io`]. The file is left untouched in all these cases.
+    /// works; [`StoreError::Io`], also for a device, a FIFO, a socket, a link that leads to nothing,
+    /// and a file that has a second name (a hard link). The file is left untouched in all these cases.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, &Options::default())
     }
@@ -110,19 +114,21 @@ impl SqliteStore {
     /// # Errors
     /// See [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, StoreError> {
-        opening::make_if_missing(path.as_ref())?;
         let path = &opening::real_path(path.as_ref())?;
+        opening::make_if_missing(path)?;
         let place = path.display().to_string();
         let found = opening::inspect(path, options)?;
         if let Some(truncated) = found.truncated {
             return Err(truncated);
         }
-        let owner = Owner::register(path)
-            .map_err(|error| io(&place, "taking its lock in the folder of owners", &error))?;
+        let locking = "taking its lock in the folder of owners";
+        let guard = Guard::wait(path).map_err(|error| io(&place, locking, &error))?;
+        let owner = Owner::register(path, &guard).map_err(|error| io(&place, locking, &error))?;
         let connection =
-            opening::open_writer(path, found.version, options).map_err(|fault| fault.at(&place))?;
-        let anchor = anchor::ensure(&anchor::path_of(path), found.mark)
+            opening::open_writer(path, options, &guard).map_err(|fault| fault.at(&place))?;
+        let anchor = anchor::ensure(&anchor::path_of(path), found.mark, &guard)
             .map_err(|error| io(&place, "writing its anchor", &error))?;
+        drop(guard);
         let health = Arc::new(Health::new(place.clone()));
         let committer = Committer::start(
             Writer::new(connection, place.clone(), owner),

@@ -1,7 +1,7 @@
 //! Opening: what is there is looked at, without touching it, before anything is written.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
@@ -15,7 +15,7 @@ use super::{
     anchor::{self, Mark},
     chain::{CommitDigest, Hash},
     fault::{Fault, io},
-    owner::{self, with_suffix},
+    owner::{self, Guard, with_suffix},
     reader, rows,
     schema::{self, Header},
 };
@@ -24,7 +24,6 @@ use crate::files;
 /// What was found at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    pub(super) version: u32,
     /// The last commit.
     pub(super) mark: Mark,
     /// The error of whoever wants to write nevertheless.
@@ -32,11 +31,47 @@ pub(super) struct Found {
 }
 
 /// The file itself, where the path leads through links: its owners and its anchor stand beside
-/// it, and all who open it must find them.
+/// it, and all who open it must find them. It, and each file that belongs to it, is a regular file
+/// that has no other name, or not there.
 pub(super) fn real_path(path: &Path) -> Result<PathBuf, StoreError> {
     let place = path.display().to_string();
-    path.canonicalize()
-        .map_err(|error| io(&place, "looking for it", &error))
+    let path = files::resolve(path).map_err(|error| io(&place, "looking for it", &error))?;
+    for suffix in ["", "-wal", "-shm", "-journal", ".anchor"] {
+        look_at(&with_suffix(&path, suffix), one_regular_file)?;
+    }
+    look_at(&owner::folder_of(&path), |found| match found.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "the store's locks are to be in a folder of this name, and this is none; it is left as \
+             it is",
+        )),
+    })?;
+    Ok(path)
+}
+
+/// Checks what stands at a path, without opening it; nothing may stand there.
+fn look_at(path: &Path, check: fn(&Metadata) -> io::Result<()>) -> Result<(), StoreError> {
+    let looked = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) => check(&found),
+    };
+    looked.map_err(|error| io(&path.display().to_string(), "opening it", &error))
+}
+
+fn one_regular_file(found: &Metadata) -> io::Result<()> {
+    files::regular(found)?;
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(found) > 1 {
+        // SQLite names its log, and we our locks, after the file: under two names there would be
+        // two of each.
+        return Err(io::Error::other(
+            "the file has a second name (a hard link), under which another process could write it \
+             unseen; remove one of the names, or put a copy in its place",
+        ));
+    }
+    Ok(())
 }
 
 /// Looks at a store and its anchor. Nothing is written, repaired or checkpointed.
@@ -80,11 +115,7 @@ fn inspect_tables(
         Some(anchored) => compare(&snapshot, (place, version), mark, anchored)?,
         None => None,
     };
-    Ok(Found {
-        version,
-        mark,
-        truncated,
-    })
+    Ok(Found { mark, truncated })
 }
 
 fn read_anchor(path: &Path) -> Result<Option<Mark>, StoreError> {
@@ -103,7 +134,8 @@ fn read_anchor(path: &Path) -> Result<Option<Mark>, StoreError> {
 /// The first bytes of a file, without SQLite.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(100);
-    File::open(path)?.take(100).read_to_end(&mut start)?;
+    let file = files::open_regular(OpenOptions::new().read(true), path)?;
+    file.take(100).read_to_end(&mut start)?;
     Ok(start)
 }
 
@@ -248,6 +280,11 @@ pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
     if !is_missing()? {
         return Ok(());
     }
+    // Whoever is making it may be through with it, and have written to it, once we have the guard.
+    let guard = Guard::wait(path).map_err(|error| io(&place, "locking it", &error))?;
+    if !is_missing()? {
+        return Ok(());
+    }
     if let Some(anchored) = read_anchor(path)?.filter(|mark| mark.number > 0) {
         return Err(StoreError::Truncated {
             place,
@@ -263,21 +300,12 @@ pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
             reason: format!("the file is gone, but its log {} is there", log.display()),
         });
     }
-    let guard = owner::guard(path).map_err(|error| io(&place, "locking it", &error))?;
-    if is_missing()? {
-        make(path).map_err(|fault| fault.at(&place))?;
-    }
-    drop(guard);
-    Ok(())
+    make(path, &guard).map_err(|fault| fault.at(&place))
 }
 
-fn make(path: &Path) -> Result<(), Fault> {
+fn make(path: &Path, guard: &Guard) -> Result<(), Fault> {
     let os = |error: io::Error| Fault::Os(error);
-    let fresh = with_suffix(path, ".new");
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(os(error)),
-        _ => {}
-    }
+    let fresh = guard.fresh("store.new").map_err(os)?;
     // SQLite gives its other files the mode of this one.
     let mut options = files::private();
     options
@@ -299,13 +327,16 @@ fn make(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens the connection that writes, and brings the tables up to date.
+/// Opens the connection that writes, and brings the tables up to date, which nobody else does while
+/// there is the guard.
 pub(super) fn open_writer(
     path: &Path,
-    version: u32,
     options: &Options,
+    _guard: &Guard,
 ) -> Result<Connection, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
     // NORMAL would lose the last commits when power fails.
@@ -319,8 +350,9 @@ pub(super) fn open_writer(
             "its journal mode is {mode} and not WAL"
         )));
     }
-    if version < schema::current_version() {
-        schema::migrate(&mut connection, version as usize, schema::MIGRATIONS)?;
+    let version = usize::try_from(pragma(&connection, "user_version")?).unwrap_or(usize::MAX);
+    if version < schema::MIGRATIONS.len() {
+        schema::migrate(&mut connection, version, schema::MIGRATIONS)?;
     }
     Ok(connection)
 }

@@ -7,7 +7,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
     process,
@@ -28,9 +28,10 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Takes a fresh id, and sweeps away the files of the dead.
-    pub(super) fn register(store: &Path) -> io::Result<Self> {
-        // Between the making of a lock file and its locking it looks dead; nobody sweeps then.
-        let _guard = guard(store)?;
+    ///
+    /// Between the making of a lock file and its locking it looks dead; the guard says that nobody
+    /// sweeps then.
+    pub(super) fn register(store: &Path, _guard: &Guard) -> io::Result<Self> {
         let folder = folder_of(store);
         sweep(&folder)?;
         let id = fresh_id();
@@ -60,7 +61,7 @@ impl Owner {
         if !is_id(id) {
             return Ok(false);
         }
-        match File::open(self.folder.join(id)) {
+        match files::open_regular(&reading(), &self.folder.join(id)) {
             Ok(file) => is_locked(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -99,35 +100,69 @@ fn fresh_id() -> String {
 }
 
 fn is_id(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+    let mut parts = text.split('-');
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_hexdigit());
+    parts.by_ref().take(3).filter(|part| is_part(part)).count() == 3 && parts.next().is_none()
 }
 
-fn folder_of(store: &Path) -> PathBuf {
+fn reading() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options
+}
+
+pub(super) fn folder_of(store: &Path) -> PathBuf {
     with_suffix(store, ".owners")
 }
 
-/// Waits until nobody else makes the store or registers with it. Dropping it lets others go on.
-pub(super) fn guard(store: &Path) -> io::Result<File> {
-    let folder = folder_of(store);
-    files::make_private_folder(&folder)?;
-    let mut options = files::private();
-    options.write(true).create(true).truncate(false);
-    let guard = options.open(folder.join("guard"))?;
-    guard.lock()?;
-    Ok(guard)
+/// While it lives nobody else makes the store or its anchor, changes its tables, or registers.
+#[derive(Debug)]
+pub(super) struct Guard {
+    folder: PathBuf,
+    /// Holds the lock while it is open.
+    _lock: File,
+}
+
+impl Guard {
+    /// Waits until it is the only one. A process that dies lets go of it.
+    pub(super) fn wait(store: &Path) -> io::Result<Self> {
+        let folder = folder_of(store);
+        files::make_private_folder(&folder)?;
+        let mut options = files::private();
+        options.write(true).create(true).truncate(false);
+        let lock = files::open_regular(&options, &folder.join("guard"))?;
+        lock.lock()?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Where a file is made that is to appear under its own name as a whole: in the folder that is
+    /// the store's alone, so that no file of anybody else is in the way. What a process left here that
+    /// died is removed.
+    pub(super) fn fresh(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(path),
+        }
+    }
 }
 
 fn sweep(folder: &Path) -> io::Result<()> {
     for file in fs::read_dir(folder)? {
-        let path = file?.path();
+        let file = file?;
+        let path = file.path();
         let is_ours = path
             .file_name()
             .and_then(|name| name.to_str())
             .is_some_and(is_id);
-        if !is_ours {
+        if !is_ours || !file.file_type()?.is_file() {
             continue;
         }
-        let swept = File::open(&path).and_then(|file| match is_locked(&file)? {
+        let opened = files::open_regular(&reading(), &path);
+        let swept = opened.and_then(|file| match is_locked(&file)? {
             true => Ok(()),
             false => fs::remove_file(&path),
         });
@@ -166,7 +201,7 @@ mod tests {
             for _ in 0..4 {
                 threads.spawn(|| {
                     for _ in 0..500 {
-                        Owner::register(&store).unwrap();
+                        Owner::register(&store, &Guard::wait(&store).unwrap()).unwrap();
                     }
                 });
             }
