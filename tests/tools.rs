@@ -295,6 +295,67 @@ mod docs_search {
         );
     }
 
+    /// The most memory that this process ever had, in bytes.
+    #[cfg(target_os = "linux")]
+    fn peak() -> usize {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let number = line.unwrap().split_whitespace().nth(1).unwrap();
+        number.parse::<usize>().unwrap() << 10
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn two_megabytes_of_hostile_markdown_take_little_memory() {
+        let deep = |length: usize| {
+            let title = "long title ".repeat(length / 11);
+            (1..=5)
+                .map(|level| format!("{} {title}\n", "#".repeat(level)))
+                .collect::<String>()
+        };
+        let filled = |begin: String, line: &str, bytes: usize| {
+            let lines = (bytes - begin.len()) / line.len();
+            begin + &line.repeat(lines)
+        };
+        // Each is read at the size of a whole file, and searched at a quarter of it.
+        let hostile: [&dyn Fn(usize) -> String; 3] = [
+            // A heading of half the text above sections of one line.
+            &|bytes| {
+                filled(
+                    format!("# {}\n", "x ".repeat(bytes / 4)),
+                    "## a\nb\n",
+                    bytes,
+                )
+            },
+            // Five long headings above each section of one letter.
+            &|bytes| filled(deep(2000), "###### a\nb\n", bytes),
+            // Long passages of one section below headings of half a megabyte.
+            &|bytes| {
+                filled(
+                    deep(bytes / 20),
+                    &format!("{}\n\n", "b word ".repeat(160)),
+                    bytes,
+                )
+            },
+        ];
+        for (number, text) in hostile.iter().enumerate() {
+            let folder = Folder::new(&format!("hostile-{number}"));
+            let before = peak();
+            for (bytes, searched) in [(2 << 20, false), (512 << 10, true)] {
+                folder.file("a.md", &text(bytes));
+                let search = DocsSearch::open(&folder.0).unwrap();
+                if searched {
+                    let found = search.search("b word", 3);
+                    assert_eq!(found.len(), 3);
+                    assert!(found.iter().all(|passage| passage.source().len() < 1000));
+                }
+                let (more, passages) = ((peak() - before) >> 20, search.passages());
+                println!("{number}: {bytes} bytes, {passages} passages, {more} MB");
+                assert!(more < 250, "{number}: {more} MB");
+            }
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn links_do_not_lead_out_of_the_folder() {
@@ -323,6 +384,7 @@ mod docs_search {
         assert!(refused(|limits| limits.file_bytes = 40).contains("runs.md: more than 40 bytes"));
         assert!(refused(|limits| limits.total_bytes = 90).contains("bytes in all files"));
         assert!(refused(|limits| limits.depth = 1).contains("folders inside each other"));
+        assert!(refused(|limits| limits.index_bytes = 400).contains("bytes of passages"));
         let missing = DocsSearch::open(folder.0.join("nowhere")).unwrap_err();
         assert!(matches!(missing, DocsSearchError::Io { .. }));
         folder.file("empty/a.md", "# Only a heading\n");

@@ -19,9 +19,9 @@ const B: f64 = 0.75;
 #[derive(Clone, Debug, Default)]
 pub struct Bm25Index {
     /// For each term the documents that have it, in their order, and how often.
-    postings: HashMap<String, Vec<(usize, u32)>>,
+    postings: HashMap<Box<str>, Vec<(u32, u32)>>,
     /// How many terms each document has.
-    lengths: Vec<usize>,
+    lengths: Vec<u32>,
 }
 
 /// A document that fits a query.
@@ -47,12 +47,15 @@ impl Bm25Index {
     pub fn add(&mut self, document: &str) -> usize {
         let place = self.lengths.len();
         let terms = terms(document);
-        self.lengths.push(terms.len());
+        self.lengths.push(small(terms.len()));
+        let number = small(place);
         for term in terms {
-            let postings = self.postings.entry(term).or_default();
+            // Most terms of a large text stand in one document: room for four is not made at once.
+            let entry = self.postings.entry(term.into_boxed_str());
+            let postings = entry.or_insert_with(|| Vec::with_capacity(1));
             match postings.last_mut() {
-                Some((document, count)) if *document == place => *count += 1,
-                _ => postings.push((place, 1)),
+                Some((document, count)) if *document == number => *count = count.saturating_add(1),
+                _ => postings.push((number, 1)),
             }
         }
         place
@@ -75,15 +78,16 @@ impl Bm25Index {
         terms.sort_unstable();
         terms.dedup();
         let count = self.lengths.len() as f64;
-        let total: usize = self.lengths.iter().sum();
-        let mean = (total as f64 / count.max(1.0)).max(1.0);
+        let total: f64 = self.lengths.iter().copied().map(f64::from).sum();
+        let mean = (total / count.max(1.0)).max(1.0);
         let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
-        for postings in terms.iter().filter_map(|term| self.postings.get(term)) {
+        let found = |term: &String| self.postings.get(term.as_str());
+        for postings in terms.iter().filter_map(found) {
             let having = postings.len() as f64;
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
             for &(document, occurrences) in postings {
-                let occurrences = f64::from(occurrences);
-                let length = self.lengths[document] as f64 / mean;
+                let (document, occurrences) = (document as usize, f64::from(occurrences));
+                let length = f64::from(self.lengths[document]) / mean;
                 let weight = occurrences * (K1 + 1.0) / (occurrences + K1 * (1.0 - B + B * length));
                 *scores.entry(document).or_default() += rarity * weight;
             }
@@ -97,6 +101,12 @@ impl Bm25Index {
         hits.truncate(limit);
         hits
     }
+}
+
+/// Half the bytes of a `usize`: an index holds very many of them. A text or a collection for which it is
+/// too small fits into no memory.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

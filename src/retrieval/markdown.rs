@@ -1,10 +1,17 @@
 //! Cutting Markdown into passages at its headings.
 
+use std::sync::Arc;
+
+/// The most characters of a heading that are kept. Every passage below it has it, so a line of a
+/// megabyte that begins like a heading would stand before each of thousands.
+pub const MAX_HEADING_CHARS: usize = 120;
+
 /// A part of a Markdown text below one heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkdownPassage {
-    /// The headings above it, from the outermost to its own.
-    pub headings: Vec<String>,
+    /// The headings above it, from the outermost to its own, each of at most
+    /// [`MAX_HEADING_CHARS`] characters. The passages of a section share them.
+    pub headings: Arc<[Arc<str>]>,
     /// The line on which it begins, from 1.
     pub line: usize,
     /// Its text, without the headings.
@@ -16,7 +23,7 @@ pub struct MarkdownPassage {
 /// left out, and a heading without text of its own gives no passage.
 pub fn passages(text: &str, max_chars: usize) -> Vec<MarkdownPassage> {
     let mut passages = Vec::new();
-    let mut headings: Vec<(usize, String)> = Vec::new();
+    let mut headings: Vec<(usize, Arc<str>)> = Vec::new();
     let mut fence: Option<&str> = None;
     let mut section = Section::default();
     let max_chars = max_chars.max(1);
@@ -58,14 +65,23 @@ fn front_matter(text: &str) -> usize {
     }
 }
 
-fn heading(line: &str) -> Option<(usize, String)> {
+fn heading(line: &str) -> Option<(usize, Arc<str>)> {
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
     let rest = &line[level..];
     if !(1..=6).contains(&level) || !rest.starts_with([' ', '\t']) {
         return None;
     }
     let title = rest.trim().trim_end_matches('#').trim_end();
-    Some((level, title.to_owned()))
+    let title = match title.char_indices().nth(MAX_HEADING_CHARS) {
+        Some(_) => title
+            .chars()
+            .take(MAX_HEADING_CHARS - 1)
+            .chain(['…'])
+            .collect::<String>()
+            .into(),
+        None => title.into(),
+    };
+    Some((level, title))
 }
 
 /// The lines below one heading, each with its number.
@@ -77,11 +93,11 @@ struct Section<'a> {
 impl Section<'_> {
     fn end(
         &mut self,
-        headings: &[(usize, String)],
+        headings: &[(usize, Arc<str>)],
         max_chars: usize,
         passages: &mut Vec<MarkdownPassage>,
     ) {
-        let headings: Vec<String> = headings.iter().map(|(_, title)| title.clone()).collect();
+        let headings: Arc<[Arc<str>]> = headings.iter().map(|(_, title)| title.clone()).collect();
         let mut piece = Piece::default();
         for (number, line) in self.lines.drain(..) {
             for line in cut(line, max_chars) {
@@ -118,11 +134,11 @@ impl Piece {
         self.chars += added;
     }
 
-    fn end(&mut self, headings: &[String]) -> Option<MarkdownPassage> {
+    fn end(&mut self, headings: &Arc<[Arc<str>]>) -> Option<MarkdownPassage> {
         let piece = std::mem::take(self);
         let text = piece.text.trim_end();
         (!text.is_empty()).then(|| MarkdownPassage {
-            headings: headings.to_vec(),
+            headings: headings.clone(),
             line: piece.line,
             text: text.to_owned(),
         })
@@ -172,11 +188,27 @@ mod tests {
         assert!(
             found
                 .iter()
-                .all(|p| p.text.chars().count() <= 200 && p.headings == ["H"])
+                .all(|p| p.text.chars().count() <= 200 && *p.headings == ["H".into()])
         );
         let squeeze = |text: &str| text.split_whitespace().collect::<String>();
         let all: String = found.iter().map(|p| squeeze(&p.text)).collect();
         assert_eq!(all, squeeze(&text[4..]));
         assert_eq!(found[1].line, 4);
+    }
+
+    #[test]
+    fn a_heading_without_bound_is_cut_and_shared() {
+        let text = format!("# {}\n{}", "ä ".repeat(1000), "line\n\n".repeat(1000));
+        let found = passages(&text, 20);
+        assert!(found.len() > 100);
+        for passage in &found {
+            assert!(std::sync::Arc::ptr_eq(
+                &passage.headings,
+                &found[0].headings
+            ));
+        }
+        let title = &found[0].headings[0];
+        assert_eq!(title.chars().count(), MAX_HEADING_CHARS);
+        assert!(title.ends_with('…'));
     }
 }

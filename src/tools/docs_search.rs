@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -15,7 +15,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::generated_code;
-use crate::retrieval::{bm25::Bm25Index, markdown};
+use crate::{
+    files,
+    retrieval::{bm25::Bm25Index, markdown},
+};
 
 /// The longest passage, in characters.
 const MAX_PASSAGE_CHARS: usize = 1500;
@@ -54,13 +57,18 @@ struct Documents {
     index: OnceLock<Bm25Index>,
 }
 
+/// The most bytes of a file's name and headings by which a passage is found, the innermost.
+const MAX_PATH_BYTES: usize = 120;
+/// What a passage takes beside its text.
+const PASSAGE_BYTES: u64 = 100;
+
 impl Documents {
     fn index(&self) -> &Bm25Index {
         self.index.get_or_init(|| {
             // The nearest heading stands twice: a word in it says more than one in the text.
             Bm25Index::new(self.passages.iter().map(|passage| {
-                let last = passage.headings.last().map_or("", String::as_str);
-                format!("{} {last} {}", passage.source(), passage.text)
+                let last = passage.headings.last().map_or("", |heading| heading);
+                format!("{} {last} {}", passage.path(), passage.text)
             }))
         })
     }
@@ -71,9 +79,10 @@ impl Documents {
 #[non_exhaustive]
 pub struct DocsPassage {
     /// The file, relative to the folder, with `/` between its parts.
-    pub file: String,
-    /// The headings above it, from the outermost to its own.
-    pub headings: Vec<String>,
+    pub file: Arc<str>,
+    /// The headings above it, from the outermost to its own, each of at most
+    /// [`MAX_HEADING_CHARS`](markdown::MAX_HEADING_CHARS) characters.
+    pub headings: Arc<[Arc<str>]>,
     /// The line on which it begins, from 1.
     pub line: usize,
     /// Its text.
@@ -83,8 +92,27 @@ pub struct DocsPassage {
 impl DocsPassage {
     /// The file and the headings, such as `runs.md > Resuming > After a crash`.
     pub fn source(&self) -> String {
-        let parts = std::iter::once(&self.file).chain(&self.headings);
-        parts.map(String::as_str).collect::<Vec<_>>().join(" > ")
+        let parts = std::iter::once(&self.file).chain(self.headings.iter());
+        parts.map(|part| &**part).collect::<Vec<_>>().join(" > ")
+    }
+
+    /// The end of [`source`](Self::source), by which it is found. A passage may be a word below
+    /// headings of hundreds.
+    fn path(&self) -> String {
+        let mut source = self.source();
+        let mut cut = source.len().saturating_sub(MAX_PATH_BYTES);
+        while !source.is_char_boundary(cut) {
+            cut += 1;
+        }
+        source.drain(..cut);
+        source
+    }
+
+    /// What it takes of [`DocsLimits::index_bytes`].
+    fn bytes(&self) -> u64 {
+        let parts = std::iter::once(&self.file).chain(self.headings.iter());
+        let path: usize = parts.map(|part| part.len()).sum();
+        PASSAGE_BYTES + (path.min(MAX_PATH_BYTES) + self.text.len()) as u64
     }
 }
 
@@ -100,6 +128,10 @@ pub struct DocsLimits {
     pub total_bytes: u64,
     /// How deep folders may nest.
     pub depth: usize,
+    /// All passages together, in bytes: of each its text, the last 120 bytes of its file and
+    /// headings, and 100 for what it takes itself. The index takes at most some 40 times as much, for
+    /// words that never come again, and usually as much again.
+    pub index_bytes: u64,
 }
 
 impl Default for DocsLimits {
@@ -109,6 +141,7 @@ impl Default for DocsLimits {
             file_bytes: 2 << 20,
             total_bytes: 64 << 20,
             depth: 16,
+            index_bytes: 128 << 20,
         }
     }
 }
@@ -178,7 +211,7 @@ impl DocsSearch {
     ) -> Result<Self, DocsSearchError> {
         let folder = folder.as_ref();
         let root = fs::canonicalize(folder).map_err(|source| io(folder, source))?;
-        let mut total_bytes = 0;
+        let (mut total_bytes, mut index_bytes) = (0, 0);
         let mut passages = Vec::new();
         for path in markdown_files(&root, limits)? {
             let text = read(&path, &root, limits.file_bytes)?;
@@ -186,14 +219,21 @@ impl DocsSearch {
             if total_bytes > limits.total_bytes {
                 return Err(too_large(&root, limits.total_bytes, "bytes in all files"));
             }
-            let file = relative(&path, &root);
-            let cut = markdown::passages(&text, MAX_PASSAGE_CHARS).into_iter();
-            passages.extend(cut.map(|passage| DocsPassage {
-                file: file.clone(),
-                headings: passage.headings,
-                line: passage.line,
-                text: passage.text,
-            }));
+            let file: Arc<str> = relative(&path, &root).into();
+            for passage in markdown::passages(&text, MAX_PASSAGE_CHARS) {
+                let passage = DocsPassage {
+                    file: file.clone(),
+                    headings: passage.headings,
+                    line: passage.line,
+                    text: passage.text,
+                };
+                index_bytes += passage.bytes();
+                if index_bytes > limits.index_bytes {
+                    let unit = "bytes of passages, each with its headings";
+                    return Err(too_large(&root, limits.index_bytes, unit));
+                }
+                passages.push(passage);
+            }
         }
         if passages.is_empty() {
             return Err(DocsSearchError::Empty { path: root });
@@ -329,15 +369,13 @@ fn read(path: &Path, root: &Path, limit: u64) -> Result<String, DocsSearchError>
         let message = "it became a link that leads out of the folder";
         return Err(failed(std::io::Error::other(message)));
     }
-    let file = fs::File::open(&real).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if bytes.len() as u64 > limit {
-        return Err(too_large(path, limit, "bytes in a file"));
+    match files::read_at_most(&real, limit) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            Err(too_large(path, limit, "bytes in a file"))
+        }
+        Err(error) => Err(failed(error)),
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn relative(path: &Path, root: &Path) -> String {

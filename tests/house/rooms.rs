@@ -53,7 +53,7 @@ const TOPICS: [(&str, May); 17] = [
     ("retrieval", May::Name(&[])),
     ("stores", May::Name(&["files"])),
     ("structured_output", May::Name(&[])),
-    ("tools", May::Name(&["retrieval"])),
+    ("tools", May::Name(&["files", "retrieval"])),
     ("workflows", May::Name(&["behaviors"])),
 ];
 
