@@ -18,6 +18,7 @@ mod typing;
 mod when;
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     io::{self, Write as _},
     process::ExitCode,
@@ -48,16 +49,7 @@ where
 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(told) => {
-            // Help and version are no errors, and go to stdout.
-            let _ = told.print();
-            return if told.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            }
-            .into();
-        }
+        Err(told) => return tell(&told).into(),
     };
     std::panic::set_hook(Box::new(|panic| say(&format!("panic: {panic}"))));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -79,6 +71,21 @@ where
         failure.exit()
     });
     exit.into()
+}
+
+/// Tells what clap has to say: help and the version, which are no errors, or what is wrong with what
+/// was typed. That may quote what acts, and was perhaps put together by a program.
+fn tell(told: &clap::Error) -> Exit {
+    if !told.use_stderr() {
+        let _ = told.print();
+        return Exit::Done;
+    }
+    let text = told.render().to_string();
+    match plain_text::plain(&text) {
+        Cow::Borrowed(_) => drop(told.print()),
+        Cow::Owned(text) => say(text.trim_end()),
+    }
+    Exit::Usage
 }
 
 /// Writes to stderr. Where that is closed there is nobody to tell.

@@ -127,6 +127,9 @@ pub(super) struct SessionArtifact {
     /// That of this user, in all of the user's sessions with the team
     #[arg(long, value_name = "OWNER")]
     pub(super) user: Option<String>,
+    /// As it was saved also to a terminal, which may obey what is in it
+    #[arg(long)]
+    pub(super) raw: bool,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

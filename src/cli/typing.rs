@@ -8,12 +8,17 @@ use tokio::sync::mpsc;
 /// The most that is read at once; a terminal gives one line at a time.
 const PIECE: usize = 4096;
 
+/// The longest line that is taken, in bytes: what a person types or pastes is shorter.
+const MAX_LINE: usize = 1 << 20;
+/// The most lines that wait for a question. More come only from a program, and nobody asked for them.
+const MAX_WAITING: usize = 64;
+
 /// The lines that come from some moment on.
 #[derive(Debug)]
 pub(super) struct Typing {
     /// What was read of a line that has not ended. Nothing is read while it is locked.
     begun: Arc<Mutex<Vec<u8>>>,
-    lines: mpsc::UnboundedReceiver<String>,
+    lines: mpsc::Receiver<String>,
 }
 
 impl Typing {
@@ -23,7 +28,7 @@ impl Typing {
     /// That there is no thread to read in.
     pub(super) fn new() -> io::Result<Self> {
         let begun = Arc::new(Mutex::new(Vec::new()));
-        let (sender, lines) = mpsc::unbounded_channel();
+        let (sender, lines) = mpsc::channel(MAX_WAITING);
         let reader = Reader {
             begun: begun.clone(),
             lines: sender,
@@ -54,7 +59,7 @@ impl Typing {
 
 struct Reader {
     begun: Arc<Mutex<Vec<u8>>>,
-    lines: mpsc::UnboundedSender<String>,
+    lines: mpsc::Sender<String>,
 }
 
 impl Reader {
@@ -71,8 +76,13 @@ impl Reader {
             for byte in &piece[..length] {
                 if *byte == b'\n' {
                     self.send(&mut line);
-                } else {
+                } else if line.len() < MAX_LINE {
                     line.push(*byte);
+                } else {
+                    super::say(&format!(
+                        "error: a line on stdin has more than {MAX_LINE} bytes; nothing more is read"
+                    ));
+                    return;
                 }
             }
         }
@@ -81,8 +91,8 @@ impl Reader {
     fn send(&self, line: &mut Vec<u8>) {
         let text = String::from_utf8_lossy(line).into_owned();
         line.clear();
-        // Where nobody wants it any more, nothing is read after it.
-        let _ = self.lines.send(text);
+        // Where nobody wants it any more, nothing is read after it; where too many wait, it is dropped.
+        let _ = self.lines.try_send(text);
     }
 
     /// Waits until something is typed, and reads it unless it is forgotten. Nothing is read at the

@@ -4,6 +4,8 @@
 mod answering;
 mod crashes;
 mod files;
+#[cfg(unix)]
+mod hostile;
 mod mistakes;
 mod own_command;
 mod pruning;

@@ -13,7 +13,7 @@ use std::{
 
 use ghostlight_actors::{
     run::{BehaviorHandle, Registry, RunContext},
-    vocabulary::{AgentError, Effect, Outcome, Question, StopReason, ToolCall},
+    vocabulary::{AgentError, Effect, Outcome, Question, Scope, StopReason, ToolCall},
 };
 use serde_json::{Value, json};
 
@@ -52,6 +52,7 @@ fn registry() -> Registry {
         )
         .behavior("blocks", of(|settings, cx| Box::pin(blocks(settings, cx))))
         .behavior("says", of(|settings, cx| Box::pin(says(settings, cx))))
+        .behavior("keeps", of(|settings, cx| Box::pin(keeps(settings, cx))))
         .behavior(
             "sleeps",
             of(|_, cx| {
@@ -168,6 +169,15 @@ async fn says(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
     Ok(Outcome::answer(
         settings["text"].as_str().unwrap_or_default(),
     ))
+}
+
+/// Keeps its text as an artifact of the session.
+async fn keeps(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    let text = settings["text"].as_str().unwrap_or_default();
+    let kept = cx.artifacts(Scope::Session);
+    kept.save("notes.txt", "text/plain", text.as_bytes())
+        .await?;
+    Ok(Outcome::answer("kept"))
 }
 
 /// A folder with a store and a team, and the commands that use them.

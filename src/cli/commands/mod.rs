@@ -15,6 +15,7 @@ mod team_file;
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     time::Duration,
 };
 
@@ -34,6 +35,7 @@ use super::{
     keeping::{self, Keeping},
     plain_text, say,
 };
+use crate::files;
 
 /// How long another process has to take what is in the inbox of a run that it carries; it looks
 /// ten times a second.
@@ -133,6 +135,14 @@ fn column_of(team: &TeamSpec) -> usize {
         2 * above.len() + agent.name.chars().count()
     };
     team.agent.walk().iter().map(width).max().unwrap_or(0)
+}
+
+/// The largest recording or session that is read from a file, in bytes.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
+
+/// Reads what the command has exported.
+fn read_record(path: &Path) -> io::Result<String> {
+    files::read_text(path, MAX_RECORD_BYTES)
 }
 
 /// Prints a line on stdout.

@@ -1,6 +1,6 @@
 //! `ghostlight replay` and `ghostlight export`.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{io::Write as _, path::Path};
 
 use ghostlight_actors::{
     actor::recording,
@@ -81,7 +81,7 @@ async fn recordings(
     for name in &arguments.runs {
         if Path::new(name).is_file() {
             let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {error}"));
-            let text = fs::read_to_string(name).map_err(|error| wrong(&error))?;
+            let text = super::read_record(Path::new(name)).map_err(|error| wrong(&error))?;
             let read = Recording::from_json_lines(&text);
             found.push(read.map_err(|error: RecordingError| wrong(&error))?);
             continue;

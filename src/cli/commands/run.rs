@@ -85,15 +85,26 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     super::stop(&system, &mut interrupt, result).await
 }
 
+/// The longest text that is read from stdin, in bytes: a million tokens, more than any model takes.
+const MAX_TASK_BYTES: usize = 4 << 20;
+
 /// Reads what is to be done from stdin: a line from a person, everything from a pipe.
 fn read_task() -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let mut stdin = io::stdin().lock();
-    if stdin.is_terminal() {
+    let stdin = io::stdin().lock();
+    let terminal = stdin.is_terminal();
+    let mut stdin = stdin.take(MAX_TASK_BYTES as u64 + 1);
+    if terminal {
         let _ = write!(io::stderr(), "What is to be done? ");
         stdin.read_until(b'\n', &mut bytes)?;
     } else {
         stdin.read_to_end(&mut bytes)?;
+    }
+    if bytes.len() > MAX_TASK_BYTES {
+        return Err(Failure::Usage(format!(
+            "what is to be done has more than {MAX_TASK_BYTES} bytes; give the data to a tool, or as \
+             documents to search"
+        )));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text.trim_end().to_owned()),

@@ -1,6 +1,6 @@
 //! `ghostlight sessions` and `ghostlight session`.
 
-use std::{fs, io::Write as _};
+use std::io::{IsTerminal as _, Write as _};
 
 use ghostlight_actors::{
     actor::{SessionDocument, SessionPage, SessionQuery, SessionSummary, Sessions as Kept},
@@ -217,7 +217,7 @@ async fn export(arguments: SessionExport) -> Result<Exit, Failure> {
 async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
     let file = arguments.file.display().to_string();
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{file}: {error}"));
-    let text = fs::read_to_string(&arguments.file).map_err(|error| wrong(&error))?;
+    let text = super::read_record(&arguments.file).map_err(|error| wrong(&error))?;
     let document = SessionDocument::from_json(&text).map_err(|error| wrong(&error))?;
     let to = arguments.to.unwrap_or_else(|| document.session.clone());
     let keeping = Keeping::open(&arguments.store)?;
@@ -249,9 +249,20 @@ async fn artifact(arguments: SessionArtifact) -> Result<Exit, Failure> {
         )));
     };
     super::note(&artifact.info.to_string());
-    // Bytes as they were saved: they may be no text.
     let mut out = std::io::stdout().lock();
-    out.write_all(&artifact.content)?;
+    if arguments.raw || !out.is_terminal() {
+        // Bytes as they were saved: they may be no text.
+        out.write_all(&artifact.content)?;
+    } else {
+        // A terminal obeys what it is sent, and a model may have written it.
+        let text = std::str::from_utf8(&artifact.content).map_err(|_| {
+            Failure::Usage(
+                "the artifact is no text: send it to a file or a program, or print it with --raw"
+                    .to_owned(),
+            )
+        })?;
+        out.write_all(plain_text::plain(text).as_bytes())?;
+    }
     out.flush()?;
     Ok(Exit::Done)
 }
