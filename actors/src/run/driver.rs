@@ -8,12 +8,13 @@ mod commands;
 mod dropping;
 mod idling;
 mod inbox;
+mod patience;
 pub(super) mod waker;
 mod writing;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -23,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use charging::charge_of;
 pub use inbox::answers;
-use waker::{FunctionWaker, poll_function};
+pub(super) use patience::not_asked;
+use waker::{Function, FunctionWaker, Polled};
 use writing::bring_content;
 
 use super::{
@@ -226,25 +228,35 @@ impl Driver {
         leg: &Arc<Leg>,
         function: BoxFuture<'static, Result<Outcome, AgentError>>,
     ) -> LegEnd {
-        let mut function = Some(function);
-        let waker = FunctionWaker::new(true);
+        let mut function = Function::new(function);
+        let waker = function.waker();
         let end = loop {
             // Where all is ready at once others get their turn all the same.
             tokio::task::consume_budget().await;
             if self.cancelled.is_cancelled() {
                 break self.hear_of_cancelling(leg).await;
             }
-            if let Some(returned) = poll_function(&mut function, &waker) {
-                function = None;
+            if let Polled::Returned(returned) = function.poll() {
                 break self.returned(leg, returned).await;
             }
             if let Some(end) = self.after_poll(leg) {
                 break end;
             }
-            match self.deliver_next(leg).await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(end) => break end,
+            if waker.comes_first() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if let Some(op) = self.replay.front().map(|next| next.op) {
+                let delivered = if leg.waits_for(op) {
+                    self.deliver_next(leg).await
+                } else {
+                    let may_go_on = function.may_go_on(leg);
+                    self.bear_with(leg, &waker, may_go_on).await
+                };
+                match delivered {
+                    None => continue,
+                    Some(end) => break end,
+                }
             }
             self.warn_of_entries();
             self.begin_all(leg).await;
@@ -256,7 +268,7 @@ impl Driver {
                 continue;
             }
             self.match_inbox(leg);
-            if waker.woken.load(Ordering::Acquire) {
+            if waker.comes_first() {
                 continue;
             }
             let idle = self.settle_idle();
@@ -337,25 +349,17 @@ impl Driver {
         }
     }
 
-    /// Delivers the next recorded result. `Ok(false)` when none is left.
-    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Result<bool, LegEnd> {
-        let Some(next) = self.replay.pop_front() else {
-            return Ok(false);
-        };
+    /// Delivers the next recorded result.
+    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Option<LegEnd> {
+        let next = self.replay.pop_front()?;
         if let Some(digest) = leg.content_of(&next) {
-            bring_content(self.ports.clone(), leg, next.op, digest).await?;
+            let brought = bring_content(self.ports.clone(), leg, next.op, digest).await;
+            if let Err(end) = brought {
+                return Some(end);
+            }
         }
-        if leg.deliver(next.op, Delivery::Recorded(next.result)) {
-            return Ok(true);
-        }
-        let recorded = leg.books.lock().recorded.get(&next.op).cloned();
-        let error = AgentError::Diverged {
-            at: next.op,
-            recorded: recorded.map_or_else(String::new, |call| describe(&call)),
-            found: "a function that does not ask for it there".to_owned(),
-        };
-        leg.end(error.clone());
-        Err(LegEnd::Diverged(error))
+        leg.deliver(next.op, Delivery::Recorded(next.result));
+        None
     }
 
     /// Records an operation's end and gives it to the function.
@@ -409,7 +413,12 @@ impl Driver {
         waker: &Arc<FunctionWaker>,
         idle: bool,
     ) -> Option<LegEnd> {
-        match self.next_turn(waker, idle).await {
+        let turn = self.next_turn(waker, idle).await;
+        self.take_turn(leg, turn).await
+    }
+
+    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: Turn) -> Option<LegEnd> {
+        match turn {
             Turn::Woken => None,
             Turn::Act(op, progress) => self.progress(leg, op, progress).await,
             Turn::Timer => {
@@ -473,7 +482,10 @@ impl Driver {
                     return Poll::Ready(turn);
                 }
             }
-            Poll::Pending
+            match waker.is_woken() {
+                true => Poll::Ready(Turn::Woken),
+                false => Poll::Pending,
+            }
         })
         .await
     }
@@ -496,7 +508,7 @@ impl Driver {
             return Poll::Ready(Turn::Command(command));
         }
         waker.driver.register(cx.waker());
-        if waker.woken.load(Ordering::Acquire) {
+        if waker.comes_first() {
             return Poll::Ready(Turn::Woken);
         }
         if !self.acts.is_empty()

@@ -365,6 +365,20 @@ impl Leg {
         }
     }
 
+    /// Whether the function waits for this operation.
+    pub(crate) fn waits_for(&self, id: OperationId) -> bool {
+        self.books.lock().slots.contains_key(&id)
+    }
+
+    /// How many operations the function waits for in its own name, with this waker.
+    pub(crate) fn waits_with(&self, task: &Waker) -> usize {
+        let books = self.books.lock();
+        let waits = books.slots.values();
+        waits
+            .filter(|slot| matches!(slot, Slot::Waiting(Some(waker)) if waker.will_wake(task)))
+            .count()
+    }
+
     /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.
     pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) -> bool {
         let mut books = self.books.lock();

@@ -1,17 +1,22 @@
 //! Running a recorded run again, against today's code, with no effects.
+mod text;
 
 use std::{
     collections::HashMap,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use serde::Serialize;
 
 use super::{
     Leg, News, Policies, Recorded, Recording, RecordingError, Registry, RunContext,
-    driver::waker::{FunctionWaker, poll_function},
+    driver::{
+        not_asked,
+        waker::{Function, FunctionWaker, Polled},
+    },
     leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
     recording::decode,
 };
@@ -23,6 +28,12 @@ use crate::{
         RunStart, StopReason, Transcript,
     },
 };
+
+/// For how long a function is waited for that waits for something else than its operations.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What came of replaying a recorded tree of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,54 +99,6 @@ impl Replay {
     }
 }
 
-impl fmt::Display for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, run) in self.runs.iter().enumerate() {
-            if number > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{run}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for RunReplay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (run, agent, entries) = (self.run.short(), &self.agent, self.entries);
-        write!(f, "run {run} ({agent}, {entries} entries): ")?;
-        match &self.divergence {
-            None => f.write_str("as recorded")?,
-            Some(divergence) => write!(f, "diverges {divergence}")?,
-        }
-        for drift in &self.drifts {
-            let Drift { operation, .. } = drift;
-            write!(f, "\n  the model request of operation {operation}")?;
-            if let Some(entry) = drift.entry {
-                write!(f, " (entry {entry})")?;
-            }
-            f.write_str(" is another than the recorded one")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Divergence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.entry, self.operation) {
-            (Some(entry), Some(operation)) => write!(f, "at entry {entry}, operation {operation}")?,
-            (Some(entry), None) => write!(f, "at entry {entry}")?,
-            (None, Some(operation)) => write!(f, "at operation {operation}")?,
-            (None, None) => f.write_str("at its end")?,
-        }
-        write!(
-            f,
-            "\n  recorded: {}\n  found:    {}",
-            self.recorded, self.found
-        )
-    }
-}
-
 /// Runs the functions of a recorded tree again with the code of this registry, and says where they
 /// ask for something else than what is recorded. Nothing outside is touched: every operation gets
 /// its recorded result, and one that has none is not begun. A run that has not ended is replayed
@@ -146,6 +109,24 @@ impl fmt::Display for Divergence {
 /// # Errors
 /// When the recording does not read, or the registry lacks a behavior that it names.
 pub fn replay(
+    recording: &Recording,
+    registry: &Registry,
+    team: Option<&TeamSpec>,
+) -> Result<Replay, RecordingError> {
+    // A thread of its own: where a function gives way to others, the runtime of this thread has to
+    // have its turn before it wakes the function, and it has none before this one returns.
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    let rehearsed = thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _entered = runtime.as_ref().map(|runtime| runtime.enter());
+            rehearse(recording, registry, team)
+        });
+        thread.join()
+    });
+    rehearsed.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn rehearse(
     recording: &Recording,
     registry: &Registry,
     team: Option<&TeamSpec>,
@@ -335,36 +316,47 @@ impl Rehearsal<'_> {
         function: BoxFuture<'static, Result<Outcome, AgentError>>,
         deliveries: impl Iterator<Item = (OperationId, Box<serde_json::value::RawValue>)>,
     ) -> Came {
-        let mut function = Some(function);
-        let waker = FunctionWaker::new(true);
+        let mut function = Function::new(function);
+        let waker = function.waker();
         let mut deliveries = deliveries.peekable();
+        let mut patience = PATIENCE;
         loop {
-            let polled = catch_unwind(AssertUnwindSafe(|| poll_function(&mut function, &waker)));
-            let returned = match polled {
-                Ok(returned) => returned,
+            let polled = catch_unwind(AssertUnwindSafe(|| function.poll()));
+            let polled = match polled {
+                Ok(polled) => polled,
                 Err(panic) => return Came::Panicked(words(&*panic)),
             };
             if let Some(divergence) = self.after_poll(leg) {
                 return Came::Diverged(divergence);
             }
-            let next = deliveries.next();
-            match (returned, next) {
-                (Some(returned), None) => return Came::Returned(returned),
-                (Some(_), Some((op, _))) => {
+            let next = deliveries.peek().map(|(op, _)| *op);
+            match (polled, next) {
+                (Polled::Returned(returned), None) => return Came::Returned(returned),
+                (Polled::Returned(_), Some(op)) => {
                     let found = "the end of the function".to_owned();
                     return Came::Diverged(self.missed(leg, op, found));
                 }
-                (None, Some((op, result))) => {
-                    if !leg.deliver(op, Delivery::Recorded(result)) {
-                        let found = match waited_for(leg).first() {
-                            Some(call) => format!("{} instead", describe(call)),
-                            None => "a function that does not ask for it there".to_owned(),
-                        };
-                        return Came::Diverged(self.missed(leg, op, found));
+                (Polled::Awake, _) if !waker.is_restless() => thread::yield_now(),
+                (_, Some(op)) if leg.waits_for(op) => {
+                    if let Some((op, result)) = deliveries.next() {
+                        leg.deliver(op, Delivery::Recorded(result));
                     }
+                    patience = PATIENCE;
                 }
-                (None, None) if waker.woken.load(Ordering::Acquire) => {}
-                (None, None) => return Came::Waits(waited_for(leg)),
+                (_, next) => {
+                    let may_go_on = function.may_go_on(leg);
+                    if goes_on(&waker, may_go_on, &mut patience) {
+                        continue;
+                    }
+                    let Some(op) = next else {
+                        return Came::Waits(waited_for(leg));
+                    };
+                    let found = match waited_for(leg).first() {
+                        Some(call) => format!("{} instead", describe(call)),
+                        None => not_asked(may_go_on).to_owned(),
+                    };
+                    return Came::Diverged(self.missed(leg, op, found));
+                }
             }
         }
     }
@@ -414,6 +406,22 @@ impl Rehearsal<'_> {
             found,
         }
     }
+}
+
+/// Whether a function goes on by itself that nothing recorded is left for, or that does not ask
+/// for it: it woke itself, or something that is no operation wakes it in time.
+fn goes_on(waker: &FunctionWaker, may_go_on: bool, patience: &mut Duration) -> bool {
+    while waker.is_woken() || may_go_on {
+        let Some(left) = patience.checked_sub(LOOK) else {
+            return false;
+        };
+        *patience = left;
+        if waker.is_woken() {
+            return true;
+        }
+        thread::sleep(LOOK);
+    }
+    false
 }
 
 /// What the function waits for that nothing recorded ends, in the order in which it asked.

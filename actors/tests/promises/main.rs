@@ -31,6 +31,7 @@ mod forked_topics;
 mod going_on;
 mod in_doubt;
 mod interceptors;
+mod long_replays;
 mod lost_actors;
 mod memory;
 mod mixed_batches;

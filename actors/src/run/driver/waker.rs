@@ -3,22 +3,35 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
 use futures_util::{FutureExt, task::AtomicWaker};
+use tokio::task::{Unconstrained, unconstrained};
 
 use crate::{
     contract::BoxFuture,
+    run::leg::Leg,
     vocabulary::{AgentError, Outcome},
 };
 
+/// How many polls in a row a function has that wakes itself, before others have their turn.
+const POLLS: u32 = 32;
+
+/// After so many of these turns a function counts as one that wakes itself for ever.
+const TURNS: u32 = 1024;
+
+/// Who holds a function's waker at the least: the function, its task, and its driver.
+const HOLDERS: usize = 3;
+
 /// Wakes the driver when the function can go on.
 pub(in crate::run) struct FunctionWaker {
-    pub(in crate::run) woken: AtomicBool,
+    woken: AtomicBool,
     pub(super) driver: AtomicWaker,
+    /// How often in a row it woke itself until others had their turn.
+    turns: AtomicU32,
 }
 
 impl Wake for FunctionWaker {
@@ -33,27 +46,96 @@ impl Wake for FunctionWaker {
 }
 
 impl FunctionWaker {
-    pub(in crate::run) fn new(woken: bool) -> Arc<Self> {
-        let driver = AtomicWaker::new();
+    pub(super) fn new(woken: bool) -> Arc<Self> {
         Arc::new(Self {
             woken: AtomicBool::new(woken),
-            driver,
+            driver: AtomicWaker::new(),
+            turns: AtomicU32::new(0),
         })
+    }
+
+    /// Whether the function can go on.
+    pub(in crate::run) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
+
+    /// Whether the function has woken itself so often that it seems never to come to rest. What it
+    /// asked for is done all the same, since it may be what the function waits for.
+    pub(in crate::run) fn is_restless(&self) -> bool {
+        self.turns.load(Ordering::Relaxed) >= TURNS
+    }
+
+    /// Whether the function can go on, and is to before anything else happens.
+    pub(super) fn comes_first(&self) -> bool {
+        self.is_woken() && !self.is_restless()
     }
 }
 
-/// Polls the function until it can go no further. `Some` when it returned.
-pub(in crate::run) fn poll_function(
-    function: &mut Option<BoxFuture<'static, Result<Outcome, AgentError>>>,
-    waker: &Arc<FunctionWaker>,
-) -> Option<Result<Outcome, AgentError>> {
-    let task_waker = Waker::from(waker.clone());
-    let mut cx = Context::from_waker(&task_waker);
-    while waker.woken.swap(false, Ordering::AcqRel) {
-        if let Poll::Ready(returned) = function.as_mut()?.poll_unpin(&mut cx) {
-            *function = None;
-            return Some(returned);
+/// A leg's function, which is polled by whoever delivers its results.
+pub(in crate::run) struct Function {
+    /// Polled outside of tokio's cooperative budget. Within it, tokio's primitives are pending
+    /// for no other reason than that the task was busy, and a function that waits for one would
+    /// seem to ask for nothing.
+    future: Option<Unconstrained<BoxFuture<'static, Returned>>>,
+    waker: Arc<FunctionWaker>,
+    task: Waker,
+}
+
+type Returned = Result<Outcome, AgentError>;
+
+/// How a function stands after it was polled.
+pub(in crate::run) enum Polled {
+    Returned(Returned),
+    /// It was polled as often as it may be at a time, and can go on.
+    Awake,
+    /// It is pending, and nothing has woken it yet.
+    Pending,
+}
+
+impl Function {
+    pub(in crate::run) fn new(future: BoxFuture<'static, Returned>) -> Self {
+        let waker = FunctionWaker::new(true);
+        Self {
+            future: Some(unconstrained(future)),
+            task: Waker::from(waker.clone()),
+            waker,
         }
     }
-    None
+
+    pub(in crate::run) fn waker(&self) -> Arc<FunctionWaker> {
+        self.waker.clone()
+    }
+
+    /// Polls it for as long as it can go on, within a bound.
+    pub(in crate::run) fn poll(&mut self) -> Polled {
+        let mut cx = Context::from_waker(&self.task);
+        for _ in 0..POLLS {
+            let Some(future) = self.future.as_mut() else {
+                return Polled::Pending;
+            };
+            if !self.waker.woken.swap(false, Ordering::AcqRel) {
+                self.waker.turns.store(0, Ordering::Relaxed);
+                return Polled::Pending;
+            }
+            if let Poll::Ready(returned) = future.poll_unpin(&mut cx) {
+                self.future = None;
+                return Polled::Returned(returned);
+            }
+        }
+        if self.waker.is_woken() {
+            let turns = self.waker.turns.load(Ordering::Relaxed);
+            let turns = turns.saturating_add(1);
+            self.waker.turns.store(turns, Ordering::Relaxed);
+            return Polled::Awake;
+        }
+        self.waker.turns.store(0, Ordering::Relaxed);
+        Polled::Pending
+    }
+
+    /// Whether something else than the results of its operations may wake it: the runtime, where
+    /// it gave way to others, or what is outside of the engine.
+    pub(in crate::run) fn may_go_on(&self, leg: &Leg) -> bool {
+        let waits = leg.waits_with(&self.task);
+        Arc::strong_count(&self.waker) > HOLDERS + waits
+    }
 }

@@ -1,0 +1,70 @@
+//! A function that does not ask for what is recorded, and can go on all the same.
+
+use std::{sync::Arc, task::Poll, time::Duration};
+
+use super::{Driver, LegEnd, Turn, describe, rings, waker::FunctionWaker};
+use crate::{run::leg::Leg, vocabulary::AgentError};
+
+/// For how long a function is waited for that waits for something else than its operations. It may be
+/// the runtime, which lets it go on as soon as others had their turn. What is outside of the engine
+/// may take longer, or never come in this process.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a function does that does not ask for what is recorded.
+pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
+    match may_go_on {
+        true => "a function that waits there for something outside of its context",
+        false => "a function that does not ask for it there",
+    }
+}
+
+impl Driver {
+    /// Waits for a function that does not ask for what is recorded, where it can go on by itself:
+    /// it woke itself, or something that is no operation may wake it. What the run is told
+    /// meanwhile is heard. `Some` when the leg ends, also because the function diverged.
+    pub(super) async fn bear_with(
+        &mut self,
+        leg: &Arc<Leg>,
+        waker: &Arc<FunctionWaker>,
+        may_go_on: bool,
+    ) -> Option<LegEnd> {
+        if let Some(end) = self.overdue(leg) {
+            return Some(end);
+        }
+        let clock = self.ports.clock();
+        let mut patience = match may_go_on || waker.is_woken() {
+            true => Some(clock.sleep_until(clock.now().after(PATIENCE))),
+            false => return self.diverged(leg, may_go_on),
+        };
+        loop {
+            let turn = std::future::poll_fn(|cx| match self.poll_turn(cx, waker) {
+                Poll::Ready(turn) => Poll::Ready(Some(turn)),
+                Poll::Pending if waker.is_woken() => Poll::Ready(Some(Turn::Woken)),
+                Poll::Pending if rings(&mut patience, cx) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            match turn.await {
+                Some(Turn::Woken) => return None,
+                None => return self.diverged(leg, may_go_on),
+                Some(turn) => {
+                    let end = self.take_turn(leg, turn).await;
+                    if end.is_some() {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+
+    fn diverged(&self, leg: &Leg, may_go_on: bool) -> Option<LegEnd> {
+        let at = self.replay.front()?.op;
+        let recorded = leg.books.lock().recorded.get(&at).cloned();
+        let error = AgentError::Diverged {
+            at,
+            recorded: recorded.map_or_else(String::new, |call| describe(&call)),
+            found: not_asked(may_go_on).to_owned(),
+        };
+        leg.end(error.clone());
+        Some(LegEnd::Diverged(error))
+    }
+}
