@@ -118,9 +118,9 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
 /// A loop that answers from what there is: without tools, unless policies watch over it, which
 /// may ask for more.
 fn answering<'a>(cx: &RunContext, agent: Loop<'a>) -> Loop<'a> {
-    match cx.policies() {
-        None => agent.tools(ToolSet::default()),
-        Some(_) => agent,
+    match cx.is_watched() {
+        true => agent,
+        false => agent.tools(ToolSet::default()),
     }
 }
 

@@ -1,8 +1,6 @@
 //! How a loop asks and how it reads.
 
-use ghostlight_actors::vocabulary::{
-    Message, ModelRequest, ModelResponse, StopReason, ToolCall, ToolResult,
-};
+use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCall, ToolResult};
 
 /// How a [`Loop`](super::Loop) builds a request, reads a response, and tells the model what its
 /// calls came to. Implement it to change one of these and nothing else; every method has the
@@ -92,8 +90,6 @@ pub enum ModelTurn {
     Empty,
     /// It cannot be told; the text says to the model what is wrong.
     Unreadable(String),
-    /// Nothing: a policy wants the loop to stop before the model is asked.
-    Stop(StopReason),
 }
 
 /// Whether a response asks for tools is decided by its calls alone: servers disagree on the

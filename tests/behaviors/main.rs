@@ -13,6 +13,7 @@ mod hooks;
 mod instructions;
 mod interleavings;
 mod invariants;
+mod own_functions;
 mod pace;
 mod plan_and_solve;
 mod policies;

@@ -18,6 +18,7 @@ mod state;
 mod topics;
 mod transfers;
 mod typed_tasks;
+mod watched;
 
 use std::collections::BTreeSet;
 

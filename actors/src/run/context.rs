@@ -14,9 +14,10 @@ use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Policies, PolicyHandle,
+    PolicyHandle,
     leg::{Leg, Note},
     operation::Operation,
+    policy::Watch,
 };
 use crate::{
     definition::{AgentSpec, PinnedAgent},
@@ -40,29 +41,48 @@ use crate::{
 /// operations), or touch the world by itself ([`step`](Self::step)).
 pub struct RunContext {
     leg: Arc<Leg>,
-    branch: u32,
+    branch: Arc<Branch>,
+    /// What watches over the function; a policy's own context has none.
+    watch: Option<Watch>,
+}
+
+/// What counts the operations of a context.
+struct Branch {
+    number: u32,
     name: Arc<str>,
     next: AtomicU32,
-    /// What watches over the function; a policy's own context has none.
-    policies: Option<Arc<Policies>>,
+}
+
+impl Branch {
+    fn new(number: u32, name: Arc<str>) -> Arc<Self> {
+        let next = AtomicU32::new(0);
+        Arc::new(Self { number, name, next })
+    }
 }
 
 impl RunContext {
     pub(crate) fn new(leg: Arc<Leg>) -> Self {
         Self {
             leg,
-            branch: 0,
-            name: "".into(),
-            next: AtomicU32::new(0),
-            policies: None,
+            branch: Branch::new(0, "".into()),
+            watch: None,
         }
     }
 
     /// The context of a function that these policies watch over, made afresh.
     pub(crate) fn watched(leg: Arc<Leg>, policies: &[(String, PolicyHandle)]) -> Self {
         let mut cx = Self::new(leg);
-        cx.policies = Policies::install(&cx, policies).map(Arc::new);
+        cx.watch = Watch::install(&cx, policies);
         cx
+    }
+
+    /// A second handle on the same branch, for an operation that is made of several.
+    pub(crate) fn handle(&self) -> Self {
+        Self {
+            leg: self.leg.clone(),
+            branch: self.branch.clone(),
+            watch: self.watch.clone(),
+        }
     }
 
     /// Does one thing: the one door through which every operation goes.
@@ -71,10 +91,10 @@ impl RunContext {
     }
 
     pub(crate) fn allocate(&self) -> OperationId {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = self.branch.next.fetch_add(1, Ordering::Relaxed);
         OperationId {
             leg: self.leg.number,
-            branch: self.branch,
+            branch: self.branch.number,
             number,
         }
     }
@@ -93,30 +113,22 @@ impl RunContext {
     #[must_use]
     pub fn branch(&self, name: impl Into<Arc<str>>) -> Self {
         let mut books = self.leg.books.lock();
-        let branch = books.branches;
+        let number = books.branches;
         books.branches += 1;
         Self {
             leg: self.leg.clone(),
-            branch,
-            name: name.into(),
-            next: AtomicU32::new(0),
-            policies: self.policies.clone(),
+            branch: Branch::new(number, name.into()),
+            watch: self.watch.as_ref().map(Watch::beside),
         }
     }
 
-    /// The policies that watch over the function, for whoever writes a loop of their own; `None`
-    /// when there are none.
-    pub fn policies(&self) -> Option<&Policies> {
-        self.policies.as_deref()
-    }
-
-    pub(crate) fn shared_policies(&self) -> Option<Arc<Policies>> {
-        self.policies.clone()
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
     }
 
     /// The name that this branch was given; empty for the function's own context.
     pub fn branch_name(&self) -> &str {
-        &self.name
+        &self.branch.name
     }
 
     /// The run.
@@ -239,7 +251,7 @@ impl fmt::Debug for RunContext {
         f.debug_struct("RunContext")
             .field("run", &self.leg.run)
             .field("agent", &self.leg.agent.name)
-            .field("branch", &self.name)
+            .field("branch", &self.branch.name)
             .finish_non_exhaustive()
     }
 }

@@ -39,8 +39,7 @@ pub use operation::{
     Unsaved, Wait, WaitFor, Write,
 };
 pub use policy::{
-    Asking, BeforeTool, Decided, Judgement, Moment, OwnTool, Policies, Policy, PolicyContext,
-    PolicyHandle, Verdict,
+    BeforeTool, Judgement, Moment, OwnTool, Policy, PolicyContext, PolicyHandle, Verdict,
 };
 pub use ports::{
     Acknowledge, Called, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,

@@ -12,12 +12,13 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Leg, News, Policies, Recorded, Recording, RecordingError, Registry, RunContext,
+    Leg, News, Recorded, Recording, RecordingError, Registry, RunContext,
     driver::{
         not_asked,
         waker::{Function, FunctionWaker, Polled},
     },
     leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
+    policy,
     recording::decode,
 };
 use crate::{
@@ -283,7 +284,7 @@ impl Rehearsal<'_> {
         let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, recorded));
         let cx = RunContext::watched(leg.clone(), &policies);
-        let function = Box::pin(async move { Policies::around(&behavior, cx).await });
+        let function = Box::pin(async move { policy::around(&behavior, cx).await });
         for next in &deliveries {
             if let Some(digest) = leg.content_of(next) {
                 let content = self.recording.contents.get(&digest);

@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Commands, News, ParentDoor, Policies, Ports, Registry, RunContext,
+    Commands, News, ParentDoor, Ports, Registry, RunContext,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, Opening},
     load::Recorded,
-    operations,
+    operations, policy,
 };
 use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
@@ -346,7 +346,7 @@ impl Carrier {
                 Err(reason) => return self.park(AgentError::Failed(reason)).await,
             };
             let cx = RunContext::watched(leg.clone(), &policies);
-            let function = Box::pin(async move { Policies::around(&behavior, cx).await });
+            let function = Box::pin(async move { policy::around(&behavior, cx).await });
             let end = self.driver.drive(&leg, function).await;
             let transfer = match self.leg_ended(&leg, end).await {
                 Ok(transfer) => transfer,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{OperationId, Resource};
+use super::{OperationId, Outcome, Resource, StopReason};
 
 /// What kind of failure it was. Code matches on this, people read the message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -153,6 +153,11 @@ pub enum AgentError {
         /// What happened the last time.
         reason: String,
     },
+    /// The function is to end here with this outcome, and has not failed: `?` carries it past what
+    /// the function would still have done. What is to be kept of the work so far is put in on the
+    /// way.
+    #[error("the agent's function ends early")]
+    Early(Box<Outcome>),
     /// The function itself failed.
     #[error("{0}")]
     Failed(String),
@@ -162,6 +167,30 @@ impl AgentError {
     /// A failure of the function's own.
     pub fn failed(cause: impl fmt::Display) -> Self {
         Self::Failed(cause.to_string())
+    }
+
+    /// An end of the function before its time, with this outcome.
+    pub fn early(outcome: Outcome) -> Self {
+        Self::Early(Box::new(outcome))
+    }
+
+    /// Why the function is to end before its time, when that is what this says.
+    pub fn early_stop(&self) -> Option<&StopReason> {
+        match self {
+            Self::Early(outcome) => outcome.stop_reason(),
+            _ => None,
+        }
+    }
+
+    /// What a function comes to that returned this.
+    ///
+    /// # Errors
+    /// Itself, where it is no early end.
+    pub(crate) fn or_early(self) -> Result<Outcome, Self> {
+        match self {
+            Self::Early(outcome) => Ok(*outcome),
+            error => Err(error),
+        }
     }
 
     /// The failed operation, when it is one.

@@ -26,7 +26,7 @@ pub enum Role {
 }
 
 /// One message. Its parts keep the order in which they were said.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -157,7 +157,7 @@ impl Message {
 }
 
 /// One part of a message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
     /// Text for the reader.
@@ -185,7 +185,7 @@ impl Part {
 }
 
 /// Reasoning that a model wrote before its answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reasoning {
     /// The text, possibly empty where the provider hides it.
@@ -195,7 +195,7 @@ pub struct Reasoning {
 }
 
 /// A model's wish to call a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The call's id, unique in its message; the result carries it too.
     pub id: String,
@@ -287,6 +287,8 @@ impl From<String> for Arguments {
     }
 }
 
+impl Eq for Arguments {}
+
 impl PartialEq for Arguments {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -331,7 +333,7 @@ pub enum ToolStatus {
 }
 
 /// What a tool call came to. Every call in a conversation has exactly one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call.
     pub call_id: String,
@@ -365,7 +367,7 @@ impl ToolResult {
 }
 
 /// A file or other data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data {
     /// Its media type, such as `image/png`.
     pub media_type: String,
@@ -392,7 +394,7 @@ impl Data {
 }
 
 /// Where the bytes of some data are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DataSource {

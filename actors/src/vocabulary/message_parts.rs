@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Part;
 
 /// A part whose kind this version does not know. It survives a round trip unchanged.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPart {
     /// The kind's name.
     pub kind: String,

@@ -2,76 +2,35 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::{
-    run::Policies,
-    vocabulary::{
-        AgentError, ErrorKind, ModelRequest, ModelResponse, ModelSettings, Part, StopReason,
-        ToolSet,
-    },
+use ghostlight_actors::vocabulary::{
+    AgentError, ModelRequest, ModelResponse, ModelSettings, Part, ToolSet,
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
-use crate::behaviors::strategy::{ModelTurn, Reading};
+use crate::behaviors::strategy::{ModelTurn, Reading, Strategy};
 
 /// What the conversation keeps of a turn in which the model said nothing: providers refuse an
 /// empty message, and some refuse two messages of a user in a row.
 const EMPTY_TURN: &str = "[empty answer]";
 
 impl Loop<'_> {
-    /// Asks the model, or what answers in its place. `Err` in the result is a policy's wish to
-    /// stop instead.
-    pub(super) async fn response(
-        &mut self,
-    ) -> Result<Result<ModelResponse, StopReason>, AgentError> {
-        let mut request = self.request()?;
-        let Some(policies) = self.cx.policies() else {
-            self.offered_now = request.tools.clone();
-            return self.cx.model(self.as_sent(request)).await.map(Ok);
-        };
-        let offered = request.tools.clone();
-        let answered = policies.before_model(self.moment(), &mut request).await?;
-        if !self.works() {
-            // A planner or a critic has no use for tools that a policy brings.
-            request.tools = offered;
-        }
-        if let Some(reason) = policies.take_stop() {
-            return Ok(Err(reason));
-        }
-        self.offered_now = request.tools.clone();
-        let response = match answered {
-            Some(response) => response,
-            None => match self.send(policies, request).await {
-                Ok(response) => response,
-                Err(AgentError::Operation(error))
-                    if !matches!(error.kind, ErrorKind::Budget(_)) =>
-                {
-                    let instead = policies.on_model_error(self.moment(), &error).await?;
-                    instead.ok_or(error)?
-                }
-                Err(error) => return Err(error),
-            },
-        };
-        let other = policies.after_model(self.moment(), &response).await?;
-        Ok(Ok(match other {
-            Some(mut other) => {
-                // What people said is not the policy's to drop.
-                if other.steering.is_empty() {
-                    other.steering = response.steering;
-                }
-                other
+    /// Asks the model, or what answers in its place.
+    pub(super) async fn response(&mut self) -> Result<ModelResponse, AgentError> {
+        let request = self.request()?;
+        let (works, strategy) = (self.works(), self.strategy.clone());
+        let mut offered = request.tools.clone();
+        let ready = |mut request: ModelRequest| {
+            if works {
+                offered = request.tools.clone();
+            } else {
+                // A planner or a critic has no use for tools that a policy brings.
+                request.tools = offered.clone();
             }
-            None => response,
-        }))
-    }
-
-    async fn send(
-        &self,
-        policies: &Policies,
-        request: ModelRequest,
-    ) -> Result<ModelResponse, AgentError> {
-        let mut request = self.as_sent(request);
-        policies.before_sending(self.moment(), &mut request).await?;
-        self.cx.model(request).await
+            as_sent(&*strategy, request)
+        };
+        let response = self.cx.model_at(self.moment(), request, ready).await;
+        self.offered_now = offered;
+        response
     }
 
     fn request(&mut self) -> Result<ModelRequest, AgentError> {
@@ -86,20 +45,6 @@ impl Loop<'_> {
             request.output = None;
         }
         Ok(request)
-    }
-
-    /// The request as the strategy sends it.
-    fn as_sent(&self, request: ModelRequest) -> ModelRequest {
-        let mut request = self.strategy.request(request);
-        let settings = &request.settings;
-        let about_tools = settings.tool_choice.is_some() || settings.parallel_tool_calls.is_some();
-        if request.tools.is_empty() && about_tools {
-            // Servers refuse such settings in a request without tools.
-            let mut settings = ModelSettings::clone(settings);
-            (settings.tool_choice, settings.parallel_tool_calls) = (None, None);
-            request.settings = Arc::new(settings);
-        }
-        request
     }
 
     pub(super) fn offered(&mut self) -> Result<ToolSet, AgentError> {
@@ -144,4 +89,18 @@ impl Loop<'_> {
         }
         turn
     }
+}
+
+/// The request as the strategy sends it.
+fn as_sent(strategy: &dyn Strategy, request: ModelRequest) -> ModelRequest {
+    let mut request = strategy.request(request);
+    let settings = &request.settings;
+    let about_tools = settings.tool_choice.is_some() || settings.parallel_tool_calls.is_some();
+    if request.tools.is_empty() && about_tools {
+        // Servers refuse such settings in a request without tools.
+        let mut settings = ModelSettings::clone(settings);
+        (settings.tool_choice, settings.parallel_tool_calls) = (None, None);
+        request.settings = Arc::new(settings);
+    }
+    request
 }

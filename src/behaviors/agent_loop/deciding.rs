@@ -19,9 +19,6 @@ impl Loop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
-        if let ModelTurn::Stop(reason) = turn {
-            return Ok(Some(self.stop(reason)));
-        }
         let steered = self.steered.len() > steered_before;
         if !matches!(turn, ModelTurn::Unreadable(_)) {
             self.unreadable_turns = 0;
@@ -47,7 +44,6 @@ impl Loop<'_> {
             ModelTurn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
             ModelTurn::Empty => Ok(self.idle(EMPTY_NUDGE, StopReason::EmptyTurns)),
             ModelTurn::Unreadable(feedback) => Ok(self.unreadable(feedback)),
-            ModelTurn::Stop(reason) => Ok(Some(self.stop(reason))),
         }
     }
 
@@ -100,15 +96,9 @@ impl Loop<'_> {
 
     /// Ends with this answer, if no policy objects.
     async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
-        let judgement = match self.cx.policies() {
-            Some(policies) if self.is_gated => {
-                let judgement = policies.before_answer(self.moment(), &text).await?;
-                if let Some(reason) = policies.take_stop() {
-                    return Ok(Some(self.stop(reason)));
-                }
-                judgement
-            }
-            _ => Judgement::default(),
+        let judgement = match self.is_gated {
+            true => self.cx.judged(self.moment(), &text).await?,
+            false => Judgement::default(),
         };
         if !judgement.objections.is_empty() {
             let feedback = judgement.feedback();
@@ -135,9 +125,9 @@ impl Loop<'_> {
 
     /// Gives a text to the policies that wanted a reflection; `None` when it is an answer.
     pub(crate) async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
-        match self.cx.policies() {
-            Some(policies) if self.works() => policies.reflected(self.moment(), text).await,
-            _ => Ok(None),
+        match self.works() {
+            true => self.cx.reflected(self.moment(), text).await,
+            false => Ok(None),
         }
     }
 
@@ -252,10 +242,11 @@ pub(crate) fn stopped(
     }
 }
 
-/// The stop that a used-up budget means; any other failure stays one.
+/// The stop that a used-up budget, or a policy's wish, means; any other failure stays one.
 pub(crate) fn exhausted(error: AgentError) -> Result<StopReason, AgentError> {
-    match error.kind() {
-        Some(ErrorKind::Budget(resource)) => Ok(StopReason::BudgetExhausted(*resource)),
+    match (error.kind(), error.early_stop()) {
+        (Some(ErrorKind::Budget(resource)), _) => Ok(StopReason::BudgetExhausted(*resource)),
+        (_, Some(reason)) => Ok(reason.clone()),
         _ => Err(error),
     }
 }

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use answer::AnswerSchema;
 pub use answer::{Completion, FINISH_TOOL};
 pub use batch::Acted;
-use batch::{Batch, not_run};
+use batch::{Own, not_run};
 pub(crate) use deciding::{exhausted, stopped, within_budget};
 pub use limits::LoopLimits;
 
@@ -128,16 +128,12 @@ impl Loop<'_> {
     /// Asks the model once, keeps what it says, and tells what it asks for.
     ///
     /// # Errors
-    /// What the model call fails with.
+    /// What the model call fails with, and [`AgentError::Early`], where a policy wants to stop.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
-        match self.response().await? {
-            Ok(response) => {
-                self.steps += 1;
-                Ok(self.hear(&response))
-            }
-            Err(reason) => Ok(ModelTurn::Stop(reason)),
-        }
+        let response = self.response().await?;
+        self.steps += 1;
+        Ok(self.hear(&response))
     }
 
     /// Runs all calls that are open, and keeps their results.
@@ -160,14 +156,16 @@ impl Loop<'_> {
     /// # Errors
     /// As [`act`](Self::act), but calls that a budget refused are results that say so.
     pub async fn call(&self, calls: &[ToolCall]) -> Result<Acted, AgentError> {
-        let batch = Batch {
+        let mut own = Own {
             cx: self.cx,
-            moment: self.moment(),
             offered: &self.offered_now,
             finishes: self.completion.offers_tool(),
-            output: self.output.as_ref(),
+            output: self.output.as_deref(),
+            alone: calls.len() == 1,
+            acted: Acted::default(),
         };
-        batch.run(calls).await
+        let results = self.cx.tools_at(self.moment(), calls, &mut own).await?;
+        Ok(own.acted(results))
     }
 
     /// Keeps the results of the open calls, in the order of the calls. A call without a result
@@ -184,10 +182,8 @@ impl Loop<'_> {
             results.synthetic = results.role == Role::User;
             self.conversation.push(results);
         }
-        if let Some(policies) = self.cx.policies() {
-            let deferred = policies.take_deferred().into_iter();
-            self.conversation.extend(deferred.map(Message::synthetic));
-        }
+        let deferred = self.cx.take_deferred().into_iter();
+        self.conversation.extend(deferred.map(Message::synthetic));
         self.conversation.extend(self.steering.drain(..));
     }
 

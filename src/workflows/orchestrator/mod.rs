@@ -335,6 +335,13 @@ fn ended(done: Result<String, AgentError>) -> Result<MemberEnd, AgentError> {
     let error = match done {
         Ok(text) => return Ok(MemberEnd::Answered(text)),
         Err(error @ (AgentError::Diverged { .. } | AgentError::Ended)) => return Err(error),
+        Err(AgentError::Early(outcome)) => {
+            let text = outcome.text().to_owned();
+            return match outcome.stop_reason() {
+                Some(reason) => Ok(MemberEnd::Stopped(reason.clone(), text)),
+                None => Ok(MemberEnd::Answered(text)),
+            };
+        }
         Err(AgentError::Operation(error)) => error,
         Err(error) => OperationError::new(ErrorKind::Other, error.to_string()),
     };

@@ -170,7 +170,6 @@ impl Tree<'_> {
                         }
                     }
                 }
-                ModelTurn::Stop(reason) => return Ok(NodeEnd::Stopped(reason)),
                 // Who says the same in words twice means it.
                 ModelTurn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
                 turn => {

@@ -7,6 +7,7 @@ mod artifact;
 mod ask;
 mod assignee;
 mod authentication;
+mod batch;
 mod budget;
 pub(crate) mod changes;
 mod child;
@@ -26,6 +27,7 @@ pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact}
 pub use ask::{Ask, Decision};
 pub use assignee::Assignee;
 pub use authentication::CallAuthenticated;
+pub use batch::Answering;
 pub use budget::{Allowance, ReadAllowance, Version};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use message::{AgentMessage, Receive, Target, Tell};

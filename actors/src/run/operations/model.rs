@@ -1,6 +1,7 @@
 use crate::{
     run::{
-        Act, Begin, Gate, ModelCall, Operation, OperationContext, Performing, Progress, RunContext,
+        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Performing, Progress,
+        RunContext,
     },
     vocabulary::{Digest, ModelRequest, ModelResponse, Resource, Spent},
 };
@@ -73,16 +74,32 @@ impl Operation for CallModel {
 
 impl RunContext {
     /// Asks a model. A request without a model's name goes to the agent's own.
-    pub fn model(&self, mut request: ModelRequest) -> Performing<CallModel> {
-        if request.model.is_empty() {
-            request.model.clone_from(&self.agent().model);
+    ///
+    /// The agent's policies see the request first, and its context shapes it; what they defer and
+    /// remind of is told at its end. A request that offers no tools is offered none by them.
+    ///
+    /// # Errors
+    /// What the call fails with, and [`AgentError::Early`], where a policy wants the function to
+    /// stop before the model is asked.
+    pub fn model(&self, request: ModelRequest) -> Composed<ModelResponse> {
+        if self.watch().is_none() {
+            return Composed(Box::pin(self.call_model(request)));
         }
-        self.perform(CallModel(request))
+        let cx = self.handle();
+        Composed(Box::pin(async move { cx.watched_model(request).await }))
     }
 
     /// Asks a model and shows its answer piece by piece to whoever watches the run. The
     /// function itself gets the answer whole, since pieces are not recorded.
-    pub fn model_stream(&self, request: ModelRequest) -> Performing<CallModel> {
+    pub fn model_stream(&self, request: ModelRequest) -> Composed<ModelResponse> {
         self.model(request.streaming())
+    }
+
+    /// Asks a model, and no policy.
+    pub(crate) fn call_model(&self, mut request: ModelRequest) -> Performing<CallModel> {
+        if request.model.is_empty() {
+            request.model.clone_from(&self.agent().model);
+        }
+        self.perform(CallModel(request))
     }
 }

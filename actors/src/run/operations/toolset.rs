@@ -1,58 +1,16 @@
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::FutureExt;
 
 use super::{CallTool, Delegated};
 use crate::{
     contract::BoxFuture,
     definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
-    run::{Composed, Leg, RunContext, Task},
+    run::{Leg, RunContext, Task},
     vocabulary::{AgentError, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus, Transfer},
 };
 
-/// How many calls of a step run at once where the agent sets no bound.
-const DEFAULT_PARALLEL: u32 = 8;
-
-type NumberedEnd = BoxFuture<'static, (usize, Result<ToolResult, AgentError>)>;
 pub(super) type CallEnd = BoxFuture<'static, Result<ToolResult, AgentError>>;
 
 impl RunContext {
-    /// Runs the calls of one step: at once up to the agent's cap, with the results in the order
-    /// of the calls. Every call gets exactly one result whatever happens: an unknown tool, bad
-    /// arguments, a denial, a failure and a panic are results that the model reads.
-    ///
-    /// A call that needs approval asks first, while the others go on: a person, or the tool that
-    /// the agent's [`ApprovalRule`](crate::definition::ApprovalRule) names, which is called with
-    /// `question`, `tool`, `arguments` (redacted), `agent`, `run` and `call`, and answers with a
-    /// JSON object whose `approved` is true; whatever else it does is a refusal. A call that
-    /// reaches another agent delegates; one that transfers only says so ([`transfer_of`]).
-    ///
-    /// # Errors
-    /// What the run must stop for: a budget that is used up, a call in doubt whose tool says
-    /// that the run fails, a divergence.
-    ///
-    /// [`transfer_of`]: Self::transfer_of
-    pub fn tools(&self, calls: impl IntoIterator<Item = ToolCall>) -> Composed<Vec<ToolResult>> {
-        let parallel = self
-            .spec()
-            .parallel_tools
-            .unwrap_or(DEFAULT_PARALLEL)
-            .max(1) as usize;
-        let ends: Vec<NumberedEnd> = calls
-            .into_iter()
-            .map(|call| self.answer_call(call))
-            .enumerate()
-            .map(|(place, end)| end.map(move |end| (place, end)).boxed())
-            .collect();
-        Composed(Box::pin(async move {
-            let mut results: Vec<(usize, ToolResult)> = Vec::with_capacity(ends.len());
-            let mut ends = stream::iter(ends).buffer_unordered(parallel);
-            while let Some((place, end)) = ends.next().await {
-                results.push((place, end?));
-            }
-            results.sort_by_key(|(place, _)| *place);
-            Ok(results.into_iter().map(|(_, result)| result).collect())
-        }))
-    }
-
     /// The transfer that this call asks for, when it asks for one that the agent may make.
     pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
         let agent = call.name.strip_prefix(TRANSFER_PREFIX)?;
@@ -64,7 +22,8 @@ impl RunContext {
         Some(transfer)
     }
 
-    fn answer_call(&self, call: ToolCall) -> CallEnd {
+    /// The result of one call that may run. Its operations have their ids.
+    pub(super) fn answer_call(&self, call: ToolCall) -> CallEnd {
         let offered = self.tools_offered();
         if offered.get(&call.name).is_none() {
             let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();

@@ -1,6 +1,6 @@
 //! The policies of one leg, and the rules by which they are asked.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -10,18 +10,17 @@ use super::{
     BeforeTool, Moment, Notes, PolicyContext, PolicyHandle, Verdict, erased::ErasedPolicy,
 };
 use crate::{
-    run::{BehaviorHandle, RunContext, operations::as_result},
+    run::{RunContext, operations::as_result},
     vocabulary::{
-        AgentError, Message, ModelRequest, ModelResponse, OperationError, Outcome, Part, Question,
-        Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+        AgentError, Digest, Message, ModelRequest, ModelResponse, OperationError, Outcome, Part,
+        Question, Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
     },
 };
 
-/// The policies of one leg of a run, in the order in which the agent names them. A loop asks them
-/// where [`Policy`](super::Policy) says; see [`RunContext::policies`].
+/// The policies of one leg of a run, in the order in which the agent names them.
 ///
 /// They are asked one at a time, also where several parts of a function ask at once.
-pub struct Policies {
+pub(crate) struct Policies {
     installed: Turn<Vec<Installed>>,
     notes: Mutex<Notes>,
 }
@@ -53,7 +52,7 @@ macro_rules! first {
 
 impl Policies {
     /// Makes the policies of a leg; `None` when there are none.
-    pub(crate) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
+    pub(super) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
         let install = |(name, policy): &(String, PolicyHandle)| {
             // What the builder registers is called `agent:desk:0:name`.
             let name = name.rsplit(':').next().unwrap_or_default();
@@ -69,32 +68,6 @@ impl Policies {
         })
     }
 
-    /// Runs an agent's function between the hooks of a run's start and end.
-    pub(crate) async fn around(
-        behavior: &BehaviorHandle,
-        cx: RunContext,
-    ) -> Result<Outcome, AgentError> {
-        let Some(policies) = cx.shared_policies() else {
-            return behavior.run(cx).await;
-        };
-        let transcript = cx.conversation();
-        let moment = Moment {
-            transcript: &transcript,
-            steps: 0,
-        };
-        let outcome = match policies.before_run(moment).await? {
-            Some(outcome) => outcome,
-            None => match policies.take_stop() {
-                Some(reason) => Outcome::stopped(reason),
-                None => behavior.run(cx).await?,
-            },
-        };
-        Ok(match policies.after_run(moment, &outcome).await? {
-            Some(other) => other,
-            None => outcome,
-        })
-    }
-
     /// Waits until no other part of the function asks.
     async fn turn(&self) -> MutexGuard<'_, Vec<Installed>> {
         // Mostly nobody does, and then there is nothing to queue for.
@@ -104,11 +77,14 @@ impl Policies {
         }
     }
 
-    async fn before_run(&self, moment: Moment<'_>) -> Result<Option<Outcome>, AgentError> {
+    pub(super) async fn before_run(
+        &self,
+        moment: Moment<'_>,
+    ) -> Result<Option<Outcome>, AgentError> {
         first!(self, moment, before_run())
     }
 
-    async fn after_run(
+    pub(super) async fn after_run(
         &self,
         moment: Moment<'_>,
         outcome: &Outcome,
@@ -118,10 +94,7 @@ impl Policies {
 
     /// Lets policies change a request, and gives the response that takes the call's place, if one
     /// does.
-    ///
-    /// # Errors
-    /// What a hook fails with; so for all others here.
-    pub async fn before_model(
+    pub(crate) async fn before_model(
         &self,
         moment: Moment<'_>,
         request: &mut ModelRequest,
@@ -132,10 +105,7 @@ impl Policies {
     }
 
     /// Lets policies change a request as it is sent, and puts at its end what they remind of.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn before_sending(
+    pub(crate) async fn before_sending(
         &self,
         moment: Moment<'_>,
         request: &mut ModelRequest,
@@ -156,10 +126,7 @@ impl Policies {
     }
 
     /// What takes the place of a response, if something does.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn after_model(
+    pub(crate) async fn after_model(
         &self,
         moment: Moment<'_>,
         response: &ModelResponse,
@@ -175,10 +142,7 @@ impl Policies {
     }
 
     /// What takes the place of a failed model call, if something does.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn on_model_error(
+    pub(crate) async fn on_model_error(
         &self,
         moment: Moment<'_>,
         error: &OperationError,
@@ -187,10 +151,7 @@ impl Policies {
     }
 
     /// What is to become of a call.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn before_tool(
+    pub(crate) async fn before_tool(
         &self,
         moment: Moment<'_>,
         call: ToolCall,
@@ -200,10 +161,7 @@ impl Policies {
 
     /// What is to become of a call of which somebody was asked, now that the question has its
     /// answer or an error in its place.
-    ///
-    /// # Errors
-    /// What the question failed with when the run must stop for it, and what a hook fails with.
-    pub async fn answered(
+    pub(crate) async fn answered(
         &self,
         moment: Moment<'_>,
         asking: Asking,
@@ -265,10 +223,7 @@ impl Policies {
     }
 
     /// What takes the place of a call's result, if something does.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn after_tool(
+    pub(crate) async fn after_tool(
         &self,
         moment: Moment<'_>,
         call: &ToolCall,
@@ -291,10 +246,7 @@ impl Policies {
     }
 
     /// Tells all policies what the calls of a step came to.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn after_tools(
+    pub(crate) async fn after_tools(
         &self,
         moment: Moment<'_>,
         calls: &[ToolCall],
@@ -313,10 +265,7 @@ impl Policies {
 
     /// Gives a text to the policies that wanted a reflection, and what they say to it, as one
     /// message. `None` when none wanted one: then the text is an answer.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn reflected(
+    pub(crate) async fn reflected(
         &self,
         moment: Moment<'_>,
         text: &str,
@@ -338,14 +287,15 @@ impl Policies {
     }
 
     /// Has an answer judged by all policies.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn before_answer(
+    pub(crate) async fn before_answer(
         &self,
         moment: Moment<'_>,
         draft: &str,
     ) -> Result<Judgement, AgentError> {
+        self.notes
+            .lock()
+            .judged
+            .insert(Digest::of(draft.as_bytes()));
         let mut judgement = Judgement::default();
         for installed in self.turn().await.iter_mut() {
             let cx = PolicyContext {
@@ -374,26 +324,29 @@ impl Policies {
     }
 
     /// Takes what policies want to say to the model, in the order in which they said it.
-    pub fn take_deferred(&self) -> Vec<String> {
+    pub(super) fn take_deferred(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.lock().deferred)
     }
 
-    /// Takes the reason for which a policy wants the loop to stop, if one does.
-    pub fn take_stop(&self) -> Option<StopReason> {
-        self.notes.lock().stop.take()
+    /// Says this to the model when it is asked next.
+    pub(super) fn defer(&self, text: String) {
+        self.notes.lock().defer(text);
     }
-}
 
-impl fmt::Debug for Policies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Policies(..)")
+    /// Why a policy wants the function to stop, if one does.
+    pub(super) fn stopping(&self) -> Option<StopReason> {
+        self.notes.lock().stop.clone()
+    }
+
+    /// Whether this text was judged as an answer.
+    pub(super) fn has_judged(&self, text: &str) -> bool {
+        let judged = Digest::of(text.as_bytes());
+        self.notes.lock().judged.contains(&judged)
     }
 }
 
 /// What the policies want to become of a call.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Decided {
+pub(crate) enum Decided {
     /// It runs, with these arguments.
     Run(ToolCall),
     /// It does not run: this is its result.
@@ -403,15 +356,13 @@ pub enum Decided {
 }
 
 /// A call that waits for an answer.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Asking {
+pub(crate) struct Asking {
     /// The place of the policy that asks.
     policy: usize,
     /// The call, with the arguments that earlier policies gave it.
-    pub call: ToolCall,
+    call: ToolCall,
     /// What is asked.
-    pub question: Box<Question>,
+    pub(crate) question: Box<Question>,
 }
 
 /// What all policies think of an answer.
@@ -444,7 +395,7 @@ fn merged(texts: Vec<String>) -> String {
 
 /// Puts these texts at the end of a conversation, as a part of what the user said last or else as a
 /// user's message, so that users' and the model's messages go on alternating.
-fn remind(conversation: &mut Transcript, reminders: Vec<String>) {
+pub(super) fn remind(conversation: &mut Transcript, reminders: Vec<String>) {
     let mut parts: Vec<Part> = reminders.into_iter().map(Part::Text).collect();
     let mut last = Message {
         role: Role::User,

@@ -1,10 +1,12 @@
 //! What watches over an agent from inside of its function.
 
+mod doors;
 mod erased;
 mod installed;
 mod own_tool;
 
 use std::{
+    collections::HashSet,
     fmt,
     marker::PhantomData,
     ops::Deref,
@@ -17,16 +19,17 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::erased::ErasedPolicy;
-pub use self::{
-    installed::{Asking, Decided, Judgement, Policies},
-    own_tool::OwnTool,
+pub(crate) use self::{
+    doors::{Watch, around},
+    installed::{Asking, Decided},
 };
+pub use self::{installed::Judgement, own_tool::OwnTool};
 use super::{RunContext, operations::Decision};
 use crate::{
     safety,
     vocabulary::{
-        AgentError, Arguments, Message, ModelRequest, ModelResponse, OperationError, Outcome,
-        Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+        AgentError, Arguments, Digest, Message, ModelRequest, ModelResponse, OperationError,
+        Outcome, Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
     },
 };
 
@@ -78,8 +81,13 @@ use crate::{
 /// - An error of a hook ends the run as failed. What only must not happen is
 ///   [`BeforeTool::Result`], [`Verdict::Reject`] or [`PolicyContext::stop`].
 ///
-/// The hooks of a run's start and end are called for every behavior, the others by loops
-/// (`ghostlight::behaviors::Loop`) and by whoever calls [`Policies`] from a function of their own.
+/// They stand at the doors of the context, so they watch over every function: one that is made of
+/// loops (`ghostlight::behaviors::Loop`), a workflow with its tool steps, and one of a user's own.
+/// [`RunContext::model`] and [`RunContext::tools`] ask them, and what the function returns is
+/// judged unless it was before. A function that is not made of loops is told what its policies say
+/// with its next request ([`defer`](PolicyContext::defer)), and an answer to which they object is
+/// flagged, since it cannot be written again. What a function decides by itself, without a model
+/// ([`RunContext::tool`], [`RunContext::delegate`], [`RunContext::step`]), is not asked about.
 pub trait Policy: Send + 'static {
     /// Before the agent's function runs. An outcome takes its place.
     fn before_run(
@@ -334,6 +342,16 @@ struct Notes {
     deferred: Vec<String>,
     reminders: Vec<String>,
     stop: Option<StopReason>,
+    /// The texts that were judged as answers.
+    judged: HashSet<Digest>,
+}
+
+impl Notes {
+    fn defer(&mut self, text: String) {
+        if !text.trim().is_empty() && !self.deferred.contains(&text) {
+            self.deferred.push(text);
+        }
+    }
 }
 
 impl PolicyContext<'_> {
@@ -364,11 +382,7 @@ impl PolicyContext<'_> {
     /// under way and before the model is asked again. Messages keep their order; of equal ones
     /// that wait together one is said, and blank ones are not.
     pub fn defer(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut notes = self.notes.lock();
-        if !text.trim().is_empty() && !notes.deferred.contains(&text) {
-            notes.deferred.push(text);
-        }
+        self.notes.lock().defer(text.into());
     }
 
     /// Tells the model something at the end of the next request, and of that one alone: what is
@@ -387,8 +401,8 @@ impl PolicyContext<'_> {
         self.notes.lock().reminders.clone()
     }
 
-    /// Ends the loop when what is under way has its results: without another model call. The
-    /// first reason stands.
+    /// Ends the function when what is under way has its results: without another model call, and
+    /// without another step of tools. The first reason stands.
     pub fn stop(&self, reason: StopReason) {
         self.notes.lock().stop.get_or_insert(reason);
     }

@@ -1,0 +1,221 @@
+//! The calls of one step, side by side and watched.
+
+use std::collections::VecDeque;
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use serde_json::Value;
+
+use super::toolset::CallEnd;
+use crate::{
+    contract::BoxFuture,
+    run::{
+        Composed, Moment, RunContext,
+        policy::{Asking, Decided},
+    },
+    vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
+};
+
+/// How many calls of a step run at once where the agent sets no bound.
+const DEFAULT_PARALLEL: u32 = 8;
+
+/// What a loop itself does about the calls of a step; see [`RunContext::tools_at`]. Left as it is,
+/// every call runs, and the first that the run must stop for ends the step.
+pub trait Answering: Send {
+    /// The result of a call that may not be made now: policies are not asked about it.
+    fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
+        let _ = call;
+        None
+    }
+
+    /// The result of a call that the loop answers, once policies let it run.
+    fn answer(&mut self, call: &ToolCall) -> Option<ToolResult> {
+        let _ = call;
+        None
+    }
+
+    /// The result of a call that failed so that the run must stop for it.
+    ///
+    /// # Errors
+    /// The failure, where it ends the step: calls that are under way are cancelled.
+    fn failed(&mut self, call: &ToolCall, error: AgentError) -> Result<ToolResult, AgentError> {
+        let _ = call;
+        Err(error)
+    }
+}
+
+impl Answering for () {}
+
+impl RunContext {
+    /// Runs the calls of one step: at once up to the agent's cap, with the results in the order
+    /// of the calls. Every call gets exactly one result whatever happens: an unknown tool, bad
+    /// arguments, a denial, a failure and a panic are results that the model reads.
+    ///
+    /// The agent's policies decide all calls, in their order, before the first of them runs; what
+    /// they hold back or answer has its result from them.
+    ///
+    /// A call that needs approval asks first, while the others go on: a person, or the tool that
+    /// the agent's [`ApprovalRule`](crate::definition::ApprovalRule) names, which is called with
+    /// `question`, `tool`, `arguments` (redacted), `agent`, `run` and `call`, and answers with a
+    /// JSON object whose `approved` is true; whatever else it does is a refusal. A call that
+    /// reaches another agent delegates; one that transfers only says so ([`transfer_of`]).
+    ///
+    /// # Errors
+    /// What the run must stop for: a budget that is used up, a call in doubt whose tool says
+    /// that the run fails, a divergence; and [`AgentError::Early`], where a policy wants the
+    /// function to stop.
+    ///
+    /// [`transfer_of`]: Self::transfer_of
+    pub fn tools(&self, calls: impl IntoIterator<Item = ToolCall>) -> Composed<Vec<ToolResult>> {
+        let calls: Vec<ToolCall> = calls.into_iter().collect();
+        let cx = self.handle();
+        if self.watch().is_some() {
+            return Composed(Box::pin(async move {
+                cx.go_on()?;
+                let seen = cx.seen();
+                cx.tools_at(seen.moment(), &calls, &mut ()).await
+            }));
+        }
+        // Nobody decides about them first: they have their ids from the call on.
+        let ends = calls.iter().map(|call| self.answer_call(call.clone()));
+        let ready: VecDeque<(usize, CallEnd)> = ends.enumerate().collect();
+        Composed(Box::pin(async move {
+            let mut own = ();
+            let mut batch = Batch::new(&cx, &calls, &mut own);
+            batch.ready = ready;
+            batch.run(None).await?;
+            Ok(batch.complete())
+        }))
+    }
+
+    /// Runs the calls of one step for a loop that is at this point of its conversation and answers
+    /// some calls itself; otherwise as [`tools`](Self::tools). The calls have their ids when
+    /// policies have decided.
+    ///
+    /// # Errors
+    /// As [`tools`](Self::tools), as far as the loop does not make results of them; and what a hook
+    /// fails with. That a policy wants to stop is told by [`stopping`](Self::stopping) and is no
+    /// error here, so that the results are kept.
+    pub async fn tools_at(
+        &self,
+        moment: Moment<'_>,
+        calls: &[ToolCall],
+        own: &mut impl Answering,
+    ) -> Result<Vec<ToolResult>, AgentError> {
+        let mut batch = Batch::new(self, calls, own);
+        for (place, call) in calls.iter().enumerate() {
+            if let Some(refused) = batch.own.refuse(call) {
+                batch.results[place] = Some(refused);
+                continue;
+            }
+            let decided = match self.watch() {
+                Some(watch) => watch.policies.before_tool(moment, call.clone()).await?,
+                None => Decided::Run(call.clone()),
+            };
+            batch.follow(place, decided);
+        }
+        batch.run(Some(moment)).await?;
+        let mut results = batch.complete();
+        let Some(watch) = self.watch() else {
+            return Ok(results);
+        };
+        let policies = &watch.policies;
+        for (call, result) in calls.iter().zip(&mut results) {
+            if let Some(mut other) = policies.after_tool(moment, call, result).await? {
+                other.call_id.clone_from(&call.id);
+                *result = other;
+            }
+        }
+        policies.after_tools(moment, calls, &results).await?;
+        Ok(results)
+    }
+}
+
+/// What a part of a batch came to.
+enum Ended {
+    Call(Result<ToolResult, AgentError>),
+    Question(Asking, Result<Value, AgentError>),
+}
+
+/// A batch under way.
+struct Batch<'a, A> {
+    cx: &'a RunContext,
+    calls: &'a [ToolCall],
+    own: &'a mut A,
+    results: Vec<Option<ToolResult>>,
+    /// Calls that may run, with their places. Their operations have their ids.
+    ready: VecDeque<(usize, CallEnd)>,
+    under_way: FuturesUnordered<BoxFuture<'static, (usize, Ended)>>,
+}
+
+impl<'a, A: Answering> Batch<'a, A> {
+    fn new(cx: &'a RunContext, calls: &'a [ToolCall], own: &'a mut A) -> Self {
+        Self {
+            cx,
+            calls,
+            own,
+            results: vec![None; calls.len()],
+            ready: VecDeque::new(),
+            under_way: FuturesUnordered::new(),
+        }
+    }
+
+    /// Does as was decided: a call gets its result, or is ready to run, or somebody is asked.
+    fn follow(&mut self, place: usize, decided: Decided) {
+        match decided {
+            Decided::Run(call) => match self.own.answer(&call) {
+                Some(result) => self.results[place] = Some(result),
+                // Its operations take their ids here.
+                None => self.ready.push_back((place, self.cx.answer_call(call))),
+            },
+            Decided::Answered(mut result) => {
+                result.call_id.clone_from(&self.calls[place].id);
+                self.results[place] = Some(result);
+            }
+            Decided::Ask(asking) => {
+                let answer = self.cx.ask((*asking.question).clone());
+                let end = answer.map(move |answer| (place, Ended::Question(asking, answer)));
+                self.under_way.push(end.boxed());
+            }
+        }
+    }
+
+    /// Runs what is ready side by side, and what becomes so by answers.
+    async fn run(&mut self, moment: Option<Moment<'_>>) -> Result<(), AgentError> {
+        let parallel = self.cx.spec().parallel_tools.unwrap_or(DEFAULT_PARALLEL);
+        let mut running = 0;
+        loop {
+            while running < parallel.max(1)
+                && let Some((place, call)) = self.ready.pop_front()
+            {
+                let end = call.map(move |end| (place, Ended::Call(end)));
+                self.under_way.push(end.boxed());
+                running += 1;
+            }
+            match self.under_way.next().await {
+                None => return Ok(()),
+                Some((place, Ended::Call(end))) => {
+                    running -= 1;
+                    self.results[place] = Some(match end {
+                        Ok(result) => result,
+                        Err(error) => self.own.failed(&self.calls[place], error)?,
+                    });
+                }
+                Some((place, Ended::Question(asking, answer))) => {
+                    if let (Some(watch), Some(moment)) = (self.cx.watch(), moment) {
+                        let decided = watch.policies.answered(moment, asking, answer).await?;
+                        self.follow(place, decided);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One result for each call.
+    fn complete(self) -> Vec<ToolResult> {
+        let not_run = |call| ToolResult::new(call, ToolStatus::Interrupted, "Not run.");
+        let complete = self.calls.iter().zip(self.results);
+        complete
+            .map(|(call, result)| result.unwrap_or_else(|| not_run(call)))
+            .collect()
+    }
+}

@@ -1,0 +1,284 @@
+//! The doors of a context at which policies stand: the model, and what a function returns. Those
+//! of the tools are in `operations/batch.rs`.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{
+    Judgement, Moment, PolicyHandle,
+    installed::{Policies, remind},
+};
+use crate::{
+    run::{BehaviorHandle, RunContext},
+    vocabulary::{
+        AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, StopReason, Transcript,
+    },
+};
+
+/// What watches over a function, and what it sees of a branch that no loop drives.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    pub(crate) policies: Arc<Policies>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// Where a function stands, as far as its model calls show it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    transcript: Transcript,
+    steps: u32,
+}
+
+impl Seen {
+    pub(crate) fn moment(&self) -> Moment<'_> {
+        Moment {
+            transcript: &self.transcript,
+            steps: self.steps,
+        }
+    }
+}
+
+impl Watch {
+    /// Makes the policies of a leg; `None` when there are none.
+    pub(crate) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
+        let policies = Arc::new(Policies::install(cx, made)?);
+        let transcript = cx.conversation();
+        let seen = Seen {
+            transcript,
+            steps: 0,
+        };
+        Some(Self {
+            policies,
+            seen: Arc::new(Mutex::new(seen)),
+        })
+    }
+
+    /// What watches over a branch that begins here.
+    pub(crate) fn beside(&self) -> Self {
+        let seen = self.seen.lock().clone();
+        Self {
+            policies: self.policies.clone(),
+            seen: Arc::new(Mutex::new(seen)),
+        }
+    }
+}
+
+impl RunContext {
+    /// Whether policies watch over the function.
+    pub fn is_watched(&self) -> bool {
+        self.watch().is_some()
+    }
+
+    /// Asks a model for a loop that is at this point of its conversation. Policies change the
+    /// request first; `ready` then makes of it what is sent, and is called too where a policy
+    /// answers in the model's place. Its id is taken when it is sent.
+    ///
+    /// # Errors
+    /// As [`model`](Self::model).
+    pub async fn model_at(
+        &self,
+        moment: Moment<'_>,
+        mut request: ModelRequest,
+        ready: impl FnOnce(ModelRequest) -> ModelRequest + Send,
+    ) -> Result<ModelResponse, AgentError> {
+        let Some(Watch { policies, .. }) = self.watch() else {
+            return self.call_model(ready(request)).await;
+        };
+        let answered = policies.before_model(moment, &mut request).await?;
+        self.go_on()?;
+        let request = ready(request);
+        let response = match answered {
+            Some(response) => response,
+            None => match self.send(policies, moment, request).await {
+                Err(AgentError::Operation(error))
+                    if !matches!(error.kind, ErrorKind::Budget(_)) =>
+                {
+                    let instead = policies.on_model_error(moment, &error).await?;
+                    instead.ok_or(error)?
+                }
+                end => end?,
+            },
+        };
+        Ok(match policies.after_model(moment, &response).await? {
+            Some(mut other) => {
+                // What people said is not the policy's to drop.
+                if other.steering.is_empty() {
+                    other.steering = response.steering;
+                }
+                other
+            }
+            None => response,
+        })
+    }
+
+    async fn send(
+        &self,
+        policies: &Policies,
+        moment: Moment<'_>,
+        mut request: ModelRequest,
+    ) -> Result<ModelResponse, AgentError> {
+        policies.before_sending(moment, &mut request).await?;
+        self.call_model(request).await
+    }
+
+    /// Asks a model for a function that is not made of loops: what policies said since it was
+    /// asked last stands at the end of the request, and the conversation is what it sends and what
+    /// the model answers.
+    pub(crate) async fn watched_model(
+        &self,
+        mut request: ModelRequest,
+    ) -> Result<ModelResponse, AgentError> {
+        let Some(watch) = self.watch() else {
+            return self.call_model(request).await;
+        };
+        let mut seen = self.seen();
+        seen.transcript = request.conversation.clone();
+        let deferred = watch.policies.take_deferred();
+        if !deferred.is_empty() {
+            remind(&mut request.conversation, deferred);
+        }
+        if request.model.is_empty() {
+            request.model.clone_from(&self.agent().model);
+        }
+        let has_tools = !request.tools.is_empty();
+        let ready = |mut request: ModelRequest| {
+            if !has_tools {
+                request.tools = Default::default();
+            }
+            request
+        };
+        let response = self.model_at(seen.moment(), request, ready).await?;
+        seen.transcript.push(response.message.clone());
+        seen.steps += 1;
+        watch.seen.lock().clone_from(&seen);
+        if response.message.tool_calls().next().is_none() {
+            let text = response.content();
+            if let Some(next) = watch.policies.reflected(seen.moment(), &text).await? {
+                watch.policies.defer(next);
+            }
+        }
+        Ok(response)
+    }
+
+    /// Where the function stands on this branch.
+    pub(crate) fn seen(&self) -> Seen {
+        match self.watch() {
+            Some(watch) => watch.seen.lock().clone(),
+            None => Seen {
+                transcript: self.conversation(),
+                steps: 0,
+            },
+        }
+    }
+
+    /// Has the policies judge an answer. One that they judged is not judged again when the
+    /// function returns it.
+    ///
+    /// # Errors
+    /// What a hook fails with, and [`AgentError::Early`], where a policy wants to stop.
+    pub async fn judged(&self, moment: Moment<'_>, draft: &str) -> Result<Judgement, AgentError> {
+        let Some(watch) = self.watch() else {
+            return Ok(Judgement::default());
+        };
+        let judgement = watch.policies.before_answer(moment, draft).await?;
+        self.go_on().map(|()| judgement)
+    }
+
+    /// Gives a text of the model's to the policies that wanted a reflection, and says what the
+    /// model is told next; `None` when none wanted one, so that the text is an answer.
+    ///
+    /// # Errors
+    /// What a hook fails with.
+    pub async fn reflected(
+        &self,
+        moment: Moment<'_>,
+        text: &str,
+    ) -> Result<Option<String>, AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.reflected(moment, text).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes what policies want to say to the model, in the order in which they said it: for loops,
+    /// which keep it in their conversation.
+    pub fn take_deferred(&self) -> Vec<String> {
+        self.watch()
+            .map(|watch| watch.policies.take_deferred())
+            .unwrap_or_default()
+    }
+
+    /// Why a policy wants the function to stop, when one does.
+    pub fn stopping(&self) -> Option<StopReason> {
+        self.watch()?.policies.stopping()
+    }
+
+    /// Goes on, unless a policy wants the function to stop.
+    pub(crate) fn go_on(&self) -> Result<(), AgentError> {
+        match self.stopping() {
+            Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs an agent's function between the hooks of a run's start and end.
+pub(crate) async fn around(
+    behavior: &BehaviorHandle,
+    cx: RunContext,
+) -> Result<Outcome, AgentError> {
+    let Some(watch) = cx.watch().cloned() else {
+        return behavior.run(cx).await.or_else(AgentError::or_early);
+    };
+    let transcript = cx.conversation();
+    let moment = Moment {
+        transcript: &transcript,
+        steps: 0,
+    };
+    let policies = &watch.policies;
+    let outcome = match policies.before_run(moment).await? {
+        Some(outcome) => outcome,
+        None => match cx.stopping() {
+            Some(reason) => Outcome::stopped(reason),
+            None => {
+                let own = cx.handle();
+                let ended = behavior.run(cx).await;
+                own.last_word(ended.or_else(AgentError::or_early)?).await?
+            }
+        },
+    };
+    Ok(match policies.after_run(moment, &outcome).await? {
+        Some(other) => other,
+        None => outcome,
+    })
+}
+
+impl RunContext {
+    /// What a function returned, after its policies judged what they have not seen yet. It cannot
+    /// be written again: an answer to which they object is flagged.
+    async fn last_word(&self, outcome: Outcome) -> Result<Outcome, AgentError> {
+        let mut answer = match outcome {
+            Outcome::Answer(answer) => answer,
+            other => return Ok(other),
+        };
+        if let Some(watch) = self.watch()
+            && !watch.policies.has_judged(&answer.text)
+        {
+            let seen = self.seen();
+            let judged = watch.policies.before_answer(seen.moment(), &answer.text);
+            let Judgement { objections, flags } = judged.await?;
+            let told: Vec<String> = objections.into_iter().chain(flags).collect();
+            if !told.is_empty() && answer.flagged.is_none() {
+                answer.flagged = Some(told.join("; "));
+            }
+        }
+        Ok(match self.stopping() {
+            Some(reason) => Outcome::Stopped {
+                reason,
+                partial: Some(answer),
+            },
+            None => Outcome::Answer(answer),
+        })
+    }
+}
