@@ -423,6 +423,7 @@ impl AgentState {
                     (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
                     (reply, error) => {
                         let hosted = self.forget(run);
+                        self.tell_unreadable(run, &error);
                         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
                             // It waits, as a parked one does, for somebody to mend it.
                             parent.tell(ChildNews::Idle { wake_at: None });

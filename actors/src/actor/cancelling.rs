@@ -98,13 +98,13 @@ impl Run {
     /// Whether an operation ended by being cancelled; `None` when its end is not recorded.
     async fn was_cancelled(&self, operation: OperationId) -> Result<Option<bool>, SystemError> {
         for stored in self.lines().await?.iter().rev() {
-            match stored.line.decode() {
-                Ok(Entry::Completed { op, result, .. }) if op == operation => {
+            match stored.decode(&self.id().into())? {
+                Entry::Completed { op, result, .. } if op == operation => {
                     let kind = error_kind(&result);
                     let cancelled = matches!(kind, Some(ErrorKind::Cancelled | ErrorKind::InDoubt));
                     return Ok(Some(cancelled));
                 }
-                Ok(Entry::Dropped { op, .. }) if op == operation => return Ok(Some(false)),
+                Entry::Dropped { op, .. } if op == operation => return Ok(Some(false)),
                 _ => {}
             }
         }
@@ -136,9 +136,9 @@ impl Run {
             let Some(last) = lines.last() else { break };
             after = last.stored.position;
             for line in &lines {
-                if let Ok(Entry::Completed {
+                if let Entry::Completed {
                     op, name, result, ..
-                }) = line.stored.line.decode()
+                } = line.stored.decode(&line.run.into())?
                     && error_kind(&result) == Some(ErrorKind::StillRunning)
                 {
                     let (run, operation, tool) = (line.run, op, name);

@@ -200,8 +200,8 @@ fn begun(recording: &Recording, run: RunId) -> Result<RunStart, SystemError> {
     let mut lines = recording.lines.iter();
     let first = lines.find(|line| line.run == run && line.stored.sequence == 0);
     let first = first.ok_or(SystemError::UnknownRun(run))?;
-    match first.stored.line.decode() {
-        Ok(Entry::RunStarted(start)) => Ok(*start),
+    match first.stored.decode(&run.into())? {
+        Entry::RunStarted(start) => Ok(*start),
         _ => Err(SystemError::UnknownRun(run)),
     }
 }

@@ -88,16 +88,23 @@ pub(crate) async fn load_run(
             run = continued(doors, run).await?;
             continue;
         }
+        // Read before it is claimed: a newer program's run is not touched.
+        let journal = JournalId::Run(run);
+        let lines = read_from(doors, &journal, 0).await?;
+        let mut recorded = Recorded::fold(&lines, run)?;
         let claim = if row.status.is_ended() {
             Claim {
                 epoch: 0,
                 entries: 0,
             }
         } else {
-            doors.store.claim(JournalId::Run(run), take_over).await?
+            doors.store.claim(journal.clone(), take_over).await?
         };
-        let lines = read_from(doors, &JournalId::Run(run), 0).await?;
-        let recorded = Recorded::fold(&lines, run)?;
+        // What its owner wrote until then.
+        let read = lines.len() as u64;
+        if claim.entries > read {
+            recorded.extend(&read_from(doors, &journal, read).await?, run)?;
+        }
         let Some(start) = &recorded.start else {
             return Err(SystemError::Store(StoreError::Damaged {
                 place: format!("run {run}"),
@@ -131,44 +138,67 @@ pub(crate) struct TakenUp {
     pub(crate) run: Loaded,
 }
 
-/// Takes up roots with their sessions: all sessions are claimed in one commit, then their runs in
-/// another, and all are read in one go. Those of which there is more to say (another owner, a long
-/// journal, damage, another definition) are `None`: their agents take them up by themselves.
+/// Takes up roots with their sessions: all are read in one go, then all sessions are claimed in one
+/// commit, and their runs in another. Those of which there is more to say (another owner, a long
+/// journal, damage, another definition, something written meanwhile) are `None`: their agents take
+/// them up by themselves.
 pub(crate) async fn take_up_together(
     doors: &Doors,
     rows: Vec<(SessionId, RunRow)>,
     known: impl Fn(&str) -> Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Vec<Option<TakenUp>>, StoreError> {
     let of_session = |(session, _): &(SessionId, RunRow)| JournalId::Session(session.clone());
-    let sessions = claims_of(doors, rows.iter().map(of_session).collect()).await?;
-    // A run belongs to who has its session: without that it is left alone, since a process that
-    // begins to take it up may have claimed the one and not yet the other.
-    let held = || {
-        rows.iter()
-            .zip(&sessions)
-            .filter(|(_, claim)| claim.is_some())
-    };
-    let runs = claims_of(doors, held().map(|((_, row), _)| row.run.into()).collect()).await?;
-    let journals = held().flat_map(|(row, _)| [of_session(row), row.1.run.into()]);
+    let journals = rows
+        .iter()
+        .flat_map(|row| [of_session(row), row.1.run.into()]);
     let read = doors
         .store
         .read_all(journals.collect(), TOGETHER_MAX)
         .await?;
+    let mut read = read.into_iter();
+    let mut fold = |(session, row): &(SessionId, RunRow)| {
+        let (session_lines, run_lines) = (read.next()?, read.next()?);
+        let known = known(&session.team)?;
+        let of_session = fold_session(&session_lines.ok()?, session, row.run)?;
+        let run = fold_run(&run_lines.ok()?, row.clone(), known)?;
+        Some(TakenUp {
+            session: of_session,
+            run,
+        })
+    };
+    let mut taken: Vec<Option<TakenUp>> = rows.iter().map(&mut fold).collect();
+    let journals = rows.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
+    let journals = journals.map(|(row, _)| of_session(row)).collect();
+    let claims = claims_of(doors, journals).await?;
+    // A run belongs to who has its session: without that it is left alone, since a process that
+    // begins to take it up may have claimed the one and not yet the other.
+    hold(&mut taken, claims, |taken| &mut taken.session.claim);
+    let runs = taken.iter().flatten().map(|taken| taken.run.run.into());
+    let claims = claims_of(doors, runs.collect()).await?;
+    hold(&mut taken, claims, |taken| &mut taken.run.claim);
     // Whoever is not named has an empty inbox; what comes later is told.
     let (_, called) = doors.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
-    let (mut runs, mut read) = (runs.into_iter(), read.into_iter());
-    let mut fold = |(session, row): (SessionId, RunRow), of_session: Option<Claim>| {
-        let of_session = of_session?;
-        let (of_run, session_lines, run_lines) = (runs.next()?, read.next()?, read.next()?);
-        let known = known(&session.team)?;
-        let session = fold_session((of_session, session_lines.ok()?), &session, row.run)?;
-        let mut run = fold_run((of_run?, run_lines.ok()?), row, known)?;
+    for TakenUp { run, .. } in taken.iter_mut().flatten() {
         run.inbox_is_empty = !called.contains(&run.run);
-        Some(TakenUp { session, run })
-    };
-    let rows = rows.into_iter().zip(sessions);
-    Ok(rows.map(|(row, claim)| fold(row, claim)).collect())
+    }
+    Ok(taken)
+}
+
+/// Keeps those whose claim was granted, and to whose journals nothing was added since they were read.
+fn hold(
+    taken: &mut [Option<TakenUp>],
+    granted: Vec<Option<Claim>>,
+    claim_of: impl Fn(&mut TakenUp) -> &mut Claim,
+) {
+    let there = taken.iter_mut().filter(|taken| taken.is_some());
+    for (slot, granted) in there.zip(granted) {
+        let known = slot.as_mut().map(&claim_of);
+        match (known, granted) {
+            (Some(known), Some(granted)) if known.entries == granted.entries => *known = granted,
+            _ => *slot = None,
+        }
+    }
 }
 
 /// The claims that are granted, in one commit.
@@ -180,30 +210,32 @@ async fn claims_of(
     Ok(claims.into_iter().map(Result::ok).collect())
 }
 
-fn fold_session(
-    (claim, lines): (Claim, Vec<StoredLine>),
-    session: &SessionId,
-    open: RunId,
-) -> Option<LoadedSession> {
+/// A claim that is not made yet, of a journal that was read so far.
+fn unclaimed(lines: &[StoredLine]) -> Claim {
+    Claim {
+        epoch: 0,
+        entries: lines.len() as u64,
+    }
+}
+
+fn fold_session(lines: &[StoredLine], session: &SessionId, open: RunId) -> Option<LoadedSession> {
     let mut fold = SessionFold::default();
-    fold.extend(&lines, &session.to_string()).ok()?;
-    let is_whole = fold.entries == claim.entries && fold.open == Some(open);
-    let kept = 0;
-    is_whole.then_some(LoadedSession { fold, claim, kept })
+    fold.extend(lines, &session.to_string()).ok()?;
+    let (claim, kept) = (unclaimed(lines), 0);
+    (fold.open == Some(open)).then_some(LoadedSession { fold, claim, kept })
 }
 
 fn fold_run(
-    (claim, lines): (Claim, Vec<StoredLine>),
+    lines: &[StoredLine],
     row: RunRow,
     (digest, pinned): (Digest, Arc<Pinned>),
 ) -> Option<Loaded> {
-    let recorded = Recorded::fold(&lines, row.run).ok()?;
+    let recorded = Recorded::fold(lines, row.run).ok()?;
     let is_known = recorded.start.as_ref()?.definition == digest;
-    let is_whole = lines.len() as u64 == claim.entries && recorded.end.is_none();
-    (is_known && is_whole).then_some(Loaded {
+    (is_known && recorded.end.is_none()).then_some(Loaded {
         run: row.run,
         row,
-        claim,
+        claim: unclaimed(lines),
         recorded,
         pinned,
         history: None,
@@ -248,18 +280,25 @@ async fn load_pinned(
     Ok(Arc::new(pinned))
 }
 
-/// Claims a session and folds its journal, from its checkpoint where that can be read.
+/// Folds a session's journal, from its checkpoint where that can be read, and claims it: a newer
+/// program's session is not touched.
 pub(crate) async fn load_session(
     doors: &Doors,
     session: &SessionId,
     take_over: bool,
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
-    let claim = doors.store.claim(journal, take_over).await?;
-    let (fold, kept) = match claim.entries {
-        0 => (SessionFold::default(), 0),
-        entries => folded(&doors.store, session, entries).await?,
-    };
+    let (mut fold, mut kept) = folded(&doors.store, session, u64::MAX).await?;
+    let claim = doors.store.claim(journal.clone(), take_over).await?;
+    if fold.entries > claim.entries {
+        // The checkpoint is one of entries that were lost.
+        (fold, kept) = folded(&doors.store, session, claim.entries).await?;
+    }
+    if fold.entries < claim.entries {
+        // What its owner wrote until then.
+        let lines = read_from(doors, &journal, fold.entries).await?;
+        fold.extend(&lines, &session.to_string())?;
+    }
     Ok(LoadedSession { fold, claim, kept })
 }
 

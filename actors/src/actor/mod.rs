@@ -18,6 +18,7 @@ mod launch;
 mod member;
 mod memory_store;
 mod model_gateway;
+mod newer;
 mod observers;
 mod posting;
 mod pulse;
@@ -40,6 +41,7 @@ pub use fork::Fork;
 pub use handles::{Run, Session};
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
+pub use newer::newer_runs;
 pub use recording::recording;
 pub use sessions::{
     SessionDocument, SessionDocumentError, SessionPage, SessionQuery, SessionSummary, Sessions,

@@ -29,9 +29,8 @@ pub(super) async fn open_questions(
         };
         after = last.stored.position;
         for line in lines {
-            if let Ok(entry) = line.stored.line.decode() {
-                note(&mut open, line.run, entry);
-            }
+            let entry = line.stored.decode(&line.run.into())?;
+            note(&mut open, line.run, entry);
         }
     }
     if run.root == run.run {
@@ -209,9 +208,7 @@ impl Run {
         let doors = &self.system.shared().doors;
         let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
         for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
-            let Ok(entry) = stored.line.decode() else {
-                continue;
-            };
+            let entry = stored.decode(&self.id.into())?;
             match &entry {
                 Entry::Started {
                     op,

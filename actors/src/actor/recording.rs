@@ -28,7 +28,7 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
         store.run(row.root).await?
     };
     recording.session = root.and_then(|root| root.session);
-    let starts: Vec<RunStart> = starts(&recording.lines);
+    let starts: Vec<RunStart> = starts(&recording.lines)?;
     for start in &starts {
         if let Entry::Vacant(place) = recording.definitions.entry(start.definition) {
             let bytes = store.blob(start.definition).await?;
@@ -94,11 +94,12 @@ fn loaded(line: &TreeLine) -> Option<Digest> {
     }
 }
 
-fn starts(lines: &[TreeLine]) -> Vec<RunStart> {
+fn starts(lines: &[TreeLine]) -> Result<Vec<RunStart>, StoreError> {
     let first = lines.iter().filter(|line| line.stored.sequence == 0);
-    let started = first.filter_map(|line| match line.stored.line.decode() {
-        Ok(vocabulary::Entry::RunStarted(start)) => Some(*start),
-        _ => None,
+    let started = first.filter_map(|line| match line.stored.decode(&line.run.into()) {
+        Ok(vocabulary::Entry::RunStarted(start)) => Some(Ok(*start)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
     });
     started.collect()
 }

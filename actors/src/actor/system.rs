@@ -365,6 +365,21 @@ impl System {
         Ok(self.0.doors.store.runs(filter).await?)
     }
 
+    /// The open roots of the store that a later program wrote, each with its error: this System leaves
+    /// them alone, and that program takes them up.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn newer_runs(&self) -> Result<Vec<(RunRow, StoreError)>, SystemError> {
+        let filter = RunFilter {
+            open: true,
+            roots: true,
+            ..RunFilter::default()
+        };
+        let rows = self.runs(filter).await?;
+        Ok(super::newer_runs(&self.0.doors.store, &rows).await?)
+    }
+
     /// The store.
     pub fn store(&self) -> &StoreHandle {
         &self.0.doors.store

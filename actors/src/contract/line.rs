@@ -1,6 +1,9 @@
 //! Entries as text.
 
-use crate::vocabulary::{CallDigest, Entry, OperationId, Spent, Timestamp, charge};
+use serde_json::Value;
+
+use super::StoreError;
+use crate::vocabulary::{CallDigest, Entry, FORMAT, OperationId, Spent, Timestamp, charge};
 
 /// An encoded entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +62,82 @@ impl Line {
     /// Decodes the entry.
     ///
     /// # Errors
-    /// What does not fit, such as an entry of a later version.
-    pub fn decode(&self) -> Result<Entry, serde_json::Error> {
-        serde_json::from_str(&self.text)
+    /// [`EntryError`], which tells a later program's entry from one that does not read.
+    pub fn decode(&self) -> Result<Entry, EntryError> {
+        let entry = serde_json::from_str(&self.text).map_err(|error| self.unread(&error))?;
+        let format = match &entry {
+            Entry::RunStarted(start) => start.format,
+            Entry::Activated { format, .. } => *format,
+            Entry::TurnStarted(turn) => turn.format,
+            _ => return Ok(entry),
+        };
+        match format > FORMAT {
+            true => Err(EntryError::of_format(format)),
+            false => Ok(entry),
+        }
+    }
+
+    /// Why the text is no entry that this program knows.
+    fn unread(&self, error: &serde_json::Error) -> EntryError {
+        let reason = error.to_string();
+        // Of well-formed JSON that is not ours a later program is the author: stores tell by their
+        // checks what somebody changed.
+        let Ok(Value::Object(entry)) = serde_json::from_str(&self.text) else {
+            return EntryError::Damaged { reason };
+        };
+        let said = entry
+            .values()
+            .find_map(|entry| entry.get("format")?.as_u64());
+        match said.and_then(|format| u32::try_from(format).ok()) {
+            Some(format) if format > FORMAT => EntryError::of_format(format),
+            _ => EntryError::Newer {
+                format: None,
+                reason,
+            },
+        }
+    }
+}
+
+/// Why a text is no entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// A later program wrote it: it says a later format, or holds what this one does not know.
+    #[error("{reason}")]
+    Newer {
+        /// Its format, where it says one.
+        format: Option<u32>,
+        /// What is not known.
+        reason: String,
+    },
+    /// It is no JSON object.
+    #[error("{reason}")]
+    Damaged {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl EntryError {
+    fn of_format(format: u32) -> Self {
+        Self::Newer {
+            format: Some(format),
+            reason: format!("its format is {format}"),
+        }
+    }
+
+    /// The error of a store whose entry this is.
+    pub(crate) fn at(self, sequence: u64, journal: &str) -> StoreError {
+        let place = format!("entry {sequence} of {journal}");
+        match self {
+            Self::Newer { format, reason } => StoreError::Newer {
+                place,
+                format,
+                known: FORMAT,
+                reason,
+            },
+            Self::Damaged { reason } => StoreError::Damaged { place, reason },
+        }
     }
 }
 

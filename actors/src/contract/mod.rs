@@ -33,7 +33,7 @@ pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
 };
 pub use kept::{Change, Kept};
-pub use line::Line;
+pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{Deleted, Expiry, InboxItem, Line, SessionFilter, SessionRow, StoreError};
-use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
+use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
@@ -283,6 +283,22 @@ pub struct StoredLine {
     pub position: u64,
     /// The entry.
     pub line: Line,
+}
+
+impl StoredLine {
+    /// Decodes the entry, which stands in this journal.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`] for an entry of a later program, [`StoreError::Damaged`] for one that
+    /// does not read.
+    pub fn decode(&self, journal: &JournalId) -> Result<Entry, StoreError> {
+        let named = || match journal {
+            JournalId::Run(run) => format!("run {run}"),
+            JournalId::Session(session) => format!("session {session}"),
+        };
+        let entry = self.line.decode();
+        entry.map_err(|error| error.at(self.sequence, &named()))
+    }
 }
 
 /// An entry of one of the runs of a tree.

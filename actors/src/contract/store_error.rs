@@ -95,6 +95,21 @@ pub enum StoreError {
         /// The latest version that is known.
         known: u32,
     },
+    /// A later program wrote a journal, or a part of it: it is left alone.
+    #[error(
+        "{place} was written by a newer program ({reason}; this one knows formats up to {known}): \
+         use that program; nothing was changed"
+    )]
+    Newer {
+        /// Where.
+        place: String,
+        /// Its format, where it says one.
+        format: Option<u32>,
+        /// The latest format that is known.
+        known: u32,
+        /// What is not known.
+        reason: String,
+    },
     /// A write or sync failed earlier; the store must be opened again.
     #[error("{place} refuses work since a write failed ({reason}): open it again")]
     Poisoned {
@@ -114,4 +129,11 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// Whether what is stored cannot be read by this program, however often it tries.
+    pub(crate) fn is_about_what_is_stored(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::Damaged { .. })
+    }
 }

@@ -15,8 +15,8 @@ use super::{
 pub(crate) use copies::Copies;
 
 use crate::vocabulary::{
-    AgentError, Begun, Changed, Digest, Entry, Forked, OperationError, OperationId, RunEnd, RunId,
-    RunStart, Scope, SessionId, Timestamp,
+    AgentError, Begun, Changed, Digest, Entry, FORMAT, Forked, OperationError, OperationId, RunEnd,
+    RunId, RunStart, Scope, SessionId, Timestamp,
 };
 
 /// Why a run cannot be forked there.
@@ -362,6 +362,7 @@ impl Copier<'_> {
     /// How the copy of a run begins.
     fn start(&self, recorded: RunStart, parent: Option<(RunId, OperationId)>) -> RunStart {
         let mut start = recorded;
+        start.format = FORMAT;
         let above = parent.and_then(|(above, _)| self.runs.iter().find(|run| run.run == above));
         let above = above.map(|above| above.start.path.clone());
         start.path = above.unwrap_or_default();

@@ -94,17 +94,23 @@ impl Recorded {
     /// Folds a journal.
     ///
     /// # Errors
-    /// When an entry does not read: it is damaged or of a later version.
+    /// [`StoreError::Newer`] for an entry of a later program, [`StoreError::Damaged`] for one that
+    /// does not read.
     pub fn fold(lines: &[StoredLine], run: RunId) -> Result<Self, StoreError> {
         let mut recorded = Self::default();
-        for stored in lines {
-            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
-                place: format!("entry {} of run {run}", stored.sequence),
-                reason: error.to_string(),
-            })?;
-            recorded.add(stored.sequence, entry);
-        }
+        recorded.extend(lines, run)?;
         Ok(recorded)
+    }
+
+    /// Folds further entries.
+    ///
+    /// # Errors
+    /// As [`fold`](Self::fold).
+    pub(crate) fn extend(&mut self, lines: &[StoredLine], run: RunId) -> Result<(), StoreError> {
+        for stored in lines {
+            self.add(stored.sequence, stored.decode(&run.into())?);
+        }
+        Ok(())
     }
 
     /// Folds the next entry.

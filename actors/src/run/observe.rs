@@ -44,10 +44,7 @@ impl Observer {
     /// When the entry does not read.
     pub fn observe(&mut self, line: &TreeLine) -> Result<Option<EventRecord>, StoreError> {
         let stored = &line.stored;
-        let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
-            place: format!("entry {} of run {}", stored.sequence, line.run),
-            reason: error.to_string(),
-        })?;
+        let entry = stored.decode(&line.run.into())?;
         match &entry {
             Entry::RunStarted(start) => {
                 self.paths.insert(line.run, start.path.clone());
@@ -122,7 +119,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             data: serde_json::from_str(data.get()).unwrap_or_default(),
         },
         Entry::Drifted { op, .. } => Event::Drifted { operation: *op },
-        Entry::Activated { epoch } => Event::Resumed { epoch: *epoch },
+        Entry::Activated { epoch, .. } => Event::Resumed { epoch: *epoch },
         Entry::Restarted { reason } => Event::Restarted {
             reason: reason.clone(),
         },

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::{
     contract::{Line, StoredLine, TreeLine},
     definition::Pinned,
-    vocabulary::{Digest, Entry, RunId, SessionId, Timestamp, Transcript},
+    vocabulary::{Digest, Entry, FORMAT, RunId, SessionId, Timestamp, Transcript},
 };
 
 /// All that is recorded of a root run and the runs below it, with what is needed to replay it: the
@@ -21,6 +21,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recording {
+    /// The format of the text from which it was read; this program's, where it was read from a
+    /// store.
+    pub format: u32,
     /// The root run.
     pub root: RunId,
     /// Its session.
@@ -75,9 +78,27 @@ pub enum RecordingError {
     },
 }
 
+impl RecordingError {
+    fn too_new(found: u32) -> Self {
+        let known = FORMAT;
+        Self::TooNew { found, known }
+    }
+}
+
+/// What every format's first line says.
+#[derive(Deserialize)]
+struct Head {
+    recording: HeadFormat,
+}
+
+#[derive(Deserialize)]
+struct HeadFormat {
+    format: u32,
+}
+
 /// A line of the text.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Written {
     Recording {
         format: u32,
@@ -108,11 +129,12 @@ enum Written {
 impl Recording {
     /// The format of journals and of this text that this program writes. It changes when an entry
     /// that an older program wrote would be read differently.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = FORMAT;
 
     /// A recording of nothing yet.
     pub fn new(root: RunId) -> Self {
         Self {
+            format: FORMAT,
             root,
             session: None,
             history: Vec::new(),
@@ -191,7 +213,7 @@ impl Recording {
             let _ = writeln!(text, "{json}");
         };
         write(&Written::Recording {
-            format: Self::FORMAT,
+            format: self.format,
             root: self.root,
             session: self.session.clone(),
         });
@@ -237,7 +259,14 @@ impl Recording {
             if line.trim().is_empty() {
                 continue;
             }
-            let written = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            let written = serde_json::from_str(line).map_err(|error| {
+                let head: Option<Head> = serde_json::from_str(line).ok();
+                let later = head.filter(|head| head.recording.format > Self::FORMAT);
+                later.map_or_else(
+                    || wrong(error.to_string()),
+                    |head| RecordingError::too_new(head.recording.format),
+                )
+            })?;
             match (&mut recording, written) {
                 (
                     None,
@@ -248,11 +277,14 @@ impl Recording {
                     },
                 ) => {
                     if format > Self::FORMAT {
-                        let (found, known) = (format, Self::FORMAT);
-                        return Err(RecordingError::TooNew { found, known });
+                        return Err(RecordingError::too_new(format));
                     }
                     let empty = Self::new(root);
-                    recording = Some(Self { session, ..empty });
+                    recording = Some(Self {
+                        format,
+                        session,
+                        ..empty
+                    });
                 }
                 (None, _) => return Err(wrong("the text does not begin as a recording".into())),
                 (Some(_), Written::Recording { .. }) => {

@@ -117,10 +117,7 @@ pub(crate) fn last_text(lines: &[StoredLine], leg: &Leg) -> Result<Option<String
 }
 
 fn decode(stored: &StoredLine, leg: &Leg) -> Result<Entry, StoreError> {
-    stored.line.decode().map_err(|error| StoreError::Damaged {
-        place: format!("entry {} of run {}", stored.sequence, leg.run),
-        reason: error.to_string(),
-    })
+    stored.decode(&leg.run.into())
 }
 
 /// Ends a conversation with a note, as a message of the agent's.

@@ -20,8 +20,8 @@ use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
     definition::Pinned,
     vocabulary::{
-        AgentError, Entry, JournalId, Message, Outcome, RunId, RunStart, SessionId, SessionTurn,
-        StopReason, Timestamp, Transcript, Transfer, TurnEnd,
+        AgentError, Entry, FORMAT, JournalId, Message, Outcome, RunId, RunStart, SessionId,
+        SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
     },
 };
 
@@ -289,7 +289,9 @@ impl Carrier {
                 self.driver.journal.append(&entry);
                 self.isolate(reason);
             }
-            self.driver.journal.append(&Entry::Activated { epoch });
+            let format = FORMAT;
+            let entry = Entry::Activated { epoch, format };
+            self.driver.journal.append(&entry);
             // A write of the life before may be durable without anybody having heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);

@@ -9,14 +9,14 @@ use bincode::config;
 use serde::{Deserialize, Serialize};
 
 use super::SessionFold;
-use crate::vocabulary::{Digest, Message, RunId, Spent};
+use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Up to so many entries a session has a checkpoint after every turn.
 const SHORT: u64 = 64;
-const HEADER: usize = MAGIC.len() + 4 + 32;
+const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;
 
@@ -53,6 +53,7 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(&vocabulary::FORMAT.to_le_bytes());
     bytes.extend_from_slice(&Digest::of(&body).0);
     bytes.extend_from_slice(&body);
     Some(bytes)
@@ -70,8 +71,13 @@ pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
 pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
     let (header, body) = bytes.split_at_checked(HEADER)?;
     let (magic, rest) = header.split_at(MAGIC.len());
-    let (format, digest) = rest.split_at(4);
-    if magic != MAGIC || format != FORMAT.to_le_bytes() || digest != Digest::of(body).0 {
+    let (format, rest) = rest.split_at(4);
+    // What a later program folded may hold what this one does not know.
+    let (journal_format, digest) = rest.split_at(4);
+    let is_ours = magic == MAGIC
+        && format == FORMAT.to_le_bytes()
+        && journal_format == vocabulary::FORMAT.to_le_bytes();
+    if !is_ours || digest != Digest::of(body).0 {
         return None;
     }
     let config = config::standard().with_limit::<LIMIT>();

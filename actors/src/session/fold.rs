@@ -4,7 +4,7 @@ use std::{
 };
 
 use crate::{
-    contract::{StoreError, StoredLine},
+    contract::{EntryError, StoreError, StoredLine},
     safety::cut,
     vocabulary::{Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd},
 };
@@ -46,11 +46,9 @@ impl SessionFold {
     /// When an entry does not read.
     pub fn extend(&mut self, lines: &[StoredLine], place: &str) -> Result<(), StoreError> {
         for stored in lines {
-            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
-                place: format!("entry {} of session {place}", stored.sequence),
-                reason: error.to_string(),
-            })?;
-            self.add(entry);
+            let entry = stored.line.decode();
+            let at = |error: EntryError| error.at(stored.sequence, &format!("session {place}"));
+            self.add(entry.map_err(at)?);
         }
         Ok(())
     }

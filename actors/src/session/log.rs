@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::{
     contract::{StoreError, StoredLine},
-    vocabulary::{Entry, Message, Role, RunId, SessionId, SessionTurn, Timestamp, TurnEnd},
+    vocabulary::{
+        Entry, JournalId, Message, Role, RunId, SessionId, SessionTurn, Timestamp, TurnEnd,
+    },
 };
 
 /// The turns of a session that count, in order: those before which it was rewound are left out.
@@ -72,11 +74,8 @@ impl SessionLog {
     pub fn of(lines: &[StoredLine], session: &SessionId) -> Result<Self, StoreError> {
         let mut log = Self::default();
         for stored in lines {
-            let entry = stored.line.decode().map_err(|error| StoreError::Damaged {
-                place: format!("entry {} of session {session}", stored.sequence),
-                reason: error.to_string(),
-            })?;
-            log.add(stored, entry);
+            let journal = JournalId::Session(session.clone());
+            log.add(stored, stored.decode(&journal)?);
         }
         Ok(log)
     }

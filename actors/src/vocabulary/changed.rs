@@ -7,7 +7,7 @@ use super::{ArtifactInfo, Scope};
 
 /// Something that a team keeps and that changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Changed {
     /// A value of shared state.

@@ -6,52 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentError, Answer, Budget, Changed, Digest, Message, OperationId, Outcome, Question, Resource,
-    RunId, SessionId, Spent, StopReason, budget::charge,
+    AgentError, Answer, Budget, CallDigest, Changed, Digest, FORMAT, Message, OperationId, Outcome,
+    Question, Resource, RunId, SessionId, Spent, StopReason, budget::charge, format,
 };
-
-/// Eight bytes of a digest of an operation's input, printed as hexadecimal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct CallDigest(pub u64);
-
-impl CallDigest {
-    /// Its sixteen digits.
-    pub(crate) fn hexadecimal(self) -> [u8; 16] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        std::array::from_fn(|place| DIGITS[(self.0 >> (60 - 4 * place)) as usize & 0xf])
-    }
-}
-
-impl From<Digest> for CallDigest {
-    fn from(digest: Digest) -> Self {
-        Self(digest.short())
-    }
-}
-
-impl std::fmt::Display for CallDigest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl std::str::FromStr for CallDigest {
-    type Err = super::IdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        u64::from_str_radix(text, 16)
-            .map(Self)
-            .map_err(|_| super::IdError::new("16 hexadecimal digits", text))
-    }
-}
-
-super::id::serde_as_text!(CallDigest);
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
 ///
 /// An entry names a thing that happened, in the past tense. Results travel as raw JSON: they
 /// are encoded once, when they are made, and decoded once, by the operation that asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Entry {
     /// The first entry of a run.
@@ -180,6 +144,9 @@ pub enum Entry {
     Activated {
         /// The owner's epoch.
         epoch: u64,
+        /// The format in which it writes.
+        #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
+        format: u32,
     },
     /// The run's function failed and is run again, after a pause.
     Restarted {
@@ -289,8 +256,12 @@ impl Entry {
 
 /// How a run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RunStart {
+    /// The format of the journal.
+    #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
+    pub format: u32,
     /// The team.
     pub team: String,
     /// The agent of the first leg.
@@ -337,6 +308,7 @@ pub struct RunStart {
 
 /// Where a run was forked from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Forked {
     /// The other run.
@@ -376,6 +348,7 @@ impl RunStart {
     ) -> Self {
         let agent = agent.into();
         Self {
+            format: FORMAT,
             team: team.into(),
             path: vec![agent.clone()],
             agent,
@@ -437,7 +410,7 @@ impl ParentPolicy {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum RunEnd {
     /// With an answer.
@@ -544,8 +517,12 @@ impl RunEnd {
 
 /// A turn as its session records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SessionTurn {
+    /// The format of the journal from here on.
+    #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
+    pub format: u32,
     /// The caller's id of the turn.
     pub turn: String,
     /// The run that answers it.
@@ -560,6 +537,7 @@ impl SessionTurn {
     /// A turn that this run answers.
     pub fn new(turn: impl Into<String>, run: RunId, message: impl Into<Arc<Message>>) -> Self {
         Self {
+            format: FORMAT,
             turn: turn.into(),
             run,
             message: message.into(),
@@ -570,6 +548,7 @@ impl SessionTurn {
 
 /// What a run left to its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TurnEnd {
     /// The run.

@@ -329,7 +329,7 @@ pub enum Preview {
 
 /// What a run asks the world outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Question {
     /// What sort of answer is wanted.

@@ -35,6 +35,7 @@ mod long_replays;
 mod lost_actors;
 mod memory;
 mod mixed_batches;
+mod newer_programs;
 mod outages;
 mod outcomes;
 mod overload;

@@ -1,6 +1,13 @@
 //! `ghostlight runs`.
 
-use ghostlight_actors::contract::{Clock as _, RunFilter, RunRow, SystemClock};
+use std::collections::BTreeMap;
+
+use ghostlight_actors::{
+    actor::newer_runs,
+    contract::{Clock as _, RunFilter, RunRow, SystemClock},
+    vocabulary::RunId,
+};
+use serde::Serialize;
 
 use crate::cli::{
     arguments::Runs,
@@ -17,9 +24,16 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     let mut filter = RunFilter::default();
     (filter.roots, filter.open) = (true, !arguments.all);
     let rows = keeping.store.runs(filter).await?;
+    let open = rows.iter().filter(|row| !row.status.is_ended()).cloned();
+    let newer = newer_runs(&keeping.store, &open.collect::<Vec<_>>()).await?;
+    let newer: BTreeMap<RunId, String> = newer
+        .into_iter()
+        .map(|(row, error)| (row.run, error.to_string()))
+        .collect();
     if arguments.show.json {
         for row in &rows {
-            print_json(row)?;
+            let left_alone = newer.get(&row.run).map(String::as_str);
+            print_json(&Listed { row, left_alone })?;
         }
         return Ok(Exit::Done);
     }
@@ -37,7 +51,20 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     super::print(&table(&rows).join("\n"))?;
+    for (run, error) in &newer {
+        super::note(&format!("{} is left alone: {error}", run.short()));
+    }
     Ok(Exit::Done)
+}
+
+/// A run as a line of JSON.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    row: &'a RunRow,
+    /// Why this program leaves it to a newer one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_alone: Option<&'a str>,
 }
 
 pub(super) fn table(rows: &[RunRow]) -> Vec<String> {

@@ -7,6 +7,7 @@ use ractor::{ActorCell, ActorRef, ActorRuntime};
 use super::{Agent, AgentArguments, AgentMessage, AgentState, Below};
 use crate::{
     actor::{
+        SystemError,
         launch::Loaded,
         supervisor::{Backoff, Intensity},
     },
@@ -270,6 +271,15 @@ impl AgentState {
             }
         }
         self.stop_run(run, error);
+    }
+
+    /// Tells those who wait for a run that this program cannot read what is stored of it.
+    pub(super) fn tell_unreadable(&self, run: RunId, error: &SystemError) {
+        if let SystemError::Store(error) = error
+            && error.is_about_what_is_stored()
+        {
+            self.doors().previewer.routes.fail(run, error.clone());
+        }
     }
 
     /// Stops a run whose journal cannot be gone on with, and tells whoever waits for it.

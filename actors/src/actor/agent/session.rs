@@ -217,8 +217,12 @@ impl AgentState {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
                 session.refuse_waiting(|| error.clone().into());
-                for reply in wakes.into_iter().filter_map(|(_, _, reply)| reply) {
-                    let _ = reply.send(Err(SystemError::Store(error.clone())));
+                let error = || SystemError::Store(error.clone());
+                for (run, _, reply) in wakes {
+                    self.tell_unreadable(run, &error());
+                    if let Some(reply) = reply {
+                        let _ = reply.send(Err(error()));
+                    }
                 }
             }
         }

@@ -53,6 +53,12 @@ pub enum SessionDocumentError {
         /// The latest version that is known.
         known: u32,
     },
+    /// A later program wrote an entry of it.
+    #[error("the exported session was written by a newer program ({reason}): use a newer one")]
+    Newer {
+        /// What is not known.
+        reason: String,
+    },
     /// It is damaged.
     #[error("the exported session is damaged: {reason}")]
     Damaged {
@@ -69,6 +75,7 @@ struct Head {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     format: String,
     version: u32,
@@ -80,12 +87,14 @@ struct Written {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenEntry {
     at: Timestamp,
     entry: Box<RawValue>,
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenValue {
     value: Value,
     version: u64,

@@ -9,7 +9,9 @@ use crate::{
         fork::kept::{Kept, Values, artifacts, plain, restored, writes},
         launch::read_journal,
     },
-    contract::{Append, Batch, Expected, Line, StoreError, StoredLine, artifact_scopes},
+    contract::{
+        Append, Batch, EntryError, Expected, Line, StoreError, StoredLine, artifact_scopes,
+    },
     run::{Copies, operations},
     session::{LoggedTurn, SessionLog},
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
@@ -219,7 +221,14 @@ impl Sessions {
                 let reason = format!("entry {place}: {reason}");
                 SystemError::Document(SessionDocumentError::Damaged { reason })
             };
-            match line.decode().map_err(|error| damaged(error.to_string()))? {
+            let entry = line.decode().map_err(|error| match error {
+                EntryError::Newer { reason, .. } => {
+                    let reason = format!("entry {place}: {reason}");
+                    SystemError::Document(SessionDocumentError::Newer { reason })
+                }
+                error => damaged(error.to_string()),
+            });
+            match entry? {
                 Entry::TurnStarted(turn) => owner = owner.or(turn.owner),
                 Entry::SessionBranched { owner: of, .. } => owner = owner.or(of),
                 Entry::TurnEnded(_)

@@ -1,0 +1,40 @@
+//! What later programs wrote.
+
+use crate::{
+    contract::{RunRow, StoreError, StoreHandle, StoredLine},
+    vocabulary::JournalId,
+};
+
+/// How many runs are read at once, and how many of the first entries of each: a process that takes
+/// a run up says its format as it does so.
+const TOGETHER: usize = 128;
+const ENTRIES: usize = 2048;
+
+/// Which of these runs a later program wrote, each with its error: nothing of this program claims or
+/// changes them. It only reads.
+///
+/// # Errors
+/// What the store fails with; a run whose journal is damaged is none of them.
+pub async fn newer_runs(
+    store: &StoreHandle,
+    rows: &[RunRow],
+) -> Result<Vec<(RunRow, StoreError)>, StoreError> {
+    let mut newer = Vec::new();
+    for rows in rows.chunks(TOGETHER) {
+        let journals: Vec<JournalId> = rows.iter().map(|row| row.run.into()).collect();
+        let read = store.read_all(journals.clone(), ENTRIES).await?;
+        for ((row, journal), lines) in rows.iter().zip(&journals).zip(read) {
+            newer.extend(newer_of(journal, &lines.unwrap_or_default()).map(|e| (row.clone(), e)));
+        }
+    }
+    Ok(newer)
+}
+
+/// The error of the first entry that a later program wrote.
+fn newer_of(journal: &JournalId, lines: &[StoredLine]) -> Option<StoreError> {
+    let errors = lines
+        .iter()
+        .filter_map(|stored| stored.decode(journal).err());
+    let mut newer = errors.filter(|error| matches!(error, StoreError::Newer { .. }));
+    newer.next()
+}

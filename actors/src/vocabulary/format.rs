@@ -1,0 +1,20 @@
+//! The format of journals.
+
+/// The format of journals that this program writes, and the latest that it reads.
+///
+/// It is raised when an older program would not read a journal, or would read it differently: with
+/// a new entry, a new field of an entry, or another meaning of one. A run says it with its start
+/// and with each process that takes it up, a session with each turn. What has a later format, or
+/// holds something unknown, is left alone:
+/// [`StoreError::Newer`](crate::contract::StoreError::Newer).
+pub const FORMAT: u32 = 2;
+
+/// The format of entries that say none.
+pub(super) fn first() -> u32 {
+    1
+}
+
+/// Whether an entry need not say its format.
+pub(super) fn is_first(format: &u32) -> bool {
+    *format == first()
+}
