@@ -1,5 +1,6 @@
 //! Entries as text.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::StoreError;
@@ -64,7 +65,9 @@ impl Line {
     /// # Errors
     /// [`EntryError`], which tells a later program's entry from one that does not read.
     pub fn decode(&self) -> Result<Entry, EntryError> {
-        let entry = serde_json::from_str(&self.text).map_err(|error| self.unread(&error))?;
+        let entry = serde_json::from_str(&self.text);
+        let entry =
+            entry.or_else(|error| self.leg_of_format_1().ok_or_else(|| self.unread(&error)))?;
         let format = match &entry {
             Entry::RunStarted(start) => start.format,
             Entry::Activated { format, .. } => *format,
@@ -75,6 +78,15 @@ impl Line {
             true => Err(EntryError::of_format(format)),
             false => Ok(entry),
         }
+    }
+
+    /// The start of a leg as the first programs of format 1 wrote it: with what the legs before it
+    /// consumed, which other entries say.
+    fn leg_of_format_1(&self) -> Option<Entry> {
+        let mut entry: Value = serde_json::from_str(&self.text).ok()?;
+        let leg = entry.get_mut("leg_started")?.as_object_mut()?;
+        leg.remove("spent")?;
+        Entry::deserialize(entry).ok()
     }
 
     /// Why the text is no entry that this program knows.
