@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Options by which a new file is made for its user alone. One that is there keeps its mode.
@@ -74,7 +74,7 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
 /// # Errors
 /// `NotFound` for a link that leads to nothing, and for a folder that is not there.
 #[cfg(feature = "sqlite")]
-pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(found) => path.canonicalize().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if found.is_symlink() => {
