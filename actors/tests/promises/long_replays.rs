@@ -10,7 +10,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::RunStatus,
-    run::{Agent, BeforeTool, Moment, Policy, PolicyContext, RunContext, replay},
+    run::{Agent, BeforeTool, Policy, PolicyContext, RunContext, replay},
     vocabulary::{AgentError, Effect, Message, Outcome, ToolCall},
 };
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -78,17 +78,12 @@ fn counting(beside: Beside, arrived: Arc<AtomicU32>) -> Agent {
             let permits = Semaphore::new(1);
             let held = Mutex::new(0);
             let (sender, mut receiver) = mpsc::channel(1);
-            let transcript = cx.conversation();
-            let moment = Moment {
-                transcript: &transcript,
-                steps: 0,
-            };
             let mut total = 0;
             for number in 0..beside.steps() {
                 let counted = match beside {
                     Beside::AsksPolicies => {
-                        let policies = cx.policies().unwrap();
-                        policies.before_tool(moment, call("1", "look")).await?;
+                        // It is refused once the policy let it pass, and is no operation.
+                        cx.tools([call("1", "nothing")]).await?;
                         step(&cx, number).await?
                     }
                     Beside::TakesPermits => {
