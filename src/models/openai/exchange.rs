@@ -8,7 +8,10 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -18,7 +21,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use ghostlight_actors::contract::BoxFuture;
 use serde_json::Value;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     failure::{Failure, Phase},
@@ -32,6 +38,10 @@ const REPORT_LIMIT: u64 = 64 * 1024;
 
 /// How long it is read.
 const REPORT_TIME: Duration = Duration::from_secs(5);
+
+/// How many pieces of a stream may wait for whoever takes them before no more is read. What one read
+/// brings comes on top.
+const MAX_WAITING: usize = 64;
 
 /// How long the end of a finished stream is waited for. A connection can be used again only when
 /// the body was read to its end, which mostly comes with the last event.
@@ -49,6 +59,34 @@ pub(super) struct Exchange {
     failure: Arc<OnceLock<Failure>>,
     /// The answer, when it came in one piece.
     whole: Arc<Mutex<Option<Value>>>,
+    /// The pieces of a stream that were read and not taken yet.
+    backlog: Arc<Backlog>,
+}
+
+/// async-openai reads ahead into a queue without a bound, where a piece of one letter takes a
+/// kilobyte. So the next bytes of a stream are read when there is room.
+#[derive(Default)]
+struct Backlog {
+    waiting: AtomicUsize,
+    taken: Notify,
+}
+
+impl Backlog {
+    fn add(&self, pieces: usize) {
+        self.waiting.fetch_add(pieces, Ordering::AcqRel);
+    }
+
+    fn take(&self) {
+        // The end of a stream is a piece that nobody takes, so there are never too few.
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.taken.notify_one();
+    }
+
+    async fn room(&self) {
+        while self.waiting.load(Ordering::Acquire) >= MAX_WAITING {
+            self.taken.notified().await;
+        }
+    }
 }
 
 impl Exchange {
@@ -62,7 +100,13 @@ impl Exchange {
             max_bytes: settings.max_response_bytes,
             failure: Arc::default(),
             whole: Arc::default(),
+            backlog: Arc::default(),
         }
+    }
+
+    /// Says that a piece of the stream was taken.
+    pub(super) fn taken(&self) {
+        self.backlog.take();
     }
 
     /// The answer that came in one piece, once.
@@ -111,6 +155,7 @@ impl Exchange {
         let body = body.read_all().await?;
         let whole = check(&body)?;
         if self.streaming {
+            self.backlog.add(1);
             return Ok(answer(reqwest::Body::from(as_events(&body))));
         }
         // It is parsed here, once: what goes through async-openai stands for it.
@@ -124,22 +169,29 @@ impl Exchange {
         stream::unfold(state, |state| async move {
             let (exchange, mut body, mut gate) = state?;
             let mut events = Vec::new();
+            exchange.backlog.room().await;
+            let before = gate.passed();
             while events.is_empty() {
                 let passed = match body.next().await {
                     Ok(Some(bytes)) => gate.push(&bytes, &mut events),
                     Ok(None) => match gate.finish(&mut events) {
-                        Ok(()) => return Some((Ok(events), None)),
+                        Ok(()) => {
+                            exchange.backlog.add(gate.passed() - before);
+                            return Some((Ok(events), None));
+                        }
                         failed => failed,
                     },
                     Err(failure) => Err(failure),
                 };
                 if let Err(failure) = passed {
+                    exchange.backlog.add(gate.passed() - before);
                     let error = exchange.fail(failure);
                     // What came before the failure counts: it may be the answer's last piece.
                     let end = stream_end(events, error);
                     return Some((end, None));
                 }
             }
+            exchange.backlog.add(gate.passed() - before);
             if gate.is_done() {
                 // Whatever this brings, the answer is whole.
                 let _ = timeout(LINGER, body.next()).await;
@@ -252,4 +304,44 @@ fn is_json(headers: &http::HeaderMap) -> bool {
             .to_ascii_lowercase()
             .starts_with("application/json")
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    /// async-openai takes what it is given into a queue without a bound.
+    #[tokio::test]
+    async fn a_stream_is_read_as_fast_as_its_pieces_are_taken() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = sent.clone();
+        let pieces = stream::repeat_with(move || {
+            counted.fetch_add(1, Ordering::AcqRel);
+            Ok::<_, std::io::Error>("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
+        });
+        let settings = OpenAiSettings::new("m");
+        let client = super::super::http_client("http://127.0.0.1:9").unwrap();
+        let exchange = Exchange::new(client, &settings, true);
+        let body = Body::new(&exchange, answer(reqwest::Body::wrap_stream(pieces)));
+        let mut events = std::pin::pin!(exchange.clone().events(body));
+        let mut read = 0;
+        while events.next().now_or_never().is_some() {
+            read += 1;
+            assert!(read <= MAX_WAITING, "nobody takes them");
+        }
+        assert_eq!(read, MAX_WAITING);
+        for _ in 0..10 {
+            exchange.taken();
+        }
+        while events.next().now_or_never().is_some() {
+            read += 1;
+            assert!(read <= MAX_WAITING + 10);
+        }
+        assert_eq!(read, MAX_WAITING + 10);
+        // The body itself may have one more in hand.
+        assert!(sent.load(Ordering::Acquire) <= read + 1);
+    }
 }

@@ -193,7 +193,7 @@ impl OpenAi {
         let mut answer = Answer::default();
         let failed = if request.stream {
             match client.chat().create_stream_byot::<_, Value>(&body).await {
-                Ok(pieces) => take_stream(pieces, &mut answer, cx).await,
+                Ok(pieces) => take_stream(pieces, &mut answer, cx, &exchange).await,
                 Err(error) => Some(error),
             }
         } else {
@@ -245,10 +245,14 @@ async fn take_stream(
     mut pieces: async_openai::types::stream::StreamResponse<Value>,
     answer: &mut Answer,
     cx: &ModelContext,
+    exchange: &Exchange,
 ) -> Option<OpenAIError> {
     while let Some(piece) = pieces.next().await {
         match piece {
-            Ok(piece) => answer.take(piece, |delta| cx.delta(delta)),
+            Ok(piece) => {
+                exchange.taken();
+                answer.take(piece, |delta| cx.delta(delta));
+            }
             Err(error) => return Some(error),
         }
     }

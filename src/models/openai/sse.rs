@@ -22,6 +22,8 @@ pub(super) struct EventGate {
     data: Option<Vec<u8>>,
     /// The type of the event so far.
     kind: Vec<u8>,
+    /// How many events were let through.
+    passed: usize,
     done: bool,
 }
 
@@ -64,6 +66,11 @@ impl EventGate {
             Ok(()) if !self.done => Err(Failure::Cut),
             other => other,
         }
+    }
+
+    /// How many events were let through until now.
+    pub(super) fn passed(&self) -> usize {
+        self.passed
     }
 
     /// Whether the server said that it is done.
@@ -110,6 +117,7 @@ impl EventGate {
         } else {
             check(data)?;
         }
+        self.passed += 1;
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(data);
         out.extend_from_slice(b"\n\n");
