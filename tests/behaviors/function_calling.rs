@@ -14,7 +14,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, call, desk, echo, echo_call, said, with_text};
+use crate::stage::{Stage, call, desk, echo, echo_call, said, told, with_text};
 
 fn agent(settings: serde_json::Value) -> Agent {
     desk("function_calling", settings).tool(echo())
@@ -104,6 +104,38 @@ async fn one_failing_call_fails_no_other() {
     assert!(results.contains(r#"nothing=error:there is no tool "nothing". there are: echo."#));
     assert_eq!(results.matches("echo=error").count(), 3, "{results}");
     assert!(results.ends_with("echo=success:fine"), "{results}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_too_many_calls_of_one_answer_the_first_are_run_and_the_model_is_told() {
+    let calls: Vec<_> = (0..20_000)
+        .map(|n| echo_call(&format!("c{n}"), &format!("{n}")))
+        .collect();
+    let replies: Vec<Reply> = vec![calls.into(), "done".into()];
+    let stage = Stage::of(agent(json!({})).max_calls(3), replies).await;
+    let run = stage.say("go").await;
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    let asked = stage.said(1);
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert_eq!(
+        asked[1],
+        r#"assistant: echo({"text":"0"}) | echo({"text":"1"}) | echo({"text":"2"})"#
+    );
+    assert_eq!(
+        asked[2],
+        "tool: echo=success:0 | echo=success:1 | echo=success:2"
+    );
+    assert!(
+        asked[3].contains("called 20000 tools at once") && asked[3].contains("at most 3 calls"),
+        "{}",
+        asked[3]
+    );
+    let told = told(&run).await;
+    let left_out = (
+        "calls_left_out".to_owned(),
+        json!({ "asked": 20_000, "run": 3 }),
+    );
+    assert!(told.contains(&left_out), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -215,6 +215,7 @@ impl CreateAgentSpec {
             settings: creator.spec.settings.clone(),
             stream: creator.spec.stream,
             parallel_tools: creator.spec.parallel_tools,
+            max_calls: creator.spec.max_calls,
             instructions: MADE.to_owned(),
             behavior: self.behavior.clone(),
             max_steps: Some(max_steps.min(self.max_steps)),

@@ -120,6 +120,13 @@ impl Agent {
         self
     }
 
+    /// Sets how many tool calls of one answer are run; 1,000 when left out.
+    #[must_use]
+    pub fn max_calls(mut self, calls: u32) -> Self {
+        self.spec.max_calls = Some(calls);
+        self
+    }
+
     /// Sets how it works: a registered behavior and its settings.
     #[must_use]
     pub fn works_by(mut self, behavior: BehaviorSpec) -> Self {

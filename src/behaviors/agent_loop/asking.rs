@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
-    AgentError, ModelRequest, ModelResponse, ModelSettings, Part, ToolSet,
+    AgentError, Message, ModelRequest, ModelResponse, ModelSettings, Part, ToolCall, ToolSet,
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
@@ -70,7 +70,7 @@ impl Loop<'_> {
         let Reading {
             mut said,
             text,
-            turn,
+            mut turn,
         } = self.strategy.read(response, self.steps);
         if !text.trim().is_empty() {
             self.last_text = text;
@@ -79,15 +79,45 @@ impl Loop<'_> {
             said.parts.retain(|part| part.as_text().is_none());
             said.parts.push(Part::Text(EMPTY_TURN.to_owned()));
         }
+        let note = match &mut turn {
+            ModelTurn::Calls(calls) => self.bound(calls, &mut said),
+            _ => None,
+        };
         self.conversation
             .push(said.by(self.cx.spec().name.as_str()));
         self.steering = response.steering.iter().cloned().map(Arc::new).collect();
         self.steered.extend(self.steering.iter().cloned());
         match &turn {
-            ModelTurn::Calls(calls) => self.open.clone_from(calls),
+            ModelTurn::Calls(calls) => {
+                self.open.clone_from(calls);
+                self.steering.extend(note.map(Arc::new));
+            }
             _ => self.conversation.extend(self.steering.drain(..)),
         }
         turn
+    }
+
+    /// Leaves out the calls of an answer that are too many, which gives what the model is told of them
+    /// after the results. A model that repeats itself can ask for a hundred thousand.
+    fn bound(&self, calls: &mut Vec<ToolCall>, said: &mut Message) -> Option<Message> {
+        let (asked, most) = (calls.len(), self.max_calls as usize);
+        if asked <= most {
+            return None;
+        }
+        calls.truncate(most);
+        let mut kept = 0;
+        said.parts.retain(|part| {
+            let is_call = matches!(part, Part::ToolCall(_));
+            kept += usize::from(is_call);
+            !is_call || kept <= most
+        });
+        let told = serde_json::json!({ "asked": asked, "run": most });
+        self.cx.emit("calls_left_out", &told);
+        Some(Message::synthetic(format!(
+            "Your answer called {asked} tools at once, but at most {most} calls of an answer are run. \
+             Only the first {most} were; the others were not, and are not repeated here. Call fewer at \
+             a time."
+        )))
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Loop<'a> {
     limits: LoopLimits,
     /// How many answers may be rejected before the best one is given.
     max_rejections: u32,
+    /// How many calls of one answer are run.
+    max_calls: u32,
     /// Whether policies judge its answer.
     is_gated: bool,
     /// Whether its answer is a part of the work only.

@@ -17,6 +17,9 @@ impl<'a> Loop<'a> {
     /// How many answers policies may reject where an agent sets no bound.
     pub const DEFAULT_REJECTIONS: u32 = 8;
 
+    /// How many calls of one answer are run where an agent sets no bound.
+    pub const DEFAULT_CALLS: u32 = 1_000;
+
     /// A loop over the agent's conversation with its instructions, tools, settings and output
     /// schema.
     ///
@@ -37,6 +40,7 @@ impl<'a> Loop<'a> {
             offered_now: cx.tools_offered(),
             limits,
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
+            max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS),
             is_gated: true,
             is_inner: false,
             begin: conversation.len(),

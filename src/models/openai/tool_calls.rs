@@ -1,6 +1,6 @@
 //! Puts tool calls together from whatever a server sends of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::vocabulary::{Delta, ToolCall, Transcript};
 use serde_json::{Map, Value, value::RawValue};
@@ -9,12 +9,14 @@ use super::{answer::take_field, failure::Failure, reasoning};
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Default)]
-pub(super) struct CallDrafts(Vec<CallDraft>);
+pub(super) struct CallDrafts {
+    drafts: Vec<CallDraft>,
+    /// The last draft of each of the server's places, which several calls may share.
+    last: HashMap<u64, usize>,
+}
 
 #[derive(Default)]
 struct CallDraft {
-    /// The server's place for it, which several calls may share.
-    index: u64,
     id: String,
     name: String,
     arguments: String,
@@ -46,7 +48,7 @@ impl CallDrafts {
             Some(object) => object.to_string(),
         };
         let place = self.place(index, &id, &name);
-        let draft = &mut self.0[place];
+        let draft = &mut self.drafts[place];
         let is_named_now = draft.name.is_empty() && !name.is_empty();
         if draft.id.is_empty() {
             draft.id = id;
@@ -70,9 +72,8 @@ impl CallDrafts {
     /// Which draft a piece belongs to. Servers that give every call the index 0 are seen through
     /// by a second name: with another id, or after whole arguments.
     fn place(&mut self, index: u64, id: &str, name: &str) -> usize {
-        let known = self.0.iter().rposition(|draft| draft.index == index);
-        if let Some(place) = known {
-            let draft = &self.0[place];
+        if let Some(place) = self.last.get(&index).copied() {
+            let draft = &self.drafts[place];
             let is_named_twice = !name.is_empty() && !draft.name.is_empty();
             let has_other_id = !id.is_empty() && !draft.id.is_empty() && draft.id != *id;
             let begins = is_named_twice && (has_other_id || (id.is_empty() && draft.is_whole()));
@@ -80,11 +81,10 @@ impl CallDrafts {
                 return place;
             }
         }
-        self.0.push(CallDraft {
-            index,
-            ..CallDraft::default()
-        });
-        self.0.len() - 1
+        let place = self.drafts.len();
+        self.drafts.push(CallDraft::default());
+        self.last.insert(index, place);
+        place
     }
 
     /// The calls, each with an id that is unique in the conversation. An id that is missing or
@@ -95,10 +95,10 @@ impl CallDrafts {
         conversation: &Transcript,
         signed: &mut Map<String, Value>,
     ) -> Result<Vec<ToolCall>, Failure> {
-        if self.0.is_empty() {
+        if self.drafts.is_empty() {
             return Ok(Vec::new());
         }
-        if self.0.iter().any(|draft| draft.name.is_empty()) {
+        if self.drafts.iter().any(|draft| draft.name.is_empty()) {
             return Err(Failure::Malformed(String::from(
                 "it calls a tool without a name",
             )));
@@ -106,7 +106,7 @@ impl CallDrafts {
         let messages = conversation.messages();
         let past = messages.iter().flat_map(|message| message.tool_calls());
         let mut taken: HashSet<&str> = past.map(|call| call.id.as_str()).collect();
-        let mut drafts = self.0;
+        let mut drafts = self.drafts;
         let mut number = 0_u64;
         for draft in &mut drafts {
             while draft.id.is_empty() || taken.contains(draft.id.as_str()) {
