@@ -51,6 +51,7 @@ where
         Ok(arguments) => arguments,
         Err(told) => return tell(&told).into(),
     };
+    keep_out_of_core_dumps();
     std::panic::set_hook(Box::new(|panic| say(&format!("panic: {panic}"))));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -71,6 +72,22 @@ where
         failure.exit()
     });
     exit.into()
+}
+
+/// Keeps what the process holds, keys among it, out of core dumps and, on Linux, away from
+/// other processes of its user. Where it cannot be had, the command works all the same.
+fn keep_out_of_core_dumps() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    #[cfg(all(unix, not(target_os = "linux")))]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let none = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        let _ = setrlimit(Resource::Core, none);
+    }
 }
 
 /// Tells what clap has to say: help and the version, which are no errors, or what is wrong with what

@@ -149,3 +149,26 @@ fn a_text_without_end_on_stdin_is_refused() {
     assert!(told.err.contains("more than 4194304 bytes"), "{}", told.err);
     assert!(!desk.path("runs.db").exists());
 }
+
+/// What a process holds, keys among it, would be in the image that a crash leaves of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_crash_leaves_no_image_of_the_command() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let desk = Desk::new("gated", json!({}));
+    let script = "ulimit -c unlimited && kill -ABRT $$";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).current_dir(desk.path("."));
+    if !shell.status().unwrap().core_dumped() {
+        println!("this machine dumps nothing");
+        return;
+    }
+    let mut command = desk.start_with_dumps(&["run", "team.yaml", "go"]);
+    desk.until("its first step", |desk| desk.firsts() == 1);
+    let killed = Command::new("kill")
+        .args(["-ABRT", &command.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    let ended = command.wait().unwrap();
+    assert_eq!((ended.signal(), ended.core_dumped()), (Some(6), false));
+}

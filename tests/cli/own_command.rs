@@ -343,6 +343,22 @@ impl Desk {
         Started(self.own(words).spawn().unwrap())
     }
 
+    /// Starts the command with the behaviors above, where a crash may leave an image of it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_with_dumps(&self, words: &[&str]) -> Child {
+        let own = self.own(words);
+        let mut command = self.quiet(Command::new("sh"));
+        command
+            .args(["-c", "ulimit -c unlimited; exec \"$0\" \"$@\""])
+            .arg(own.get_program())
+            .args(own.get_args())
+            .envs(
+                own.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
+        command.stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs the command as it is shipped.
     pub(crate) fn shipped(&self, words: &[&str]) -> Done {
         self.shipped_with(words, "", &[])
