@@ -3,10 +3,13 @@
 //! They are put in after the file was parsed, into one text at a time: whatever a variable holds,
 //! it cannot add a key or change the shape of the file.
 
+use ghostlight_actors::safety::is_secret_key;
+
 use super::{
     document::{Content, Key, Node, Place},
     fault::{Fault, FaultKind},
 };
+use crate::models::SecretText;
 
 /// What looks a variable up.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -21,8 +24,15 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
         return below(team, false, lookup);
     };
     for (key, section) in sections {
-        let settings = matches!(key.name.as_str(), "models" | "tools" | "interceptors");
-        below(section, settings, lookup)?;
+        match (key.name.as_str(), &mut section.content) {
+            // The keys here are names of models and tools, whatever they sound like.
+            ("models" | "tools", Content::Mapping(named)) => {
+                for (_, settings) in named {
+                    below(settings, true, lookup)?;
+                }
+            }
+            (name, _) => below(section, name == "interceptors", lookup)?,
+        }
     }
     Ok(())
 }
@@ -41,10 +51,18 @@ pub(super) fn reference(text: &str) -> Option<&str> {
 
 fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Fault> {
     match &mut node.content {
-        Content::Text(text) if text.value.contains('$') => {
-            let (value, substituted) = replace(&text.value, node.place, lookup)?;
-            text.value = value;
-            text.substituted = substituted;
+        Content::Text(text) => {
+            if text.value.contains('$') {
+                let (value, substituted) = replace(&text.value, node.place, lookup)?;
+                text.value = value;
+                text.substituted = substituted;
+            }
+            if settings && has_credential(&text.value) {
+                let message = "the address holds a secret itself";
+                let help = "leave it out of the address, and give it as a reference to an environment \
+                            variable where it is asked for, such as `api_key` or `headers`";
+                return Err(Fault::new(FaultKind::Secret, node.place, message).help(help));
+            }
         }
         Content::List(items) => {
             for item in items {
@@ -60,7 +78,7 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
                 };
                 match secrecy {
                     Secrecy::None => below(value, settings, lookup)?,
-                    Secrecy::Kept => {}
+                    Secrecy::Kept => check_places(value)?,
                     Secrecy::Reference => check_reference(key, value)?,
                 }
             }
@@ -73,19 +91,17 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
 enum Secrecy {
     /// The value is plain text.
     None,
-    /// The value may hold references, which stay.
+    /// The values may hold references, which stay; those that are credentials by their keys must.
     Kept,
     /// The value must be a reference.
     Reference,
 }
 
 fn secrecy(key: &str) -> Secrecy {
-    const SECRETS: [&str; 4] = ["api_key", "password", "secret", "token"];
-    const ENDINGS: [&str; 4] = ["_api_key", "_password", "_secret", "_token"];
-    if SECRETS.contains(&key) || ENDINGS.iter().any(|ending| key.ends_with(ending)) {
-        Secrecy::Reference
-    } else if key == "headers" {
+    if key == "headers" {
         Secrecy::Kept
+    } else if is_secret_key(key) {
+        Secrecy::Reference
     } else {
         Secrecy::None
     }
@@ -93,8 +109,15 @@ fn secrecy(key: &str) -> Secrecy {
 
 fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
     let name = match &value.content {
-        // A setting that is left empty is no secret.
-        Content::Null => return Ok(()),
+        // A setting that is left empty or says yes or no is no secret.
+        Content::Null | Content::Bool(_) => return Ok(()),
+        Content::List(items) => {
+            return items.iter().try_for_each(|item| check_reference(key, item));
+        }
+        Content::Mapping(entries) => {
+            let mut values = entries.iter().map(|(_, value)| value);
+            return values.try_for_each(|value| check_reference(key, value));
+        }
         Content::Text(text) => text
             .value
             .trim()
@@ -105,10 +128,56 @@ fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
     if name.is_some_and(is_name) {
         return Ok(());
     }
-    let message = format!("`{}` holds a secret itself", key.name);
     let help = "set an environment variable to the secret, and write its name here, such as \
                 ${OPENAI_API_KEY}";
-    Err(Fault::new(FaultKind::Secret, key.place, message).help(help))
+    Err(in_clear(key).help(help))
+}
+
+/// Checks headers. What else a value may be is for whoever reads it.
+fn check_places(headers: &Node) -> Result<(), Fault> {
+    let Content::Mapping(entries) = &headers.content else {
+        return Ok(());
+    };
+    for (key, value) in entries {
+        let is_harmless = match &value.content {
+            Content::Null => true,
+            Content::Text(text) if text.value.is_empty() => true,
+            Content::Text(text) => SecretText::read(&text.value).is_ok_and(|text| text.has_place()),
+            _ => false,
+        };
+        if is_secret_key(&key.name) && !is_harmless {
+            let help = "set an environment variable to the secret, and write its name in its place, \
+                        such as Bearer ${TOKEN}";
+            return Err(in_clear(key).help(help));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an address in this text holds a password, or a name that may be a token, or has one in
+/// its query.
+fn has_credential(text: &str) -> bool {
+    let of_address = |(at, _): (usize, &str)| {
+        let web = text[..at].ends_with("http") || text[..at].ends_with("https");
+        let address = &text[at + 3..];
+        let end = address.find(char::is_whitespace).unwrap_or(address.len());
+        let (address, query) = address[..end]
+            .split_once('?')
+            .unwrap_or((&address[..end], ""));
+        let host = address.split(['/', '#']).next().unwrap_or_default();
+        let user = host.rsplit_once('@').map(|(user, _)| user);
+        let named = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            !value.is_empty() && (name == "key" || is_secret_key(name))
+        };
+        user.is_some_and(|user| web || user.contains(':')) || query.split('&').any(named)
+    };
+    text.match_indices("://").any(of_address)
+}
+
+fn in_clear(key: &Key) -> Fault {
+    let message = format!("`{}` holds a secret itself", key.name);
+    Fault::new(FaultKind::Secret, key.place, message)
 }
 
 fn is_name(name: &str) -> bool {

@@ -30,6 +30,18 @@ pub enum SecretError {
          ${{OPENAI_API_KEY}}; set the variable and write its name instead of the value"
     )]
     NotAReference,
+    /// A place for a secret inside of a text cannot be read.
+    #[error(
+        "`${{` in a value begins the name of an environment variable and ends with `}}`, such as \
+         Bearer ${{TOKEN}}; write $$ for a dollar"
+    )]
+    NoPlace,
+    /// A text that holds a credential, for which there is to be a place.
+    #[error(
+        "`{0}` holds a secret itself; set an environment variable to the secret, and write its \
+         name in its place, such as ${{TOKEN}} or Bearer ${{TOKEN}}"
+    )]
+    InClear(String),
     /// The variable is not set, is empty, or is not text.
     #[error("the environment variable {0} is not set; set it to the secret that it stands for")]
     NotSet(String),
@@ -60,6 +72,76 @@ impl Secret {
             },
         }
     }
+}
+
+/// A text in which secrets stand by their names: `Bearer ${TOKEN}`, with `$$` for a dollar.
+#[cfg_attr(not(feature = "openai"), allow(dead_code))]
+pub(crate) struct SecretText<'t>(Vec<Piece<'t>>);
+
+#[cfg_attr(not(feature = "openai"), allow(dead_code))]
+enum Piece<'t> {
+    Plain(&'t str),
+    Variable(&'t str),
+}
+
+#[cfg_attr(not(feature = "openai"), allow(dead_code))]
+impl<'t> SecretText<'t> {
+    /// Reads a text; nothing is looked up.
+    ///
+    /// # Errors
+    /// [`SecretError::NoPlace`].
+    pub(crate) fn read(text: &'t str) -> Result<Self, SecretError> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            let (before, from) = rest.split_at(at);
+            pieces.push(Piece::Plain(before));
+            rest = if let Some(after) = from.strip_prefix("$$") {
+                pieces.push(Piece::Plain("$"));
+                after
+            } else if let Some(after) = from.strip_prefix("${") {
+                let (name, after) = after.split_once('}').ok_or(SecretError::NoPlace)?;
+                if !is_name(name) {
+                    return Err(SecretError::NoPlace);
+                }
+                pieces.push(Piece::Variable(name));
+                after
+            } else {
+                pieces.push(Piece::Plain("$"));
+                &from[1..]
+            };
+        }
+        pieces.push(Piece::Plain(rest));
+        Ok(Self(pieces))
+    }
+
+    /// Whether a secret stands in it.
+    pub(crate) fn has_place(&self) -> bool {
+        let mut pieces = self.0.iter();
+        pieces.any(|piece| matches!(piece, Piece::Variable(_)))
+    }
+
+    /// The text with its secrets, for the one place that sends it.
+    ///
+    /// # Errors
+    /// [`SecretError::NotSet`] where a variable has no value.
+    pub(crate) fn reveal(&self) -> Result<SecretString, SecretError> {
+        let mut text = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Plain(plain) => text.push_str(plain),
+                Piece::Variable(name) => {
+                    text.push_str(Secret::variable(*name).reveal()?.expose_secret());
+                }
+            }
+        }
+        Ok(SecretString::from(text))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let of_a_variable = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+    !name.is_empty() && name.bytes().all(of_a_variable)
 }
 
 impl fmt::Display for Secret {
@@ -96,11 +178,8 @@ impl FromStr for Secret {
             .trim()
             .strip_prefix("${")
             .and_then(|rest| rest.strip_suffix('}'));
-        let of_a_variable = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
         match name {
-            Some(name) if !name.is_empty() && name.bytes().all(of_a_variable) => {
-                Ok(Self::variable(name))
-            }
+            Some(name) if is_name(name) => Ok(Self::variable(name)),
             _ => Err(SecretError::NotAReference),
         }
     }
@@ -164,6 +243,24 @@ mod tests {
                 .to_string();
             assert!(error.contains("environment variable"), "{error}");
             assert!(!error.contains("1234"), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_have_places_in_a_text() {
+        let revealed = |text: &str| -> Result<String, SecretError> {
+            let text = SecretText::read(text)?.reveal()?;
+            Ok(text.expose_secret().to_owned())
+        };
+        // What cargo sets, and what every process has.
+        let name = std::env::var("CARGO_PKG_NAME").unwrap();
+        let expected = format!("Bearer {name}, $ and ${{X}} and {name}");
+        let text = "Bearer ${CARGO_PKG_NAME}, $ and $${X} and ${CARGO_PKG_NAME}";
+        assert_eq!(revealed(text).unwrap(), expected);
+        assert!(SecretText::read(text).unwrap().has_place());
+        assert!(!SecretText::read("plain $$ $5").unwrap().has_place());
+        for text in ["Bearer ${", "${}", "${A:-b}", "${A B}"] {
+            assert_eq!(revealed(text), Err(SecretError::NoPlace), "{text}");
         }
     }
 

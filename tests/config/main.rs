@@ -177,6 +177,69 @@ fn a_secret_in_the_file_is_refused_without_repeating_it() {
 }
 
 #[test]
+fn a_credential_in_clear_is_refused_wherever_it_stands() {
+    for settings in [
+        "headers: { authorization: Bearer hunter2 }",
+        "headers: { X-Api-Key: hunter2 }",
+        "headers: { x_api_key: '$$hunter2' }",
+        "headers: { Cookie: 'a=hunter2' }",
+        "base_url: 'https://me:hunter2@host/v1'",
+        "base_url: 'https://hunter2@host/v1'",
+        "base_url: 'https://me:${OPENAI_API_KEY}@host/v1'",
+        "base_url: 'https://host/v1?api-key=hunter2'",
+        "extra: { nested: { access_token: hunter2 } }",
+        "private_key: hunter2",
+        "clientSecret: [hunter2]",
+        "auth_token: { value: hunter2 }",
+        "headers: { x_api_key: 47110815 }",
+    ] {
+        let text =
+            format!("models:\n  m: {{ provider: p,\n    {settings} }}\nagent: {{ name: a }}");
+        let (kind, line, _, message) = fault(&text);
+        assert_eq!(
+            (kind, line),
+            (FaultKind::Secret, 3),
+            "{settings}: {message}"
+        );
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+    let file = parse(
+        "models:
+  default:
+    provider: openai
+    base_url: 'http://127.0.0.1:9/v1'
+    headers: { authorization: 'Bearer ${OPENAI_API_KEY}', x-title: desk }
+  password_helper: { provider: offline }
+agent: { name: desk, instructions: 'See https://me:you@host, authorization and password.' }
+",
+    )
+    .unwrap();
+    let json = serde_json::to_string(file.spec()).unwrap();
+    assert!(json.contains("Bearer ${OPENAI_API_KEY}") && !json.contains("hunter2"));
+    file.resolve(ghostlight::builtin()).unwrap();
+}
+
+/// A team that was made in code, or stored, does not pass the reader of files.
+#[test]
+fn a_credential_in_clear_is_refused_where_a_model_is_made() {
+    for settings in [
+        serde_json::json!({ "headers": { "authorization": "Bearer hunter2" } }),
+        serde_json::json!({ "base_url": "https://me:hunter2@host/v1" }),
+        serde_json::json!({ "extra": { "api_key": "hunter2" } }),
+    ] {
+        let mut team = spec("models: { m: { provider: openai } }\nagent: { name: desk }\n");
+        let model = team.models.get_mut("m").unwrap();
+        model.settings = settings.as_object().unwrap().clone();
+        let error = ghostlight::builtin()
+            .resolve(&team)
+            .unwrap_err()
+            .to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+        assert!(error.contains('m'), "{error}");
+    }
+}
+
+#[test]
 fn a_deep_team_fits() {
     let mut text = String::from("agent:\n  name: a0\n");
     for level in 1..18 {

@@ -121,6 +121,31 @@ async fn no_log_and_no_error_holds_a_key_a_prompt_or_an_answer() {
 }
 
 #[tokio::test]
+async fn a_secret_has_its_place_inside_of_a_header() {
+    // What every test has in its environment stands for a secret.
+    let value = std::env::var("CARGO_PKG_NAME").unwrap();
+    let body = r#"{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}"#;
+    let fake = Fake::start([vec![json(200, body)]]).await;
+    let model = fake
+        .model()
+        .header("authorization", "Bearer ${CARGO_PKG_NAME}")
+        .header("x-price", "$$5 or $6");
+    respond(&model, ask("hello")).await.unwrap();
+    let head = fake.received()[0].head.to_lowercase();
+    assert!(
+        head.contains(&format!("authorization: bearer {value}")),
+        "{head}"
+    );
+    assert!(head.contains("x-price: $5 or $6"), "{head}");
+    let model = fake
+        .model()
+        .header("authorization", "Bearer ${GHOSTLIGHT_NO_SUCH}");
+    let error = respond(&model, ask("hello")).await.unwrap_err();
+    assert!(error.message.contains("GHOSTLIGHT_NO_SUCH"), "{error}");
+    assert_eq!(fake.received().len(), 1, "nothing was sent without it");
+}
+
+#[tokio::test]
 async fn what_helps_to_correct_a_request_is_shown() {
     let body = r#"{"error":{"message":"Unsupported value: 'temperature' does not support 0.2.","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}"#;
     let fake = Fake::start([vec![json(400, body)]]).await;

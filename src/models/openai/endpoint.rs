@@ -3,14 +3,14 @@
 use std::{fmt, sync::Arc};
 
 use async_openai::config::Config;
-use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
+use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary::ErrorKind};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use reqwest::Url;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::settings::{OpenAiSettings, Timeouts};
-use crate::models::Secret;
+use crate::models::{Secret, SecretError, SecretText};
 
 /// What attempts share. Cloning it is cheap.
 #[derive(Clone)]
@@ -136,7 +136,11 @@ fn invalid(message: impl Into<String>) -> ModelError {
     ModelError::new(ErrorKind::InvalidInput, message)
 }
 
-fn parse_address(text: &str) -> Result<Url, ModelError> {
+/// Reads an address.
+///
+/// # Errors
+/// For what cannot be asked, and for one that holds a credential. None repeats it.
+pub(super) fn parse_address(text: &str) -> Result<Url, ModelError> {
     let wanted = "base_url must be an address such as https://api.openai.com/v1";
     let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -154,10 +158,11 @@ fn parse_address(text: &str) -> Result<Url, ModelError> {
 }
 
 fn reveal(secret: &Secret) -> Result<SecretString, ModelError> {
-    let to_error = |error: crate::models::SecretError| {
-        ModelError::new(ErrorKind::Authentication, error.to_string())
-    };
-    secret.reveal().map_err(to_error)
+    secret.reveal().map_err(not_had)
+}
+
+fn not_had(error: SecretError) -> ModelError {
+    ModelError::new(ErrorKind::Authentication, error.to_string())
 }
 
 fn bearer(key: &SecretString) -> Result<HeaderValue, ModelError> {
@@ -175,10 +180,9 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelErr
             "the value of {name} in headers cannot be sent in a header"
         ))
     };
-    let mut value = match value.parse::<Secret>() {
-        Ok(secret) => HeaderValue::try_from(reveal(&secret)?.expose_secret()).map_err(bad)?,
-        Err(_) => HeaderValue::try_from(value).map_err(bad)?,
-    };
+    let text = SecretText::read(value).map_err(|error| invalid(format!("{name}: {error}")))?;
+    let text = text.reveal().map_err(not_had)?;
+    let mut value = HeaderValue::try_from(text.expose_secret()).map_err(bad)?;
     value.set_sensitive(true);
     Ok((key, value))
 }
@@ -191,6 +195,12 @@ pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
     let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(invalid("the address must begin with http:// or https://"));
+    }
+    let in_query = url.query_pairs().any(|(name, _)| is_secret_key(&name));
+    if !url.username().is_empty() || url.password().is_some() || in_query {
+        return Err(invalid(
+            "the address must not hold a name, password or token: it is stored with the team",
+        ));
     }
     client(&url, &Timeouts::default())
 }

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;
 
-use ghostlight_actors::vocabulary::Prices;
+use ghostlight_actors::{safety::is_secret_key, vocabulary::Prices};
 
-use crate::models::Secret;
+use super::endpoint::parse_address;
+use crate::models::{Secret, SecretError, SecretText};
 
 /// Where a model is and how it is spoken to. It is what a team file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,9 @@ use crate::models::Secret;
 pub struct OpenAiSettings {
     /// The server's name of the model.
     pub model: String,
-    /// The address up to and without `/chat/completions`, such as `http://127.0.0.1:11434/v1`.
+    /// The address up to and without `/chat/completions`, such as `http://127.0.0.1:11434/v1`. It
+    /// holds no name, password or query.
+    #[serde(deserialize_with = "address")]
     pub base_url: String,
     /// The key, as a reference to an environment variable. Left out, OpenAI's own server gets
     /// the one in `OPENAI_API_KEY`, and any other server none.
@@ -28,9 +31,15 @@ pub struct OpenAiSettings {
     pub prices: Option<Prices>,
     /// Further fields of each request body. They take the place of the request's own, except
     /// `messages` and `stream`; `null` takes out a field that a server does not accept. The
-    /// further fields of a single request win over these.
+    /// further fields of a single request win over these. A credential does not belong here: it has its
+    /// place in `api_key` or `headers`.
+    #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,
-    /// Further headers. A value that is exactly `${NAME}` is that environment variable's.
+    /// Further headers. `${NAME}` in a value stands for that environment variable, as in
+    /// `Bearer ${TOKEN}`, and `$$` for a dollar. From text, a header that is a credential by its name
+    /// (`authorization`, `x-api-key`, `cookie`) is read only with such a place, so that no team file and
+    /// no store holds one.
+    #[serde(deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
     /// The most bytes of an answer, as it comes over the wire.
     pub max_response_bytes: u64,
@@ -64,6 +73,61 @@ impl OpenAiSettings {
             token_limit_field: None,
         }
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    // What else is wrong with it is told when it is used; a credential must not be kept until then.
+    match parse_address(&text) {
+        Err(error) if text.contains(['@', '?', '#']) => Err(D::Error::custom(error.message)),
+        _ => Ok(text),
+    }
+}
+
+fn without_credentials<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
+    for (name, value) in &headers {
+        let text = SecretText::read(value)
+            .map_err(|error| D::Error::custom(format!("headers: {name}: {error}")))?;
+        if is_secret_key(name) && !value.is_empty() && !text.has_place() {
+            return Err(in_clear(name));
+        }
+    }
+    Ok(headers)
+}
+
+fn no_credentials<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Value>, D::Error> {
+    let extra = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    match extra
+        .iter()
+        .find_map(|(name, value)| credential(name, value))
+    {
+        None => Ok(extra),
+        Some(name) => Err(D::Error::custom(format!(
+            "extra: `{name}` is a credential, and what is here is stored as it stands: give it in \
+             `api_key` or `headers`"
+        ))),
+    }
+}
+
+/// The name of a credential among these fields.
+fn credential<'v>(name: &'v str, value: &'v Value) -> Option<&'v str> {
+    match value {
+        Value::String(_) if is_secret_key(name) => Some(name),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| credential(name, value)),
+        Value::Array(items) => items.iter().find_map(|item| credential(name, item)),
+        _ => None,
+    }
+}
+
+fn in_clear<E: Error>(name: &str) -> E {
+    E::custom(SecretError::InClear(name.to_owned()))
 }
 
 impl Default for OpenAiSettings {
@@ -152,6 +216,54 @@ mod tests {
             serde_json::from_str::<OpenAiSettings>(&json).unwrap(),
             settings
         );
+    }
+
+    #[test]
+    fn a_credential_in_clear_is_refused_without_repeating_it() {
+        for (text, told) in [
+            (
+                r#"{"headers": {"authorization": "Bearer hunter2"}}"#,
+                "`authorization` holds a secret",
+            ),
+            (
+                r#"{"headers": {"X-Api-Key": "hunter2"}}"#,
+                "`X-Api-Key` holds a secret",
+            ),
+            (
+                r#"{"headers": {"x_api_key": "$$hunter2"}}"#,
+                "Bearer ${TOKEN}",
+            ),
+            (
+                r#"{"headers": {"x-title": "a ${hunter2"}}"#,
+                "environment variable",
+            ),
+            (
+                r#"{"base_url": "http://me:hunter2@host/v1"}"#,
+                "base_url must not hold",
+            ),
+            (
+                r#"{"base_url": "http://hunter2@host/v1"}"#,
+                "base_url must not hold",
+            ),
+            (r#"{"base_url": "http://host/v1?key=hunter2"}"#, "base_url"),
+            (
+                r#"{"extra": {"auth": {"token": "hunter2"}}}"#,
+                "extra: `token`",
+            ),
+        ] {
+            let error = serde_json::from_str::<OpenAiSettings>(text).unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.contains(told) && !error.contains("hunter2"),
+                "{text}: {error}"
+            );
+        }
+        for text in [
+            r#"{"headers": {"authorization": "Bearer ${TOKEN}", "x-title": "desk $5"}}"#,
+            r#"{"extra": {"max_tokens": 7, "token": 3}}"#,
+        ] {
+            serde_json::from_str::<OpenAiSettings>(text).unwrap();
+        }
     }
 
     #[test]
