@@ -85,6 +85,10 @@ impl OutputKey {
 }
 
 impl Policy for OutputKey {
+    fn is_inherited(&self) -> bool {
+        false
+    }
+
     async fn after_run(
         &mut self,
         cx: &PolicyContext<'_>,

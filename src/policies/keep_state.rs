@@ -57,6 +57,10 @@ impl Checked for KeepState {
 }
 
 impl Policy for KeepState {
+    fn is_inherited(&self) -> bool {
+        false
+    }
+
     async fn after_run(
         &mut self,
         cx: &PolicyContext<'_>,

@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Run, SystemError, handles::LOOK};
+use super::{Run, SystemError, acting::Use, handles::LOOK};
 use crate::{
     contract::{InboxBody, RunStatus, StoreError},
     vocabulary::{Entry, ErrorKind, OperationError, OperationId, RunId},
@@ -37,8 +37,9 @@ impl Run {
     /// ended. Cancelling twice is cancelling once.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
+        self.check(Use::Act).await?;
         let reason = reason.into();
         self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
             .await
@@ -54,8 +55,9 @@ impl Run {
     /// one's id.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel_call(&self, operation: OperationId) -> Result<bool, SystemError> {
+        self.check(Use::Act).await?;
         let run = match self.current().await {
             Ok(run) => run,
             Err(SystemError::UnknownRun(_) | SystemError::Store(StoreError::Deleted { .. })) => {
@@ -120,6 +122,7 @@ impl Run {
     /// # Errors
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn quiet(&self) -> Result<Quiet, SystemError> {
+        self.check(Use::Look).await?;
         let run = loop {
             let run = self.current().await?;
             run.rest(RunStatus::is_ended).await?;

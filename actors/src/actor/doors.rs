@@ -1,7 +1,7 @@
 //! The doors through which runs reach the world.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{
     agent::AgentMessage, journal::Journal, launch::read_from, memory_store::MemoryMessage,
-    model_gateway::ModelGateway, observers::Observers, routes::Routes, slot::Slot,
+    model_gateway::Gateways, observers::Observers, routes::Routes, slot::Slot,
     tool_executor::ToolExecutor,
 };
 use crate::{
@@ -49,7 +49,7 @@ type Turns = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
 pub(crate) struct Doors {
     pub(crate) store: StoreHandle,
     pub(crate) journal: Journal,
-    pub(crate) gateways: Arc<BTreeMap<String, Arc<ModelGateway>>>,
+    pub(crate) gateways: Arc<Gateways>,
     pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) memory: Slot<MemoryMessage>,
     pub(crate) turns: Arc<Mutex<Turns>>,
@@ -128,13 +128,9 @@ impl Ports for Doors {
         &self,
         call: ModelCall,
     ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>> {
-        let Some(gateway) = self.gateways.get(&call.request.model).cloned() else {
-            let known: Vec<&str> = self.gateways.keys().map(String::as_str).collect();
-            let message = format!(
-                "there is no model {:?}; there are: {}",
-                call.request.model,
-                known.join(", ")
-            );
+        let Some(gateway) = self.gateways.to(&call.code.model) else {
+            let model = &call.request.model;
+            let message = format!("the model {model:?} is of another System");
             let error = OperationError::new(ErrorKind::NotFound, message);
             return Box::pin(async move { Err(error).into() });
         };

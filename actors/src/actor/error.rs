@@ -52,11 +52,17 @@ pub enum SystemError {
         /// Its team.
         team: String,
     },
+    /// An owner without a name.
+    #[error("the owner's name is empty: say who it is, or name no owner")]
+    EmptyOwner,
     /// A turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,
-    /// The session belongs to somebody else.
-    #[error("session {session} belongs to somebody else")]
+    /// The session, or the run, belongs to somebody else.
+    #[error(
+        "session {session} belongs to somebody else: act for its owner (`System::acting_for`, \
+         `Turn::owner`), or as the operator (`System::as_operator`)"
+    )]
     Foreign {
         /// The session.
         session: String,

@@ -6,7 +6,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::observers::{Observers, Shown, Subscription};
 use crate::{
-    contract::{Clock, StoreError, StoreHandle},
+    contract::{BoxFuture, Clock, StoreError, StoreHandle},
     run::Observer,
     vocabulary::{Event, EventRecord, RunId, RunResult},
 };
@@ -33,6 +33,8 @@ pub struct EventStream {
     /// A preview that waits for what is recorded before it.
     shown: Option<Shown>,
     previews: bool,
+    /// What says first whether there is anything to be shown.
+    gate: Option<BoxFuture<'static, bool>>,
     over: bool,
 }
 
@@ -54,8 +56,15 @@ impl EventStream {
             ready: VecDeque::new(),
             shown: None,
             previews: true,
+            gate: None,
             over: false,
         }
+    }
+
+    /// The same stream, which is empty unless this says otherwise.
+    pub(super) fn behind(mut self, gate: BoxFuture<'static, bool>) -> Self {
+        self.gate = Some(gate);
+        self
     }
 
     /// The same stream without previews: exactly what is recorded.
@@ -69,7 +78,14 @@ impl EventStream {
     ///
     /// It may be dropped while it waits (in `select!`) without losing an event.
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
+        if let Some(gate) = &mut self.gate {
+            self.over = !gate.await;
+            self.gate = None;
+        }
         loop {
+            if self.over && self.ready.is_empty() {
+                return None;
+            }
             self.look_for_preview();
             if let Some(preview) = self.due_preview() {
                 return Some(Ok(preview));

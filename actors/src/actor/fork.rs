@@ -5,7 +5,7 @@ pub(super) mod kept;
 use std::collections::BTreeMap;
 
 use self::kept::{Kept, plain};
-use super::{Run, SystemError, recording::recording};
+use super::{Run, SystemError, acting::Use, recording::recording};
 use crate::{
     contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreHandle},
     run::{Branch, ForkedRun, Recording, Task, fork, row_of},
@@ -79,9 +79,10 @@ impl Run {
     ///
     /// # Errors
     /// [`SystemError::Fork`] where it cannot be forked there, which says where it can;
-    /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`],
+    /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`], [`SystemError::Foreign`],
     /// [`SystemError::UnknownTeam`]; what the store fails with.
     pub async fn fork(&self, options: Fork) -> Result<Run, SystemError> {
+        self.check(Use::Act).await?;
         let shared = self.system.shared();
         let store = &shared.doors.store;
         let recording = recording(store, self.id).await?;

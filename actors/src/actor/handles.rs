@@ -5,7 +5,9 @@ use std::{fmt, time::Duration};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{EventStream, Sessions, System, SystemError, agent::AgentMessage, recording::row_of};
+use super::{
+    EventStream, Sessions, System, SystemError, acting::Use, agent::AgentMessage, recording::row_of,
+};
 use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
@@ -45,8 +47,9 @@ impl Session {
     /// the turns before it have ended. A turn with an id that was sent before gives its run.
     ///
     /// # Errors
-    /// [`SystemError::EmptyTurn`], [`SystemError::Overloaded`] when too many turns wait, [`SystemError::Foreign`] when the
-    /// session is somebody else's, what the store fails with.
+    /// [`SystemError::EmptyTurn`], [`SystemError::EmptyOwner`], [`SystemError::Overloaded`] when too
+    /// many turns wait, [`SystemError::Foreign`] when the session is somebody else's, what the
+    /// store fails with.
     pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
         let shared = self.system.shared();
         if shared.team(&self.id.team).is_none() {
@@ -58,6 +61,20 @@ impl Session {
         let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
         if !turn.message.parts.iter().any(says) {
             return Err(SystemError::EmptyTurn);
+        }
+        if let Some(owner) = self.system.acting().owner() {
+            let named = turn.owner.get_or_insert_with(|| owner.to_owned());
+            let (named, session) = (named.clone(), || self.id.to_string());
+            self.system
+                .acting()
+                .check(Some(&named), Use::Act, session)?;
+        }
+        if turn
+            .owner
+            .as_ref()
+            .is_some_and(|owner| owner.trim().is_empty())
+        {
+            return Err(SystemError::EmptyOwner);
         }
         let _admission = shared.admit()?;
         // Under one id it may be said again when the session's agent is lost or a write fails.
@@ -100,6 +117,7 @@ impl Session {
     /// # Errors
     /// What the store fails with.
     pub async fn transcript(&self) -> Result<Transcript, SystemError> {
+        self.kept().check(&self.id).await?;
         let doors = &self.system.shared().doors;
         let journal = JournalId::Session(self.id.clone());
         let lines = super::launch::read_from(doors, &journal, 0).await?;
@@ -191,11 +209,22 @@ impl Run {
         self.id
     }
 
-    /// The events of the run and all runs below it, from the first on and then live.
+    /// Checks that whoever this handle acts for may do this.
+    pub(super) async fn check(&self, what: Use) -> Result<(), SystemError> {
+        self.system.check_run(self.id, what).await
+    }
+
+    /// The events of the run and all runs below it, from the first on and then live; none of a
+    /// run that belongs to somebody else than the owner for whom this handle acts.
     pub fn events(&self) -> EventStream {
         let doors = &self.system.shared().doors;
         let observers = doors.previewer.observers.clone();
-        EventStream::new(self.id, doors.store.clone(), doors.clock.clone(), observers)
+        let stream = EventStream::new(self.id, doors.store.clone(), doors.clock.clone(), observers);
+        let Some(_) = self.system.acting().owner() else {
+            return stream;
+        };
+        let run = self.clone();
+        stream.behind(Box::pin(async move { run.check(Use::Look).await.is_ok() }))
     }
 
     /// How the run stands.
@@ -203,6 +232,7 @@ impl Run {
     /// # Errors
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn status(&self) -> Result<RunRow, SystemError> {
+        self.check(Use::Look).await?;
         row_of(&self.system.shared().doors.store, self.id).await
     }
 
@@ -212,6 +242,7 @@ impl Run {
     /// # Errors
     /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
     pub async fn outcome(&self) -> Result<Outcome, SystemError> {
+        self.check(Use::Look).await?;
         let mut run = self.clone();
         loop {
             let end = match run.end_here().await {
@@ -363,6 +394,7 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn budget(&self) -> Result<Allowance, SystemError> {
+        self.check(Use::Look).await?;
         Ok(self.current().await?.recorded().await?.allowance())
     }
 
@@ -373,8 +405,10 @@ impl Run {
     /// [`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)).
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store
+    /// fails with.
     pub async fn steer(&self, text: impl Into<String>) -> Result<(), SystemError> {
+        self.check(Use::Act).await?;
         let id = format!("steer/{:032x}", self.system.shared().doors.entropy.bits());
         self.post(id, InboxBody::Steer(Message::user(text)))
             .await
@@ -384,8 +418,10 @@ impl Run {
     /// Puts a typed message into the run's inbox, for `RunContext::receive`.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store
+    /// fails with.
     pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
+        self.check(Use::Act).await?;
         let id = format!("tell/{:032x}", self.system.shared().doors.entropy.bits());
         let value = serde_json::to_value(message).unwrap_or_default();
         self.post(
@@ -404,6 +440,7 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn retry(&self) -> Result<(), SystemError> {
+        self.check(Use::Act).await?;
         self.system.resume(self.id, false).await.map(drop)
     }
 

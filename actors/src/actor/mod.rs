@@ -3,6 +3,7 @@
 //! Architecture invariant: no handler waits for the world. A handler keeps the books and hands
 //! slow work to a linked actor or to a task behind a handle that aborts when dropped.
 
+mod acting;
 mod agent;
 mod attendant;
 mod calls;

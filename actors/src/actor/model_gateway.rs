@@ -1,6 +1,7 @@
 //! The way to one model.
 
 use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -18,8 +19,7 @@ use super::{
 };
 use crate::{
     contract::{
-        BoxFuture, Clock, Entropy, InterceptorHandle, ModelContext, ModelError, ModelHandle,
-        NextModel, Telling,
+        BoxFuture, Clock, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling,
     },
     run::{Called, ModelCall},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
@@ -60,8 +60,6 @@ impl Default for GatewayOptions {
 pub(crate) struct ModelGateway {
     pub(crate) calls: Calls<ModelAnswer>,
     model: ModelHandle,
-    /// What stands around its attempts, from the outermost on.
-    chain: Arc<[InterceptorHandle]>,
     options: GatewayOptions,
     slots: FairSlots,
     clock: Arc<dyn Clock>,
@@ -75,9 +73,38 @@ pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
 /// How many answers that nobody took are kept for a run that comes back.
 pub(crate) const KEPT_ANSWERS: usize = 256;
 
+/// The ways to all models of a System. A model that several teams name has one way, and so one
+/// bound for all of them.
+#[derive(Clone, Default)]
+pub(crate) struct Gateways {
+    by_model: HashMap<usize, Arc<ModelGateway>>,
+    /// Each once, under the first name that was found for it.
+    pub(crate) named: BTreeMap<String, Arc<ModelGateway>>,
+}
+
+impl Gateways {
+    /// Adds the way to a model, unless it is there.
+    pub(crate) fn add(
+        &mut self,
+        name: String,
+        model: &ModelHandle,
+        make: impl FnOnce(ModelHandle) -> ModelGateway,
+    ) {
+        if let Entry::Vacant(place) = self.by_model.entry(model.address()) {
+            let gateway = Arc::new(make(model.clone()));
+            place.insert(gateway.clone());
+            self.named.insert(name, gateway);
+        }
+    }
+
+    pub(crate) fn to(&self, model: &ModelHandle) -> Option<Arc<ModelGateway>> {
+        self.by_model.get(&model.address()).cloned()
+    }
+}
+
 impl ModelGateway {
     pub(crate) fn new(
-        (model, chain): (ModelHandle, Arc<[InterceptorHandle]>),
+        model: ModelHandle,
         options: GatewayOptions,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
@@ -86,7 +113,6 @@ impl ModelGateway {
         Self {
             calls: Calls::default(),
             model,
-            chain,
             options,
             slots: FairSlots::new(options.concurrency),
             clock,
@@ -176,13 +202,14 @@ impl ModelGateway {
         let cx = ModelContext::new(call.run, call.operation, next, cancelled)
             .previews(self.previews.sink(call.run));
         let request = call.request.clone();
-        if self.chain.is_empty() {
+        let chain = &call.code.chain;
+        if chain.is_empty() {
             return self.attempt(call.root, request, cx, made).await;
         }
         let real = |request, cx| -> BoxFuture<'_, _> {
             Box::pin(self.attempt(call.root, request, cx, made))
         };
-        let next = NextModel::new(&self.chain, &real, &self.clock, &self.entropy).telling(telling);
+        let next = NextModel::new(chain, &real, &self.clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
             .await

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Run, SystemError, launch::read_from};
+use super::{Run, SystemError, acting::Use, launch::read_from};
 use crate::{
     contract::{Credential, InboxBody, RunRow, StoreError, StoreHandle},
     run::answers,
@@ -94,6 +94,7 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+        self.check(Use::Look).await?;
         let doors = &self.system.shared().doors;
         match doors.current(self.id).await? {
             Some(row) => Ok(open_questions(&doors.store, &row).await?),
@@ -103,7 +104,9 @@ impl Run {
 
     /// Answers a question of this run, or of a run below it. The answer is durable when this
     /// returns; a run that sleeps is woken by it. A question has one answer: a later one changes
-    /// nothing.
+    /// nothing. In a session that has an owner only a handle that
+    /// [acts for that owner](super::System::acting_for) may, or the operator's; an approval is
+    /// recorded together with the owner who gave it.
     ///
     /// The answer to a question for authentication stays in the memory of this process, for the
     /// call that asks; the journal holds that it was given. So it must be given where the run
@@ -111,32 +114,11 @@ impl Run {
     ///
     /// # Errors
     /// [`SystemError::NoQuestion`] when the run does not ask this, the question has expired, two
-    /// runs below it ask under this operation, or the value is no answer to it; what the store
-    /// fails with.
+    /// runs below it ask under this operation, or the value is no answer to it;
+    /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
-        self.answered(operation, value, None).await
-    }
-
-    /// Answers a question as this person. In a session that has an owner only the owner may;
-    /// an approval is recorded together with who gave it.
-    ///
-    /// # Errors
-    /// [`SystemError::Foreign`] when it is not the owner; as [`answer`](Self::answer).
-    pub async fn answer_as(
-        &self,
-        who: &str,
-        operation: OperationId,
-        value: Value,
-    ) -> Result<(), SystemError> {
-        self.answered(operation, value, Some(who)).await
-    }
-
-    async fn answered(
-        &self,
-        operation: OperationId,
-        value: Value,
-        who: Option<&str>,
-    ) -> Result<(), SystemError> {
+        self.check(Use::Act).await?;
+        let who = self.system.acting().owner();
         let refuse = |reason: String| SystemError::NoQuestion {
             run: self.id,
             reason,
@@ -178,9 +160,6 @@ impl Run {
             )));
         }
         let asking = self.system.run(run);
-        if let Some(who) = who {
-            asking.check_owner(who).await?;
-        }
         let value = asking.as_recorded(operation, &question, value, who);
         if !answers(&question, &value) {
             return Err(refuse(match question.kind {
@@ -201,6 +180,21 @@ impl Run {
         let id = format!("answer/{operation}");
         let posted = asking.post(id, InboxBody::Answer { operation, value });
         posted.await.map(drop)
+    }
+
+    /// Answers a question as this person: [`answer`](Self::answer) of a handle that acts for that
+    /// owner.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub async fn answer_as(
+        &self,
+        who: &str,
+        operation: OperationId,
+        value: Value,
+    ) -> Result<(), SystemError> {
+        let theirs = self.system.acting_for(who).run(self.id);
+        theirs.answer(operation, value).await
     }
 
     /// What the run asks, and, where it went on in another journal, what it had asked in this one.
@@ -253,18 +247,6 @@ impl Run {
                 value
             }
             _ => value,
-        }
-    }
-
-    async fn check_owner(&self, who: &str) -> Result<(), SystemError> {
-        let start = self.recorded().await?.start;
-        match start.as_ref().and_then(|start| start.owner.as_deref()) {
-            Some(owner) if owner != who => {
-                let session = start.as_ref().and_then(|start| start.session.clone());
-                let session = session.map_or_else(|| self.id.to_string(), |id| id.to_string());
-                Err(SystemError::Foreign { session })
-            }
-            _ => Ok(()),
         }
     }
 }

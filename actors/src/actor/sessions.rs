@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     actor::{
         System, SystemError,
+        acting::{Acting, Use},
         launch::{folded, read_journal},
     },
     contract::{
@@ -112,7 +113,10 @@ impl Sessions {
     ///
     /// # Errors
     /// What the store fails with.
-    pub async fn list(&self, query: SessionQuery) -> Result<SessionPage, SystemError> {
+    pub async fn list(&self, mut query: SessionQuery) -> Result<SessionPage, SystemError> {
+        if let Acting::Owner(owner) = self.acting() {
+            query.owner = Some(owner.to_string());
+        }
         let mut page = SessionPage::default();
         let wanted = match query.limit {
             0 => usize::MAX,
@@ -150,7 +154,38 @@ impl Sessions {
     pub async fn log(&self, session: &SessionId) -> Result<SessionLog, SystemError> {
         let journal = JournalId::Session(session.clone());
         let lines = read_journal(&self.store, &journal, 0).await?;
-        Ok(SessionLog::of(&lines, session)?)
+        let log = SessionLog::of(&lines, session)?;
+        let named = || session.to_string();
+        self.acting()
+            .check(log.owner.as_deref(), Use::Look, named)?;
+        Ok(log)
+    }
+
+    /// For whom these are asked for.
+    fn acting(&self) -> &Acting {
+        match &self.system {
+            Some(system) => system.acting(),
+            None => &Acting::Operator,
+        }
+    }
+
+    /// Checks that whoever these are asked for may look at a session.
+    pub(super) async fn check(&self, session: &SessionId) -> Result<(), SystemError> {
+        match self.acting().owner() {
+            Some(_) => self.log(session).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that they may look at a scope of its state.
+    async fn check_scope(&self, session: &SessionId, scope: &Scope) -> Result<(), SystemError> {
+        match scope {
+            Scope::User(owner) => {
+                let named = || session.to_string();
+                self.acting().check(Some(owner), Use::Look, named)
+            }
+            _ => self.check(session).await,
+        }
     }
 
     /// The values of a scope of state, by key.
@@ -162,6 +197,7 @@ impl Sessions {
         session: &SessionId,
         scope: &Scope,
     ) -> Result<Vec<(String, Value)>, SystemError> {
+        self.check_scope(session, scope).await?;
         let Some(scope) = operations::scope_of_session(session, scope) else {
             return Ok(Vec::new());
         };
@@ -179,6 +215,7 @@ impl Sessions {
         session: &SessionId,
         scope: &Scope,
     ) -> Result<Vec<ArtifactInfo>, SystemError> {
+        self.check_scope(session, scope).await?;
         let Some(scope) = operations::scope_of_session(session, scope) else {
             return Ok(Vec::new());
         };
@@ -197,6 +234,7 @@ impl Sessions {
         name: &str,
         version: Option<u64>,
     ) -> Result<Option<Artifact>, SystemError> {
+        self.check_scope(session, scope).await?;
         let Some(scope) = operations::scope_of_session(session, scope) else {
             return Ok(None);
         };

@@ -25,6 +25,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::{
     ExecutorOptions, GatewayOptions, Run, Session, SystemError,
+    acting::{Acting, Use},
     agent::{Agent, AgentArguments, AgentMessage},
     attendant::Errand,
     doors::Doors,
@@ -113,7 +114,7 @@ impl Default for Limits {
 /// name in ractor's process-wide registry, so two of them live in one process. Cloning shares
 /// it; dropping it stops nothing, [`stop`](Self::stop) does.
 #[derive(Clone)]
-pub struct System(Arc<Shared>);
+pub struct System(Arc<Shared>, Acting);
 
 /// What the actors of a System share.
 pub(crate) struct Shared {
@@ -140,7 +141,7 @@ pub(crate) struct TeamEntry {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
-    /// What its runs find, who say their agents' names: another team's may have the same.
+    /// What its runs find under the names of its agents.
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -337,6 +338,15 @@ impl System {
         &self.0
     }
 
+    /// For whom its handles act.
+    pub(super) fn acting(&self) -> &Acting {
+        &self.1
+    }
+
+    pub(super) fn acting_as(&self, acting: Acting) -> Self {
+        Self(self.0.clone(), acting)
+    }
+
     /// The conversation with a team under this key. It begins with its first turn.
     pub fn session(&self, team: impl Into<String>, key: impl Into<String>) -> Session {
         let id = SessionId {
@@ -357,12 +367,21 @@ impl System {
         }
     }
 
-    /// Runs of the store, the latest begun first.
+    /// Runs of the store, the latest begun first; those of others are left out where it
+    /// [acts for an owner](Self::acting_for).
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, SystemError> {
-        Ok(self.0.doors.store.runs(filter).await?)
+        let mut rows = Vec::new();
+        for row in self.0.doors.store.runs(filter).await? {
+            match self.check_run(row.run, Use::Look).await {
+                Ok(()) => rows.push(row),
+                Err(SystemError::Foreign { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rows)
     }
 
     /// The open roots of the store that a later program wrote, each with its error: this System leaves

@@ -18,16 +18,21 @@ use parking_lot::Mutex;
 use super::doors::Previewer;
 use crate::{
     contract::{
-        BoxFuture, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling, ToolContext,
-        ToolError, ToolErrorKind, ToolHandle, ToolOutput,
+        BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
+        ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Called, Registry, ToolEnd, ToolInvocation},
+    run::{Called, ToolCode, ToolEnd, ToolInvocation},
     safety,
-    vocabulary::{Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus},
+    vocabulary::{
+        Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
+    },
 };
 
 /// How many faults of a call's arguments the model is told at once.
 const TOLD_FAULTS: usize = 8;
+
+/// How many schemas are kept compiled of tools of one name.
+const VALIDATORS: usize = 8;
 
 /// How far a call's real attempts are.
 const NOT_BEGUN: u8 = 0;
@@ -39,30 +44,24 @@ const ENDED: u8 = 2;
 /// A compiled schema, with the definition that it was made from.
 type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
 
-/// Calls tools out of a registry.
+/// Calls tools.
 pub(crate) struct ToolCaller {
-    registry: Arc<Registry>,
     timeout: Duration,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
-    /// What stands around the calls of a tool, from the outermost on, where anything does.
-    chains: HashMap<String, Arc<[InterceptorHandle]>>,
-    /// Compiled schemas, by tool.
-    validators: Mutex<HashMap<String, Compiled>>,
+    /// Compiled schemas, by the tool's name: the latest of them.
+    validators: Mutex<HashMap<String, Vec<Compiled>>>,
 }
 
 impl ToolCaller {
     pub(crate) fn new(
-        registry: Arc<Registry>,
         timeout: Duration,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         previews: Previewer,
     ) -> Self {
         Self {
-            chains: registry.tool_chains(),
-            registry,
             timeout,
             clock,
             entropy,
@@ -74,8 +73,12 @@ impl ToolCaller {
     /// Makes a call.
     pub(crate) async fn call(&self, invocation: &ToolInvocation) -> Called<ToolEnd> {
         let call = &invocation.call;
-        let Some(tool) = self.registry.tool_named(&call.name) else {
-            return self.unknown(invocation).into();
+        let ToolCode { tool, chain, .. } = match &invocation.code {
+            Ok(code) => code,
+            Err(reason) => {
+                let result = ToolResult::new(call, ToolStatus::Error, reason.clone());
+                return ToolEnd::Result(result).into();
+            }
         };
         if let Err(fault) = self.check_arguments(&invocation.definition, &call.arguments) {
             return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault)).into();
@@ -88,15 +91,12 @@ impl ToolCaller {
             });
         let cx = self.context(invocation);
         let telling = Telling::default();
-        let output = match self.chains.get(&call.name) {
-            None => {
-                self.attempt(invocation, tool, call.arguments.clone(), cx)
-                    .await
-            }
-            Some(chain) => {
-                let around = (&**chain, &telling);
-                self.intercepted(invocation, tool, around, cx).await
-            }
+        let output = if chain.is_empty() {
+            let arguments = call.arguments.clone();
+            self.attempt(invocation, tool, arguments, cx).await
+        } else {
+            let around = (&**chain, &telling);
+            self.intercepted(invocation, tool, around, cx).await
         };
         let end = finish(invocation, tool, output);
         let told = telling.into_told();
@@ -204,8 +204,9 @@ impl ToolCaller {
 
     /// Asks the tool whether a call whose end was never heard of happened.
     pub(crate) async fn reconcile(&self, invocation: &ToolInvocation) -> ToolEnd {
-        let Some(tool) = self.registry.tool_named(&invocation.call.name) else {
-            return self.unknown(invocation);
+        let tool = match &invocation.code {
+            Ok(code) => &code.tool,
+            Err(reason) => return ToolEnd::InDoubt(reason.clone()),
         };
         let bound = self.bound(invocation);
         let answer = tool.reconcile(&invocation.call, self.context(invocation));
@@ -250,16 +251,6 @@ impl ToolCaller {
             .previews(self.previews.sink(*run))
     }
 
-    fn unknown(&self, invocation: &ToolInvocation) -> ToolEnd {
-        let known: Vec<&str> = self.registry.tools().map(|(name, _)| name).collect();
-        let name = &invocation.call.name;
-        let text = format!(
-            "There is no tool {name:?} in this program. There are: {}.",
-            known.join(", ")
-        );
-        ToolEnd::Result(ToolResult::new(&invocation.call, ToolStatus::Error, text))
-    }
-
     /// Checks the arguments against the schema, in words for the model.
     fn check_arguments(
         &self,
@@ -294,18 +285,19 @@ impl ToolCaller {
 
     fn validator(&self, definition: &Arc<ToolDefinition>) -> Result<Arc<Validator>, String> {
         let mut validators = self.validators.lock();
-        if let Some((of, validator)) = validators.get(&definition.name)
-            && (Arc::ptr_eq(of, definition) || of == definition)
-        {
+        let known = validators.get(&definition.name);
+        let same = |(of, _): &&Compiled| Arc::ptr_eq(of, definition) || of == definition;
+        if let Some((_, validator)) = known.and_then(|known| known.iter().find(same)) {
             return Ok(validator.clone());
         }
         let validator = jsonschema::validator_for(&definition.parameters)
             .map_err(|error| format!("The schema of {} is wrong: {error}", definition.name))?;
         let compiled = Arc::new(validator);
-        validators.insert(
-            definition.name.clone(),
-            (definition.clone(), compiled.clone()),
-        );
+        let known = validators.entry(definition.name.clone()).or_default();
+        if known.len() >= VALIDATORS {
+            known.remove(0);
+        }
+        known.push((definition.clone(), compiled.clone()));
         Ok(compiled)
     }
 }
@@ -327,6 +319,17 @@ fn finish(
     let call = &invocation.call;
     let output = match output {
         Ok(output) if output.later => return ToolEnd::Later,
+        Ok(output) => match output.changes.iter().find_map(Change::key_of_engine) {
+            // What only the engine may write approves calls, for one.
+            Some(key) => Err(ToolError::new(format!(
+                "the call was made, and nothing that it wanted to keep was kept: {}",
+                key_of_engine(key)
+            ))),
+            None => Ok(output),
+        },
+        failed => failed,
+    };
+    let output = match output {
         Ok(output) => output,
         Err(error) if error.kind == ToolErrorKind::InDoubt => {
             return lost(invocation, error.message);

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, Clock, Entropy},
-    run::{Called, Registry, ToolEnd, ToolInvocation},
+    run::{Called, ToolEnd, ToolInvocation},
     vocabulary::Effect,
 };
 
@@ -62,7 +62,7 @@ pub(crate) struct ToolExecutor {
     pub(crate) calls: Calls<Called<ToolEnd>>,
     caller: ToolCaller,
     slots: FairSlots,
-    by_tool: Mutex<HashMap<String, FairSlots>>,
+    by_tool: Mutex<HashMap<usize, FairSlots>>,
     pub(crate) options: ExecutorOptions,
     clock: Arc<dyn Clock>,
     /// `once` calls that this process began and whose end it does not know. One that is asked
@@ -114,7 +114,6 @@ impl Drop for OwnTask {
 
 impl ToolExecutor {
     pub(crate) fn new(
-        registry: Arc<Registry>,
         options: ExecutorOptions,
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
         previews: Previewer,
@@ -122,7 +121,7 @@ impl ToolExecutor {
         let timeout = options.timeout;
         Self {
             calls: Calls::default(),
-            caller: ToolCaller::new(registry, timeout, clock.clone(), entropy, previews),
+            caller: ToolCaller::new(timeout, clock.clone(), entropy, previews),
             slots: FairSlots::new(options.concurrency),
             by_tool: Mutex::default(),
             options,
@@ -184,7 +183,8 @@ impl ToolExecutor {
         let tool_slots = call
             .definition
             .concurrency
-            .map(|bound| self.slots_of(&call.call.name, bound));
+            .zip(call.code.as_ref().ok())
+            .map(|(bound, code)| self.slots_of(code.tool.address(), bound));
         let _tool_slot = match &tool_slots {
             Some(slots) => Some(slots.acquire(call.root).await),
             None => None,
@@ -200,14 +200,12 @@ impl ToolExecutor {
         }
     }
 
-    fn slots_of(&self, tool: &str, bound: u32) -> FairSlots {
+    /// The slots of one tool, whatever those who call it call it.
+    fn slots_of(&self, tool: usize, bound: u32) -> FairSlots {
         let mut by_tool = self.by_tool.lock();
-        if let Some(slots) = by_tool.get(tool) {
-            return slots.clone();
-        }
-        let slots = FairSlots::new(bound as usize);
-        by_tool.insert(tool.to_owned(), slots.clone());
-        slots
+        let slots = by_tool.entry(tool);
+        let slots = slots.or_insert_with(|| FairSlots::new(bound as usize));
+        slots.clone()
     }
 
     /// Ends a call that nobody wants any more and that its run let go. A `once` call has a grace

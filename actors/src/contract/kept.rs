@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{BoxFuture, StateValue, ToolContext, ToolError, ToolOutput};
-use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope};
+use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope, is_key_of_engine};
 
 /// Something that a call changes in what its team keeps. It is committed with the call's result:
 /// both are there, or neither.
@@ -33,6 +33,16 @@ pub enum Change {
         /// Its content.
         content: Arc<[u8]>,
     },
+}
+
+impl Change {
+    /// The key that it would change and that only the engine may write, if it does.
+    pub(crate) fn key_of_engine(&self) -> Option<&str> {
+        match self {
+            Self::State { key, .. } if is_key_of_engine(key) => Some(key),
+            _ => None,
+        }
+    }
 }
 
 /// What a call may read of what its team keeps. What it reads is not recorded; its result is.

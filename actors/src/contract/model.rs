@@ -51,6 +51,16 @@ impl ModelHandle {
     pub fn description(&self) -> String {
         self.0.description()
     }
+
+    /// Whether both are the same model, with one state.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What tells it from all other models that are there at the same time.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
 }
 
 impl fmt::Debug for ModelHandle {

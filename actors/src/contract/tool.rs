@@ -90,6 +90,16 @@ impl ToolHandle {
         &self.definition
     }
 
+    /// Whether both are the same tool, with one state.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tool, &other.tool)
+    }
+
+    /// What tells it from all other tools that are there at the same time.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.tool).addr()
+    }
+
     /// Does what is asked. See [`Tool::call`].
     pub fn call(
         &self,

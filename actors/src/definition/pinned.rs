@@ -22,9 +22,16 @@ pub struct Pinned {
     pub team: TeamSpec,
     /// Its tools, by name.
     pub tools: BTreeMap<String, Arc<ToolDefinition>>,
+    /// The tools of single agents that are defined otherwise than those of the same names above.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_tools: BTreeMap<String, BTreeMap<String, Arc<ToolDefinition>>>,
     /// The agent that made this one for a task, where no team has it: it is alone in its team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
+    /// The agents, from the root's to the one of the team that made this one itself or through
+    /// others: what is theirs is this one's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
     /// Its agents as their runs share them, each made when it is first asked for.
     #[serde(skip)]
     agents: Mutex<BTreeMap<AgentIn, Arc<PinnedAgent>>>,
@@ -32,7 +39,8 @@ pub struct Pinned {
 
 impl PartialEq for Pinned {
     fn eq(&self, other: &Self) -> bool {
-        (&self.team, &self.tools, &self.made_by) == (&other.team, &other.tools, &other.made_by)
+        (&self.team, &self.tools, &self.own_tools) == (&other.team, &other.tools, &other.own_tools)
+            && (&self.made_by, &self.places) == (&other.made_by, &other.places)
     }
 }
 
@@ -42,8 +50,25 @@ impl Pinned {
         Self {
             team,
             tools,
+            own_tools: BTreeMap::new(),
             made_by: None,
+            places: Vec::new(),
             agents: Mutex::default(),
+        }
+    }
+
+    /// The definition of the tool that an agent calls so.
+    pub fn tool(&self, agent: &str, name: &str) -> Option<&Arc<ToolDefinition>> {
+        let own = self.own_tools.get(agent).and_then(|own| own.get(name));
+        own.or_else(|| self.tools.get(name))
+    }
+
+    /// Keeps what an agent's tool says of itself.
+    pub(crate) fn keep_tool(&mut self, agent: &str, tool: &Arc<ToolDefinition>) {
+        let shared = self.tools.entry(tool.name.clone());
+        if shared.or_insert_with(|| tool.clone()) != tool {
+            let own = self.own_tools.entry(agent.to_owned()).or_default();
+            own.insert(tool.name.clone(), tool.clone());
         }
     }
 
@@ -88,7 +113,7 @@ impl Pinned {
         let tools = spec
             .tools
             .iter()
-            .filter_map(|tool| self.tools.get(tool).cloned());
+            .filter_map(|tool| self.tool(name, tool).cloned());
         let tools: ToolSet = tools.collect();
         let offered = offered(&lineage, top, &tools);
         let output = spec.output.clone().map(|schema| {
@@ -101,6 +126,12 @@ impl Pinned {
         });
         let parts = [self.team.instructions.trim(), spec.instructions.trim()];
         let instructions: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let path: Vec<String> = lineage.iter().map(|agent| agent.name.clone()).collect();
+        let places = match &self.made_by {
+            None => path.clone(),
+            Some(maker) if self.places.is_empty() => vec![maker.clone()],
+            Some(_) => self.places.clone(),
+        };
         Some(PinnedAgent {
             name: spec.name.as_str().into(),
             instructions: instructions.join("\n\n").into(),
@@ -108,10 +139,8 @@ impl Pinned {
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
-            path: lineage
-                .into_iter()
-                .map(|agent| agent.name.clone())
-                .collect(),
+            path,
+            places,
             spec,
             model,
             tools,
@@ -127,6 +156,9 @@ pub struct PinnedAgent {
     pub name: Arc<str>,
     /// The names from the root's to this agent's.
     pub path: Vec<String>,
+    /// The agents of the team, from the root's on, the last of which gives this agent's names
+    /// their meaning: its path, or that of the agent that made it.
+    pub places: Vec<String>,
     /// The agent.
     pub spec: Arc<AgentSpec>,
     /// The registered name of its model.

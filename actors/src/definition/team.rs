@@ -418,6 +418,34 @@ pub enum DefinitionError {
         /// The names that exist.
         known: String,
     },
+    /// One place gives a name to two different things.
+    #[error(
+        "two different things of the kind {what:?} are called {name:?} in {place}: rename one, or \
+         put one in the place of the other with `Registry::with`"
+    )]
+    Collision {
+        /// The place.
+        place: String,
+        /// What they are.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name stands for different things at other agents, and for nothing nearer.
+    #[error(
+        "{wanted_by} names the {what} {name:?}, and the agents {agents} have different ones of \
+         this name: give {wanted_by} its own, or register one for the whole team"
+    )]
+    Ambiguous {
+        /// Who names it.
+        wanted_by: String,
+        /// What it should be.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The agents that have it.
+        agents: String,
+    },
     /// A behavior, policy or model refused its settings.
     #[error("{wanted_by}: the {what} {name:?} refuses its settings: {reason}")]
     Settings {

@@ -82,7 +82,8 @@ impl Agent {
         self
     }
 
-    /// Gives it a tool.
+    /// Gives it a tool, which agents below it may name too. Another agent may have a different one
+    /// of the same name.
     #[must_use]
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         let tool = tool.into();
@@ -143,7 +144,9 @@ impl Agent {
     fn with_behavior(mut self, behavior: BehaviorHandle) -> Self {
         let name = format!("agent:{}", self.spec.name);
         self.spec.behavior = BehaviorSpec::new(name.clone());
-        self.registry = self.registry.behavior(name, move |_| Ok(behavior.clone()));
+        // It takes the place of one that was set before.
+        let own = Registry::new().behavior(name, move |_| Ok(behavior.clone()));
+        self.registry = self.registry.with(own);
         self
     }
 
@@ -182,8 +185,9 @@ impl Agent {
     /// Puts an agent below it.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
+        let own = agent.registry.of_agent(&agent.spec.name);
         self.spec.agents.push(agent.spec);
-        self.registry = self.registry.with(agent.registry);
+        self.registry = self.registry.with(own);
         self
     }
 
@@ -273,7 +277,7 @@ impl Agent {
         self
     }
 
-    /// Adds what a registry holds.
+    /// Adds what a registry holds, for this agent and those below it.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
@@ -291,12 +295,10 @@ impl Agent {
     /// # Errors
     /// The first fault of the tree.
     pub fn into_team(self) -> Result<Team, DefinitionError> {
+        let registry = self.registry.of_agent(&self.spec.name);
         let spec = TeamSpec::new(self.spec);
         spec.check()?;
-        Ok(Team {
-            spec,
-            registry: self.registry,
-        })
+        Ok(Team { spec, registry })
     }
 }
 
@@ -309,14 +311,15 @@ impl Team {
         }
     }
 
-    /// Adds what a registry holds.
+    /// Adds what a registry holds, for all agents of the team and for no other team.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
         self
     }
 
-    /// Puts an interceptor around calls to models and tools, inside of those that are there.
+    /// Puts an interceptor around the team's calls to models and tools, inside of those that are
+    /// there.
     #[must_use]
     pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
         self.registry = self.registry.intercept(intercept);

@@ -99,6 +99,17 @@ impl RunContext {
         }
     }
 
+    /// What the next operation of this context is called in the journal, if it is recorded.
+    pub(crate) fn recorded_next(&self) -> Option<String> {
+        let next = OperationId {
+            leg: self.leg.number,
+            branch: self.branch,
+            number: self.next.load(Ordering::Relaxed),
+        };
+        let books = self.leg.books.lock();
+        books.recorded.get(&next).map(|call| call.name.clone())
+    }
+
     pub(crate) fn perform_as<O: Operation>(&self, id: OperationId, operation: O) -> Performing<O> {
         Performing {
             leg: self.leg.clone(),
@@ -232,7 +243,8 @@ impl RunContext {
         let op = self.allocate();
         let mut books = self.leg.books.lock();
         if !books.noted.contains(&op) {
-            books.undo.push((op, call.clone()));
+            let agent = self.leg.agent.spec.name.clone();
+            books.undo.push((agent, call.clone()));
             books.notes.push(Note::Undo { op, call });
         }
     }

@@ -1,12 +1,12 @@
 //! Which interceptor stands around what.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::registry::{Registry, list, tools_of};
+use super::registry::Registry;
 use crate::{
-    contract::{Interceptor, InterceptorHandle},
+    contract::{Interceptor, InterceptorHandle, ModelHandle, ToolHandle},
     definition::{DefinitionError, InterceptorSpec, TeamSpec},
 };
 
@@ -81,7 +81,8 @@ impl Registry {
     where
         F: Fn(&Map<String, Value>) -> Result<InterceptorHandle, String> + Send + Sync + 'static,
     {
-        self.interceptor_kinds.insert(name.into(), Arc::new(make));
+        let make: MakeInterceptor = Arc::new(make);
+        self.places.all.give(name.into(), make);
         self
     }
 
@@ -94,7 +95,7 @@ impl Registry {
 
     /// The names of all kinds of interceptors.
     pub fn interceptor_kind_names(&self) -> Vec<&str> {
-        self.interceptor_kinds.keys().map(String::as_str).collect()
+        self.places.names_of::<MakeInterceptor>()
     }
 
     pub(super) fn add_intercept(&mut self, intercept: Intercept) {
@@ -115,27 +116,27 @@ impl Registry {
     }
 
     fn make(&self, spec: &InterceptorSpec, team: &TeamSpec) -> Result<Intercept, DefinitionError> {
-        let unknown = |wanted_by: String, what, name: &String, known| DefinitionError::Unknown {
-            wanted_by,
+        let root = std::slice::from_ref(&team.agent.name);
+        let wanted_by = || format!("team {:?}", team.name);
+        let make: &MakeInterceptor = self.places.wanted(root, &spec.name, wanted_by)?;
+        let unknown = |what, name: &String, known| DefinitionError::Unknown {
+            wanted_by: format!("interceptor {:?}", spec.name),
             what,
             name: name.clone(),
             known,
         };
-        let wanted_by = format!("team {:?}", team.name);
-        let Some(make) = self.interceptor_kinds.get(&spec.name) else {
-            let known = list(self.interceptor_kinds.keys());
-            return Err(unknown(wanted_by, "interceptor", &spec.name, known));
-        };
-        let wanted_by = format!("interceptor {:?}", spec.name);
+        let (models, tools) = (
+            self.places.names_of::<ModelHandle>(),
+            self.places.names_of::<ToolHandle>(),
+        );
         for model in spec.models.iter().flatten() {
-            if !self.models.contains_key(model) {
-                let known = list(self.models.keys());
-                return Err(unknown(wanted_by, "model", model, known));
+            if !models.contains(&model.as_str()) {
+                return Err(unknown("model", model, self.places.known::<ModelHandle>()));
             }
         }
         for tool in spec.tools.iter().flatten() {
-            if !self.tools.contains_key(tool) {
-                return Err(unknown(wanted_by, "tool", tool, list(self.tools.keys())));
+            if !tools.contains(&tool.as_str()) {
+                return Err(unknown("tool", tool, self.places.known::<ToolHandle>()));
             }
         }
         let interceptor = make(&spec.settings).map_err(|reason| DefinitionError::Settings {
@@ -146,38 +147,22 @@ impl Registry {
         })?;
         let mut intercept = Intercept::handle(interceptor);
         (intercept.models, intercept.tools) = (spec.models.clone(), spec.tools.clone());
-        if spec.models.is_none() && spec.tools.is_none() {
-            // Everything that the team uses; other teams of the System are none of its business.
-            let agents: Vec<_> = team.agent.walk().into_iter().map(|(_, a)| a).collect();
-            let named = agents.iter().filter_map(|agent| agent.model.clone());
-            let of_contexts = agents.iter().flat_map(|agent| &agent.context);
-            let of_contexts = of_contexts.flat_map(|context| context.models().map(str::to_owned));
-            let models = named.chain(of_contexts).chain(team.models.keys().cloned());
-            intercept.models = Some(models.chain(["default".to_owned()]).collect());
-            let tools = agents.iter().copied().flat_map(tools_of).cloned();
-            intercept.tools = Some(tools.collect());
-        }
         Ok(intercept)
     }
 
-    fn all_intercepts(&self) -> impl Iterator<Item = &Intercept> {
-        let defined = self.defined_intercepts.values().flatten();
-        self.intercepts.iter().chain(defined)
-    }
-
     /// What stands around a model's calls, from the outermost on.
-    pub(crate) fn model_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
-        let chain = self.all_intercepts().filter(|i| i.wraps_model(name));
-        chain.map(|i| i.interceptor.clone()).collect()
+    pub(super) fn model_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
+        self.chain(|intercept| intercept.wraps_model(name))
     }
 
-    /// What stands around the calls of each tool that has anything around it.
-    pub(crate) fn tool_chains(&self) -> HashMap<String, Arc<[InterceptorHandle]>> {
-        let chain = |name: &str| -> Arc<[InterceptorHandle]> {
-            let chain = self.all_intercepts().filter(|i| i.wraps_tool(name));
-            chain.map(|i| i.interceptor.clone()).collect()
-        };
-        let chains = self.tools.keys().map(|name| (name.clone(), chain(name)));
-        chains.filter(|(_, chain)| !chain.is_empty()).collect()
+    /// What stands around a tool's calls, from the outermost on.
+    pub(super) fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
+        self.chain(|intercept| intercept.wraps_tool(name))
+    }
+
+    fn chain(&self, wraps: impl Fn(&Intercept) -> bool) -> Arc<[InterceptorHandle]> {
+        let defined = self.defined_intercepts.values().flatten();
+        let chain = self.intercepts.iter().chain(defined).filter(|i| wraps(i));
+        chain.map(|i| i.interceptor.clone()).collect()
     }
 }

@@ -100,7 +100,7 @@ pub(crate) struct Books {
     /// Agents that the model has made, by what it asked for, while they are at work.
     pub(crate) made: BTreeMap<String, MadeAgent>,
     /// What to call if the run is cancelled, registered in this life.
-    pub(crate) undo: Vec<(OperationId, ToolCall)>,
+    pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
     /// Set once: every further operation returns it.

@@ -55,7 +55,7 @@ pub struct Recorded {
     pub(crate) continuing: Vec<RunId>,
     /// Those, and the ones that outlive its cancellation as well.
     pub(crate) outliving: Vec<RunId>,
-    pub(crate) undo: Vec<(OperationId, ToolCall)>,
+    pub(crate) undo: Vec<(String, ToolCall)>,
     /// What it wrote into its passing state.
     pub(crate) temp: Temp,
     /// How often the function was lost since anything else was recorded.
@@ -251,7 +251,7 @@ impl Recorded {
                 // What another run did is for that run to undo.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
-                    self.undo.push((op, call));
+                    self.undo.push((self.agent.clone(), call));
                 }
             }
             Entry::Parked { reason } => self.parked = Some(reason),

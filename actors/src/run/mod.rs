@@ -15,6 +15,7 @@ mod journal;
 mod ledger;
 mod leg;
 mod load;
+mod names;
 mod observe;
 mod operation;
 pub mod operations;
@@ -46,7 +47,7 @@ pub use ports::{
     ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation,
 };
 pub use recording::{Recording, RecordingError};
-pub use registry::Registry;
+pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
 pub use task::{Rest, RunTask, SessionTail, row_of};
 

@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::{ModelCode, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
@@ -152,6 +153,8 @@ pub struct ModelCall {
     pub operation: OperationId,
     /// What is asked; its model's name is filled in.
     pub request: ModelRequest,
+    /// The model, as the agent that asks knows it.
+    pub code: ModelCode,
     /// Fires when nobody wants the answer any more.
     pub cancelled: CancellationToken,
 }
@@ -171,6 +174,8 @@ pub struct ToolInvocation {
     pub call: ToolCall,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
+    /// The tool, as the agent that calls knows it, or why there is none.
+    pub code: Result<ToolCode, String>,
     /// When it must have ended.
     pub deadline: Option<Timestamp>,
     /// What a person gave for this call.

@@ -5,9 +5,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Behavior, BehaviorHandle, Intercept, PolicyHandle, interception::MakeInterceptor};
+use super::{
+    Behavior, BehaviorHandle, Intercept, PolicyHandle,
+    names::{Named, Places},
+};
 use crate::{
-    contract::{ModelHandle, ToolHandle},
+    contract::{InterceptorHandle, ModelHandle, ToolHandle},
     definition::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
@@ -18,32 +21,52 @@ use crate::{
 const CONTEXT: &str = "context";
 
 /// Makes a behavior from its settings; the error says what is wrong with them.
-type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
+pub(super) type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
 /// Makes a policy from its settings; the error says what is wrong with them.
-type MakePolicy = Arc<dyn Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync>;
+pub(super) type MakePolicy = Arc<dyn Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync>;
 /// Makes a model from its settings; the error says what is wrong with them.
-type MakeModel =
+pub(super) type MakeModel =
     Arc<dyn Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
 /// Makes a tool of this name from its settings; the error says what is wrong with them.
-type MakeTool =
+pub(super) type MakeTool =
     Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
 
 /// The code behind the names that definitions use: models and their providers, tools and their
 /// kinds, behaviors, policies and interceptors. Builder and team file fill one; the command takes
 /// the user's own.
+///
+/// A name belongs to the place that gives it. What an [`Agent`](super::Agent) is given is for it
+/// and the agents below it, what a [`Team`](super::Team) is given for all its agents, and what the
+/// System is given for all its teams; the nearest place wins, and what a team's definition makes
+/// is nearer than what the team is given in code. Two different things under one name in one place
+/// are an error when the System starts.
 #[derive(Clone, Default)]
 pub struct Registry {
-    pub(super) models: BTreeMap<String, ModelHandle>,
-    providers: BTreeMap<String, MakeModel>,
-    pub(super) tools: BTreeMap<String, ToolHandle>,
-    tool_kinds: BTreeMap<String, MakeTool>,
-    behaviors: BTreeMap<String, MakeBehavior>,
-    policies: BTreeMap<String, MakePolicy>,
-    pub(super) interceptor_kinds: BTreeMap<String, MakeInterceptor>,
+    pub(super) places: Places,
     /// Those of code, from the outermost on.
     pub(super) intercepts: Vec<Intercept>,
     /// Those of each team's definition, inside of those of code.
     pub(super) defined_intercepts: BTreeMap<String, Vec<Intercept>>,
+}
+
+/// A model, and what stands around its calls.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelCode {
+    /// The model.
+    pub model: ModelHandle,
+    /// What stands around each try, from the outermost on.
+    pub chain: Arc<[InterceptorHandle]>,
+}
+
+/// A tool, and what stands around its calls.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolCode {
+    /// The tool.
+    pub tool: ToolHandle,
+    /// What stands around each call, from the outermost on.
+    pub chain: Arc<[InterceptorHandle]>,
 }
 
 impl Registry {
@@ -55,7 +78,7 @@ impl Registry {
     /// Registers a model under a name; `default` serves agents that name none.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>, model: ModelHandle) -> Self {
-        self.models.insert(name.into(), model);
+        self.places.all.give(name.into(), model);
         self
     }
 
@@ -68,7 +91,8 @@ impl Registry {
             + Sync
             + 'static,
     {
-        self.providers.insert(name.into(), Arc::new(make));
+        let make: MakeModel = Arc::new(make);
+        self.places.all.give(name.into(), make);
         self
     }
 
@@ -76,7 +100,7 @@ impl Registry {
     #[must_use]
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         let tool = tool.into();
-        self.tools.insert(tool.definition().name.clone(), tool);
+        self.places.all.give(tool.definition().name.clone(), tool);
         self
     }
 
@@ -90,7 +114,8 @@ impl Registry {
             + Sync
             + 'static,
     {
-        self.tool_kinds.insert(name.into(), Arc::new(make));
+        let make: MakeTool = Arc::new(make);
+        self.places.all.give(name.into(), make);
         self
     }
 
@@ -100,7 +125,8 @@ impl Registry {
     where
         F: Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync + 'static,
     {
-        self.behaviors.insert(name.into(), Arc::new(make));
+        let make: MakeBehavior = Arc::new(make);
+        self.places.all.give(name.into(), make);
         self
     }
 
@@ -110,7 +136,8 @@ impl Registry {
     where
         F: Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync + 'static,
     {
-        self.policies.insert(name.into(), Arc::new(make));
+        let make: MakePolicy = Arc::new(make);
+        self.places.all.give(name.into(), make);
         self
     }
 
@@ -123,16 +150,11 @@ impl Registry {
         })
     }
 
-    /// Adds all of another registry; what both have, the other wins.
+    /// Adds all of another registry; what both have, the other wins, so that this is the way to
+    /// put something of one's own in the place of what is built in.
     #[must_use]
     pub fn with(mut self, other: Registry) -> Self {
-        self.models.extend(other.models);
-        self.providers.extend(other.providers);
-        self.tools.extend(other.tools);
-        self.tool_kinds.extend(other.tool_kinds);
-        self.behaviors.extend(other.behaviors);
-        self.policies.extend(other.policies);
-        self.interceptor_kinds.extend(other.interceptor_kinds);
+        self.places.extend(other.places);
         self.defined_intercepts.extend(other.defined_intercepts);
         for intercept in other.intercepts {
             self.add_intercept(intercept);
@@ -140,12 +162,10 @@ impl Registry {
         self
     }
 
-    /// The same, with a team's own behaviors and policies in place of those that are called alike.
-    pub(crate) fn of_team(&self, own: Registry) -> Self {
-        let mut registry = self.clone();
-        registry.behaviors.extend(own.behaviors);
-        registry.policies.extend(own.policies);
-        registry
+    /// The same, for this agent and those below it alone.
+    pub(super) fn of_agent(mut self, agent: &str) -> Self {
+        self.places.narrow_to(agent);
+        self
     }
 
     /// The same names with other code behind them: what a simulation puts around each.
@@ -154,53 +174,82 @@ impl Registry {
         model: impl Fn(ModelHandle) -> ModelHandle,
         tool: impl Fn(ToolHandle) -> ToolHandle,
     ) -> Self {
-        let models = std::mem::take(&mut self.models).into_iter();
-        self.models = models.map(|(name, of)| (name, model(of))).collect();
-        let tools = std::mem::take(&mut self.tools).into_iter();
-        self.tools = tools.map(|(name, of)| (name, tool(of))).collect();
+        self.places.around(model, tool);
         self
     }
 
-    /// The model of this name.
+    /// Refuses two different things under one name in one place.
+    pub(crate) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
+        self.places.refuse_twice(all)
+    }
+
+    /// What a name stands for where no agent is meant.
+    fn named<T: Named>(&self, name: &str) -> Option<&T> {
+        self.places.look_up(&[], name).ok().flatten()
+    }
+
+    /// The model of this name, unless two agents have different ones.
     pub fn model_named(&self, name: &str) -> Option<&ModelHandle> {
-        self.models.get(name)
+        self.named(name)
     }
 
-    /// All models by name.
+    /// All models by name. A name that several places give is there several times.
     pub fn models(&self) -> impl Iterator<Item = (&str, &ModelHandle)> {
-        self.models
-            .iter()
-            .map(|(name, model)| (name.as_str(), model))
+        self.places.each()
     }
 
-    /// The tool of this name.
+    /// The tool of this name, unless two agents have different ones.
     pub fn tool_named(&self, name: &str) -> Option<&ToolHandle> {
-        self.tools.get(name)
+        self.named(name)
     }
 
-    /// All tools by name.
+    /// All tools by name. A name that several places give is there several times.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &ToolHandle)> {
-        self.tools.iter().map(|(name, tool)| (name.as_str(), tool))
+        self.places.each()
     }
 
     /// The names of all behaviors.
     pub fn behavior_names(&self) -> Vec<&str> {
-        self.behaviors.keys().map(String::as_str).collect()
+        self.places.names_of::<MakeBehavior>()
     }
 
     /// The names of all policies.
     pub fn policy_names(&self) -> Vec<&str> {
-        self.policies.keys().map(String::as_str).collect()
+        self.places.names_of::<MakePolicy>()
     }
 
     /// The names of all providers.
     pub fn provider_names(&self) -> Vec<&str> {
-        self.providers.keys().map(String::as_str).collect()
+        self.places.names_of::<MakeModel>()
     }
 
     /// The names of all kinds of tools.
     pub fn tool_kind_names(&self) -> Vec<&str> {
-        self.tool_kinds.keys().map(String::as_str).collect()
+        self.places.names_of::<MakeTool>()
+    }
+
+    /// The model that an agent calls so; the error says which there are.
+    pub(crate) fn model_of(&self, agent: &PinnedAgent, name: &str) -> Result<ModelCode, String> {
+        let found = self.places.look_up::<ModelHandle>(&agent.places, name);
+        let Some(model) = found.map_err(|agents| several(name, &agents))? else {
+            let known = self.places.known::<ModelHandle>();
+            return Err(format!("there is no model {name:?}; there are: {known}"));
+        };
+        let (model, chain) = (model.clone(), self.model_chain(name));
+        Ok(ModelCode { model, chain })
+    }
+
+    /// The tool that an agent calls so; the error says which there are.
+    pub(crate) fn tool_of(&self, agent: &PinnedAgent, name: &str) -> Result<ToolCode, String> {
+        let found = self.places.look_up::<ToolHandle>(&agent.places, name);
+        let Some(tool) = found.map_err(|agents| several(name, &agents))? else {
+            let known = self.places.known::<ToolHandle>();
+            return Err(format!(
+                "There is no tool {name:?} in this program. There are: {known}."
+            ));
+        };
+        let (tool, chain) = (tool.clone(), self.tool_chain(name));
+        Ok(ToolCode { tool, chain })
     }
 
     /// The behavior of an agent, made from its settings. `None` when it is not registered.
@@ -208,11 +257,16 @@ impl Registry {
         &self,
         agent: &PinnedAgent,
     ) -> Option<Result<BehaviorHandle, String>> {
-        self.make_behavior(&agent.spec)
+        self.make_behavior(&agent.spec, &agent.places)
     }
 
-    fn make_behavior(&self, agent: &AgentSpec) -> Option<Result<BehaviorHandle, String>> {
-        let make = self.behaviors.get(&agent.behavior.name)?;
+    fn make_behavior(
+        &self,
+        agent: &AgentSpec,
+        path: &[String],
+    ) -> Option<Result<BehaviorHandle, String>> {
+        let make = self.places.look_up(path, &agent.behavior.name);
+        let make: &MakeBehavior = make.ok().flatten()?;
         Some(make(&agent.behavior.settings))
     }
 
@@ -222,13 +276,14 @@ impl Registry {
         &self,
         agent: &PinnedAgent,
     ) -> Result<Vec<(String, PolicyHandle)>, String> {
-        let made = self.make_policies(&agent.spec);
+        let made = self.make_policies(&agent.spec, &agent.places);
         made.map_err(|error| error.to_string())
     }
 
     fn make_policies(
         &self,
         agent: &AgentSpec,
+        path: &[String],
     ) -> Result<Vec<(String, PolicyHandle)>, DefinitionError> {
         // What bounds a request looks at it last.
         let context = agent.context.as_ref().map(|context| {
@@ -237,26 +292,20 @@ impl Registry {
         });
         let policies = agent.policies.iter().chain(&context);
         policies
-            .map(|policy| self.make_policy(policy, format!("agent {:?}", agent.name)))
+            .map(|policy| self.make_policy(policy, path, || format!("agent {:?}", agent.name)))
             .collect()
     }
 
     fn make_policy(
         &self,
         policy: &PolicySpec,
-        wanted_by: String,
+        path: &[String],
+        wanted_by: impl Fn() -> String,
     ) -> Result<(String, PolicyHandle), DefinitionError> {
         let name = policy.name.clone();
-        let Some(make) = self.policies.get(&policy.name) else {
-            return Err(DefinitionError::Unknown {
-                wanted_by,
-                what: "policy",
-                name,
-                known: list(self.policies.keys()),
-            });
-        };
+        let make: &MakePolicy = self.places.wanted(path, &name, &wanted_by)?;
         let made = make(&policy.settings).map_err(|reason| DefinitionError::Settings {
-            wanted_by,
+            wanted_by: wanted_by(),
             what: "policy",
             name: name.clone(),
             reason,
@@ -271,33 +320,29 @@ impl Registry {
     /// The first fault, with who names what and which names exist.
     pub fn resolve(mut self, team: &TeamSpec) -> Result<Self, DefinitionError> {
         team.check()?;
+        self.refuse_twice(&format!("team {:?}", team.name))?;
+        let root = std::slice::from_ref(&team.agent.name);
+        let mut defined = Self::new();
         for (name, spec) in &team.models {
-            let wanted_by = format!("model {name:?}");
-            let Some(make) = self.providers.get(&spec.provider) else {
-                return Err(DefinitionError::Unknown {
-                    wanted_by,
-                    what: "provider",
-                    name: spec.provider.clone(),
-                    known: list(self.providers.keys()),
-                });
-            };
+            let wanted_by = || format!("model {name:?}");
+            let make: &MakeModel = self.places.wanted(root, &spec.provider, wanted_by)?;
             let model = make(&spec.settings).map_err(|reason| DefinitionError::Settings {
-                wanted_by,
+                wanted_by: wanted_by(),
                 what: "provider",
                 name: spec.provider.clone(),
                 reason,
             })?;
-            self.models.insert(name.clone(), model);
+            defined = defined.model(name, model);
         }
         for (name, spec) in &team.tools {
-            let tool = self.make_tool(name, spec)?;
-            self.tools.insert(name.clone(), tool);
+            defined = defined.tool(self.make_tool(name, spec, root)?);
         }
+        self = self.with(defined);
         for policy in &team.policies {
-            self.make_policy(policy, format!("team {:?}", team.name))?;
+            self.make_policy(policy, root, || format!("team {:?}", team.name))?;
         }
-        for (_, agent) in team.agent.walk() {
-            self.check_agent(agent)?;
+        for (above, agent) in team.agent.walk() {
+            self.check_agent(agent, &path_of(&above, agent))?;
             // A rule that is misspelt would let its tool be called unasked.
             let stray = |name: &&String| *name != "*" && !tools_of(agent).any(|tool| tool == *name);
             if let Some(name) = agent.approval.keys().find(stray) {
@@ -313,16 +358,14 @@ impl Registry {
         Ok(self)
     }
 
-    fn make_tool(&self, name: &str, spec: &ToolSpec) -> Result<ToolHandle, DefinitionError> {
-        let wanted_by = format!("tool {name:?}");
-        let Some(make) = self.tool_kinds.get(&spec.kind) else {
-            return Err(DefinitionError::Unknown {
-                wanted_by,
-                what: "kind of tool",
-                name: spec.kind.clone(),
-                known: list(self.tool_kinds.keys()),
-            });
-        };
+    fn make_tool(
+        &self,
+        name: &str,
+        spec: &ToolSpec,
+        path: &[String],
+    ) -> Result<ToolHandle, DefinitionError> {
+        let wanted_by = || format!("tool {name:?}");
+        let make: &MakeTool = self.places.wanted(path, &spec.kind, wanted_by)?;
         let made = make(name, &spec.settings).and_then(|tool| {
             let called = &tool.definition().name;
             if called == name {
@@ -332,14 +375,14 @@ impl Registry {
             }
         });
         made.map_err(|reason| DefinitionError::Settings {
-            wanted_by,
+            wanted_by: wanted_by(),
             what: "kind of tool",
             name: spec.kind.clone(),
             reason,
         })
     }
 
-    fn check_agent(&self, agent: &AgentSpec) -> Result<(), DefinitionError> {
+    fn check_agent(&self, agent: &AgentSpec, path: &[String]) -> Result<(), DefinitionError> {
         let schemas = [("output", &agent.output), ("input", &agent.input)];
         for (name, schema) in schemas {
             let Some(schema) = schema else { continue };
@@ -355,51 +398,59 @@ impl Registry {
                 reason,
             })?;
         }
-        let unknown = |what: &'static str, name: &str, known: String| DefinitionError::Unknown {
-            wanted_by: format!("agent {:?}", agent.name),
-            what,
-            name: name.to_owned(),
-            known,
-        };
+        let wanted_by = || format!("agent {:?}", agent.name);
         let of_context = agent.context.iter().flat_map(ContextSpec::models);
         for model in agent.model.as_deref().into_iter().chain(of_context) {
-            if !self.models.contains_key(model) {
-                return Err(unknown("model", model, list(self.models.keys())));
-            }
+            let _: &ModelHandle = self.places.wanted(path, model, wanted_by)?;
         }
         for tool in tools_of(agent) {
-            if !self.tools.contains_key(tool) {
-                return Err(unknown("tool", tool, list(self.tools.keys())));
-            }
+            let _: &ToolHandle = self.places.wanted(path, tool, wanted_by)?;
         }
-        self.make_policies(agent)?;
-        match self.make_behavior(agent) {
-            None => Err(unknown(
-                "behavior",
-                &agent.behavior.name,
-                list(self.behaviors.keys()),
-            )),
-            Some(made) => made
-                .and_then(|behavior| behavior.check(agent))
-                .map_err(|reason| DefinitionError::Settings {
-                    wanted_by: format!("agent {:?}", agent.name),
-                    what: "behavior",
-                    name: agent.behavior.name.clone(),
-                    reason,
-                }),
-        }
+        self.make_policies(agent, path)?;
+        let behavior = &agent.behavior;
+        let make: &MakeBehavior = self.places.wanted(path, &behavior.name, wanted_by)?;
+        make(&behavior.settings)
+            .and_then(|behavior| behavior.check(agent))
+            .map_err(|reason| DefinitionError::Settings {
+                wanted_by: wanted_by(),
+                what: "behavior",
+                name: behavior.name.clone(),
+                reason,
+            })
     }
 
     /// A team with the definitions of the tools that it names, as a run keeps it.
     pub fn pin(&self, team: &TeamSpec) -> Pinned {
-        let agents = team.agent.walk().into_iter();
-        let tools = agents.flat_map(|(_, agent)| tools_of(agent));
-        let tools = tools.filter_map(|name| {
-            self.tools
-                .get(name)
-                .map(|tool| (name.clone(), tool.definition().clone()))
-        });
-        Pinned::new(team.clone(), tools.collect())
+        self.pin_in(team, None)
+    }
+
+    /// The same, where all its agents are in one place.
+    fn pin_in(&self, team: &TeamSpec, place: Option<&[String]>) -> Pinned {
+        let mut pinned = Pinned::new(team.clone(), BTreeMap::new());
+        for (above, agent) in team.agent.walk() {
+            let path = place.map_or_else(|| path_of(&above, agent), <[String]>::to_vec);
+            for name in tools_of(agent) {
+                if let Ok(Some(tool)) = self.places.look_up::<ToolHandle>(&path, name) {
+                    pinned.keep_tool(&agent.name, tool.definition());
+                }
+            }
+        }
+        pinned
+    }
+
+    /// Has those of these policies that are inherited watch over an agent and all below it, before
+    /// its own. One that cannot be made is kept too: it is refused with the agent.
+    pub(crate) fn inherit(&self, agent: &mut AgentSpec, policies: &[PolicySpec], path: &[String]) {
+        let inherited = |policy: &&PolicySpec| {
+            let made = self.make_policy(policy, path, String::new);
+            made.map_or(true, |(_, policy)| policy.is_inherited())
+        };
+        let inherited: Vec<PolicySpec> = policies.iter().filter(inherited).cloned().collect();
+        let mut open = vec![agent];
+        while let Some(agent) = open.pop() {
+            agent.policies.splice(..0, inherited.iter().cloned());
+            open.extend(agent.agents.iter_mut());
+        }
     }
 
     /// An agent that a run of a pinned team makes, as a team of its own: what the team says for
@@ -423,17 +474,30 @@ impl Registry {
         };
         team.check()?;
         for (_, agent) in team.agent.walk() {
-            self.check_agent(agent)?;
+            self.check_agent(agent, &creator.places)?;
         }
-        let mut made = self.pin(&team);
+        let mut made = self.pin_in(&team, Some(&creator.places));
         made.made_by = Some(creator.spec.name.clone());
+        made.places.clone_from(&creator.places);
         for (name, tool) in &mut made.tools {
-            if let Some(pinned) = pinned.tools.get(name) {
+            if let Some(pinned) = pinned.tool(&creator.spec.name, name) {
                 tool.clone_from(pinned);
             }
         }
         Ok(made)
     }
+}
+
+/// Why a name is not known although others know it.
+fn several(name: &str, agents: &str) -> String {
+    format!("{name:?} stands for different things at the agents {agents}, and for nothing here.")
+}
+
+/// The names from the root's to this agent's.
+fn path_of(above: &[&str], agent: &AgentSpec) -> Vec<String> {
+    let above = above.iter().copied();
+    let path = above.chain([agent.name.as_str()]);
+    path.map(str::to_owned).collect()
 }
 
 /// All tools that an agent names: its own, those that approve, and those that it may give to agents
@@ -461,13 +525,13 @@ pub(super) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
-            .field("models", &self.models.keys())
-            .field("providers", &self.providers.keys())
-            .field("tools", &self.tools.keys())
-            .field("tool_kinds", &self.tool_kinds.keys())
-            .field("behaviors", &self.behaviors.keys())
-            .field("policies", &self.policies.keys())
-            .field("interceptor_kinds", &self.interceptor_kinds.keys())
+            .field("models", &self.places.names_of::<ModelHandle>())
+            .field("providers", &self.provider_names())
+            .field("tools", &self.places.names_of::<ToolHandle>())
+            .field("tool_kinds", &self.tool_kind_names())
+            .field("behaviors", &self.behavior_names())
+            .field("policies", &self.policy_names())
+            .field("interceptor_kinds", &self.interceptor_kind_names())
             .finish_non_exhaustive()
     }
 }

@@ -50,6 +50,7 @@ pub use model::{
 pub use outcome::{Answer, Outcome, StopReason, Transfer};
 pub use prices::Prices;
 pub use scope::Scope;
+pub(crate) use scope::{is_key_of_engine, key_of_engine};
 pub use time::Timestamp;
 pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};

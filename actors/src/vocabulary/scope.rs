@@ -63,6 +63,24 @@ impl FromStr for Scope {
     }
 }
 
+/// What the keys begin with under which the engine keeps something of its own in a scope: topics,
+/// and decisions about calls that are remembered.
+const OF_ENGINE: [&str; 2] = ["topic:", "approval:"];
+
+/// Whether a key is the engine's own: nothing else may write it.
+pub(crate) fn is_key_of_engine(key: &str) -> bool {
+    OF_ENGINE.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// Why such a key is not written.
+pub(crate) fn key_of_engine(key: &str) -> String {
+    let prefixes = OF_ENGINE.join("` or `");
+    format!(
+        "the key {key:?} is the engine's own: nothing else may write keys that begin with \
+         `{prefixes}`; take another"
+    )
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

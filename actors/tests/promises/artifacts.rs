@@ -266,7 +266,7 @@ async fn a_run_that_loaded_artifacts_is_replayed_from_its_recording_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_fork_has_the_versions_that_were_there_at_its_place_and_goes_on_counting() {
     let stage = Stage::new();
-    let system = stage.start(clerk(|_| Scope::Session)).await;
+    let system = stage.start(clerk(|_| Scope::Session)).await.as_operator();
     say(&system, "s", "ada", "save=one").await;
     let turn = Turn::text("save=two save=three list").owner("ada");
     let run = system.session("clerk", "s").send(turn).await.unwrap();

@@ -61,7 +61,7 @@ async fn say(system: &System, key: &str, what: &str) -> String {
 }
 
 async fn three_turns(stage: &Stage) -> System {
-    let system = stage.start(diarist()).await;
+    let system = stage.start(diarist()).await.as_operator();
     for what in ["first", "second", "spoil"] {
         say(&system, "s", what).await;
     }
@@ -105,7 +105,7 @@ async fn a_branch_goes_on_from_its_point_and_neither_touches_the_other() {
     let refused = branch.send(stranger).await.unwrap_err();
     assert!(matches!(refused, SystemError::Foreign { .. }), "{refused}");
     stage.crash(&system).await;
-    let system = stage.start(diarist()).await;
+    let system = stage.start(diarist()).await.as_operator();
     assert_eq!(
         say(&system, "b", "more").await,
         "turn 4, good, page 4, 7 messages"
@@ -197,7 +197,7 @@ async fn a_rewound_session_has_its_conversation_and_state_as_they_were_and_nothi
     assert_eq!(page.unwrap().text(), Some("spoil"));
     assert!(outcome(&system.run(spoilt)).await.text().contains("bad"));
     stage.crash(&system).await;
-    let system = stage.start(diarist()).await;
+    let system = stage.start(diarist()).await.as_operator();
     assert_eq!(
         say(&system, "s", "on").await,
         "turn 4, good, page 5, 7 messages"
@@ -288,7 +288,7 @@ async fn an_imported_session_that_goes_back_behind_its_import_has_what_was_impor
     let elsewhere = Stage::new();
     let there = Sessions::of(elsewhere.store.clone());
     there.import(&document, id("moved")).await.unwrap();
-    let system = elsewhere.start(diarist()).await;
+    let system = elsewhere.start(diarist()).await.as_operator();
     say(&system, "moved", "first").await;
     let moved = system.session("diarist", "moved");
     let turns = async || {
@@ -319,7 +319,7 @@ async fn a_value_is_copied_once_however_often_it_was_written() {
     let stage = Stage::new();
     let store = Contested::over(stage.store.clone());
     let most = store.most_writes.clone();
-    let system = start(&stage, store, counter).await;
+    let system = start(&stage, store, counter).await.as_operator();
     let session = system.session("counter", "s");
     assert_eq!(text(&session.send("go").await.unwrap()).await, "Some(50)");
     let branch = session.branch(1, "b").await.unwrap();
@@ -343,7 +343,7 @@ async fn a_checkpoint_that_was_dropped_is_made_again_by_the_next_turn() {
         })
     };
     let mut stage = Stage::new();
-    let system = stage.start(agent()).await;
+    let system = stage.start(agent()).await.as_operator();
     for turn in 0..100 {
         say(&system, "s", &turn.to_string()).await;
     }
@@ -351,7 +351,7 @@ async fn a_checkpoint_that_was_dropped_is_made_again_by_the_next_turn() {
     for damaged in [None, Some(b"damaged".to_vec())] {
         stage.crash(&system).await;
         stage.store.put_checkpoint(id("s"), damaged).await.unwrap();
-        let system = stage.start(agent()).await;
+        let system = stage.start(agent()).await.as_operator();
         say(&system, "s", "on").await;
         pause(100).await;
         let bytes = kept(&stage).await.expect("a checkpoint");
@@ -449,7 +449,7 @@ async fn an_exported_session_goes_on_in_another_store() {
     let there = Sessions::of(elsewhere.store.clone());
     there.import(&document, id("moved")).await.unwrap();
     there.import(&document, id("moved")).await.unwrap();
-    let system = elsewhere.start(diarist()).await;
+    let system = elsewhere.start(diarist()).await.as_operator();
     // The turn that was under way is not in it.
     assert_eq!(
         say(&system, "moved", "on").await,
@@ -499,7 +499,7 @@ fn a_document_that_is_foreign_newer_or_damaged_is_refused_as_what_it_is() {
 #[tokio::test(start_paused = true)]
 async fn sessions_are_listed_by_team_owner_time_and_what_is_under_way() {
     let stage = Stage::new();
-    let system = stage.start(diarist()).await;
+    let system = stage.start(diarist()).await.as_operator();
     let mut times = Vec::new();
     for (key, owner, what) in [
         ("a", "ada", "x"),

@@ -3,7 +3,7 @@
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::StoreError,
-    run::Registry,
+    run::{Registry, operations::covers},
     vocabulary::{OperationId, QuestionKind, RunId},
 };
 
@@ -59,10 +59,13 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             Some(text) => questions::answer_of(&question, text),
             None => questions::decided(&question, &arguments.decision),
         };
-        system
-            .run(asking)
-            .answer(operation, value.map_err(Failure::Usage)?)
-            .await?;
+        let value = value.map_err(Failure::Usage)?;
+        let tool = question.call.as_ref().map_or("", |call| &call.name);
+        let covered = value.get("remember").and_then(|kept| covers(tool, kept));
+        system.run(asking).answer(operation, value).await?;
+        if let Some(covered) = covered {
+            super::note(&format!("where the rule remembers, this covers {covered}"));
+        }
         if !secret && !super::take_up_or_leave(&system, row.root, asking).await? {
             super::note("answered; the run goes on in the process that carries it");
             return Ok(Exit::Done);

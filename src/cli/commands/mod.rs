@@ -75,7 +75,8 @@ async fn start(
         registry,
     };
     let system = System::builder(keeping.store.clone()).take_up(false);
-    system.team(team).start().await
+    // Whoever can write the store's file may do anything with it.
+    Ok(system.team(team).start().await?.as_operator())
 }
 
 /// Starts a System for a run that was begun, and what will follow it. The team comes from the

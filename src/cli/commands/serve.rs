@@ -53,6 +53,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         SystemError::Definition(error) => Failure::Config(file.locate(&error)),
         error => error.into(),
     })?;
+    let system = system.as_operator();
     let open = watch.seen.values().filter(|status| !status.is_ended());
     super::note(&format!(
         "team {}, model {model}, {} open, in {}; Ctrl-C ends it, and all goes on with the next start",

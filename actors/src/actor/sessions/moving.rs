@@ -6,6 +6,7 @@ use super::{SessionDocument, SessionDocumentError, Sessions};
 use crate::{
     actor::{
         SystemError,
+        acting::Use,
         fork::kept::{Kept, Values, artifacts, plain, restored, writes},
         launch::read_journal,
     },
@@ -70,7 +71,7 @@ struct Cut<'a> {
 }
 
 impl Sessions {
-    async fn journal(&self, session: &SessionId) -> Result<Journal, SystemError> {
+    async fn journal(&self, session: &SessionId, what: Use) -> Result<Journal, SystemError> {
         let journal = JournalId::Session(session.clone());
         let lines = read_journal(&self.store, &journal, 0).await?;
         if lines.is_empty() {
@@ -78,6 +79,8 @@ impl Sessions {
             return Err(SystemError::UnknownSession { session });
         }
         let log = SessionLog::of(&lines, session)?;
+        let named = || session.to_string();
+        self.acting().check(log.owner.as_deref(), what, named)?;
         Ok(Journal { lines, log })
     }
 
@@ -96,7 +99,7 @@ impl Sessions {
         turns: u64,
         key: impl Into<String>,
     ) -> Result<SessionId, SystemError> {
-        let journal = self.journal(session).await?;
+        let journal = self.journal(session, Use::Act).await?;
         let cut = journal.cut(session, turns)?;
         let branch = SessionId {
             team: session.team.clone(),
@@ -133,7 +136,7 @@ impl Sessions {
     /// a turn is under way; what the store fails with, such as that another process holds the
     /// session.
     pub async fn rewind(&self, session: &SessionId, turns: u64) -> Result<(), SystemError> {
-        let known = self.journal(session).await?;
+        let known = self.journal(session, Use::Act).await?;
         known.cut(session, turns)?;
         known.check_rest(session)?;
         let id = JournalId::Session(session.clone());
@@ -141,7 +144,7 @@ impl Sessions {
             && !system.shared().end_agent(session).await
         {
             // A turn began just now; its agent holds the session.
-            self.journal(session).await?.check_rest(session)?;
+            self.journal(session, Use::Act).await?.check_rest(session)?;
             return Err(SystemError::Store(StoreError::Owned {
                 journal: id,
                 owner: "this process, which is about to begin a turn".to_owned(),
@@ -149,7 +152,7 @@ impl Sessions {
         }
         let claim = self.store.claim(id.clone(), false).await?;
         // Read behind the claim: from here on nobody else writes it.
-        let journal = self.journal(session).await?;
+        let journal = self.journal(session, Use::Act).await?;
         journal.check_rest(session)?;
         let cut = journal.cut(session, turns)?;
         let Some(next) = cut.next else {
@@ -177,7 +180,7 @@ impl Sessions {
     /// # Errors
     /// [`SystemError::UnknownSession`]; what the store fails with.
     pub async fn export(&self, session: &SessionId) -> Result<SessionDocument, SystemError> {
-        let journal = self.journal(session).await?;
+        let journal = self.journal(session, Use::Look).await?;
         let open = journal.log.turns.iter().find(|turn| turn.is_open());
         let entries = open.map_or(u64::MAX, |turn| turn.entry);
         let kept = journal.lines.iter().filter(|line| line.sequence < entries);
@@ -206,6 +209,7 @@ impl Sessions {
 
     /// Makes the session of a document, under its own name or another. The runs of its turns are
     /// not there: a turn that is said again under its id is known, but has nothing to show.
+    /// Decisions about calls that were remembered are not taken over: a person is asked again.
     ///
     /// # Errors
     /// [`SystemError::SessionExists`]; [`SystemError::Document`] for entries that are none of a
@@ -238,9 +242,13 @@ impl Sessions {
                 _ => return Err(damaged("it is no entry of a session".to_owned())),
             }
         }
+        let named = || session.to_string();
+        self.acting().check(owner.as_deref(), Use::Look, named)?;
         let scope = operations::session_scope(&session);
         let mut batch = Batch::default();
+        // Whoever wrote the document has approved nothing here.
         let values = document.state.iter();
+        let values = values.filter(|(key, _)| !operations::is_grant(key));
         let values = values.map(|(key, (value, version))| {
             let version = (*version).clamp(1, MAX_VERSION);
             (key.clone(), (Some(value.clone()), version))

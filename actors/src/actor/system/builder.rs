@@ -14,9 +14,10 @@ use super::{Limits, Shared, System, TeamEntry};
 use crate::{
     actor::{
         SystemError,
+        acting::Acting,
         doors::{Doors, Previewer},
         journal::Journal,
-        model_gateway::ModelGateway,
+        model_gateway::{Gateways, ModelGateway},
         observers::Observers,
         pulse::Pulse,
         routes::Routes,
@@ -36,6 +37,8 @@ use crate::{
 pub struct SystemBuilder {
     store: StoreHandle,
     registry: Registry,
+    /// What was given by itself, in the place of what registries hold.
+    named: Registry,
     teams: Vec<Team>,
     clock: Option<Arc<dyn Clock>>,
     entropy: Arc<dyn Entropy>,
@@ -45,13 +48,14 @@ pub struct SystemBuilder {
 }
 
 /// What is put around the models and tools of a System.
-pub(crate) type Around = Box<dyn FnOnce(Registry) -> Registry + Send>;
+pub(crate) type Around = Box<dyn Fn(Registry) -> Registry + Send>;
 
 impl SystemBuilder {
     pub(super) fn new(store: StoreHandle) -> Self {
         Self {
             store,
             registry: Registry::new(),
+            named: Registry::new(),
             teams: Vec::new(),
             clock: None,
             entropy: Arc::new(SystemEntropy),
@@ -61,21 +65,24 @@ impl SystemBuilder {
         }
     }
 
-    /// Adds what a registry holds; a name that is there already is replaced.
+    /// Adds what a registry holds, for all teams; what an earlier registry calls by the same name
+    /// is replaced.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
         self
     }
 
-    /// Adds a model; `default` serves agents that name none.
+    /// Adds a model for all teams, in the place of one of a registry that is called so; `default`
+    /// serves agents that name none. A team's own model of this name is the team's alone.
     pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
-        self.registry = self.registry.model(name, ModelHandle::new(model));
+        self.named = self.named.model(name, ModelHandle::new(model));
         self
     }
 
-    /// Adds a tool.
+    /// Adds a tool for all teams, in the place of one of a registry that is called so. A team's
+    /// own tool of this name is the team's alone.
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
-        self.registry = self.registry.tool(tool);
+        self.named = self.named.tool(tool);
         self
     }
 
@@ -118,11 +125,8 @@ impl SystemBuilder {
         self
     }
 
-    /// Puts something around every model and tool, when all of them are there.
-    pub(crate) fn around(
-        mut self,
-        around: impl FnOnce(Registry) -> Registry + Send + 'static,
-    ) -> Self {
+    /// Puts something around every model and tool that is given in code.
+    pub(crate) fn around(mut self, around: impl Fn(Registry) -> Registry + Send + 'static) -> Self {
         self.around = Some(Box::new(around));
         self
     }
@@ -147,7 +151,8 @@ impl SystemBuilder {
     async fn start_below(self, above: Option<ActorCell>) -> Result<System, SystemError> {
         let Self {
             store,
-            mut registry,
+            registry,
+            named,
             teams,
             clock,
             entropy,
@@ -155,15 +160,21 @@ impl SystemBuilder {
             take_up,
             around,
         } = self;
+        let around = |registry| match &around {
+            Some(around) => around(registry),
+            None => registry,
+        };
+        let registry = around(registry.with(named));
+        registry.refuse_twice("the System")?;
         let mut entries = BTreeMap::new();
         for Team {
             spec,
             registry: own,
         } in teams
         {
-            registry = registry.with(own.clone()).resolve(&spec)?;
+            let registry = registry.clone().with(around(own)).resolve(&spec)?;
             let name = spec.name.clone();
-            if entries.insert(name.clone(), (spec, own)).is_some() {
+            if entries.insert(name.clone(), (spec, registry)).is_some() {
                 return Err(DefinitionError::TeamTwice { name }.into());
             }
         }
@@ -181,29 +192,21 @@ impl SystemBuilder {
         };
         let entries = entries
             .into_iter()
-            .map(|(name, (spec, own))| (name, TeamEntry::new(registry.of_team(own), &spec)))
-            .collect();
+            .map(|(name, (spec, registry))| (name, TeamEntry::new(registry, &spec)))
+            .collect::<BTreeMap<_, _>>();
         let (errands, errands_in) = mpsc::unbounded_channel();
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        if let Some(around) = around {
-            registry = around(registry);
-        }
         let registry = Arc::new(registry);
         let previewer = Previewer {
             observers: Observers::default(),
             routes: Routes::default(),
             clock: clock.clone(),
         };
-        let gateways = registry.models().map(|(name, model)| {
-            let (model, clock) = (model.clone(), clock.clone());
-            let (entropy, previews) = (entropy.clone(), previewer.clone());
-            let model = (model, registry.model_chain(name));
-            let gateway = ModelGateway::new(model, limits.gateway, clock, entropy, previews);
-            (name.to_owned(), Arc::new(gateway))
-        });
-        let gateways = Arc::new(gateways.collect());
+        let gateways = Arc::new(gateways(&registry, &entries, |model| {
+            let (clock, entropy) = (clock.clone(), entropy.clone());
+            ModelGateway::new(model, limits.gateway, clock, entropy, previewer.clone())
+        }));
         let executor = ToolExecutor::new(
-            registry.clone(),
             limits.executor,
             (clock.clone(), entropy.clone()),
             previewer.clone(),
@@ -242,13 +245,31 @@ impl SystemBuilder {
             None => supervisor.start().await?,
         };
         let _ = shared.root.set(root);
-        let system = System(shared);
+        let system = System(shared, Acting::default());
         if take_up {
             system.0.declare_schedules().await?;
             system.take_up().await?;
         }
         Ok(system)
     }
+}
+
+/// The ways to all models, each with a name in the supervision tree.
+fn gateways(
+    shared: &Registry,
+    teams: &BTreeMap<String, TeamEntry>,
+    make: impl Fn(ModelHandle) -> ModelGateway,
+) -> Gateways {
+    let mut gateways = Gateways::default();
+    for (name, model) in shared.models_by_place() {
+        gateways.add(name, model, &make);
+    }
+    for (team, entry) in teams {
+        for (name, model) in entry.registry.models_by_place() {
+            gateways.add(format!("team {team} {name}"), model, &make);
+        }
+    }
+    gateways
 }
 
 impl fmt::Debug for SystemBuilder {

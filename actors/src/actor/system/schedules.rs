@@ -7,7 +7,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{Shared, System};
 use crate::{
-    actor::SystemError,
+    actor::{SystemError, acting::Acting},
     contract::{Batch, Expected, StateWrite, StoreError},
     definition::{DefinitionError, Missed, Schedule},
     run::Ports,
@@ -272,7 +272,8 @@ async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
     if let Some(at) = kept.due(now) {
         let mut turn = Turn::text(&schedule.say).id(format!("schedule/{}/{}", schedule.name, at.0));
         turn.owner.clone_from(&schedule.owner);
-        let session = System(shared.clone()).session(team_of(&key), schedule.session_key());
+        let session = System(shared.clone(), Acting::default())
+            .session(team_of(&key), schedule.session_key());
         if let Err(error) = session.send(turn).await {
             tracing::warn!(schedule = key, %error, "a turn could not be said; it is tried again");
             clock.sleep_until(clock.now().after(RETRY)).await;

@@ -6,7 +6,10 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{Shared, System};
 use crate::{
-    actor::{Run, SystemError, agent::AgentMessage, launch::take_up_together, recording::row_of},
+    actor::{
+        Run, SystemError, acting::Use, agent::AgentMessage, launch::take_up_together,
+        recording::row_of,
+    },
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
     vocabulary::{RunId, SessionId},
 };
@@ -107,6 +110,7 @@ impl System {
     /// when another process carries it; [`SystemError::UnknownRun`],
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
+        self.check_run(run, Use::Look).await?;
         let row = row_of(&self.0.doors.store, run).await?;
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));

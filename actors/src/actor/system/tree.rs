@@ -103,8 +103,8 @@ impl Shared {
         let bound = executor.options.kept_results;
         let tools = keeper(ChildSpec::worker("tools"), &executor.calls, bound);
         let mut children = vec![journal, memory, tools];
-        children.extend(doors.gateways.iter().map(|(name, gateway)| {
-            let spec = ChildSpec::worker(format!("model {name}"));
+        children.extend(doors.gateways.named.iter().map(|(name, gateway)| {
+            let spec = ChildSpec::worker(name);
             keeper(spec, &gateway.calls, KEPT_ANSWERS)
         }));
         children.push(self.clone().teams());

@@ -2,17 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{
-    Ask, CallTool, Decision, Scope, authentication::CallAuthenticated, toolset::as_result,
-};
+use super::{Ask, CallTool, Decision, authentication::CallAuthenticated, toolset::as_result};
 use crate::{
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
     safety::{self, Redaction},
     vocabulary::{
-        AgentError, Arguments, Digest, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult,
+        AgentError, Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult,
         ToolStatus,
     },
 };
@@ -25,8 +23,6 @@ const AUTHENTICATED: u32 = 5;
 const REASON: usize = 500;
 /// How the result of a call begins that a person refused.
 pub(super) const PERSON: &str = "A person refused this call";
-/// How many decisions of a session are remembered for one tool.
-const REMEMBERED: usize = 64;
 
 /// What became of the question whether a call may be made.
 enum Verdict {
@@ -161,7 +157,8 @@ impl RunContext {
         rule: &ApprovalRule,
         call: &ToolCall,
     ) -> Result<Decision, AgentError> {
-        let Some(definition) = self.leg().pinned.tools.get(approver).cloned() else {
+        let pinned = &self.leg().pinned;
+        let Some(definition) = pinned.tool(&self.spec().name, approver).cloned() else {
             return Ok(Decision::denied(format!(
                 "there is no tool {approver:?} to decide it"
             )));
@@ -193,89 +190,6 @@ impl RunContext {
             Ok(answer) if answers(&question, &answer) => Ok(Decision::from(answer)),
             _ => Ok(Decision::denied(format!("{approver} gave no decision"))),
         }
-    }
-
-    async fn remembered(&self, call: &ToolCall) -> Result<Option<Decision>, AgentError> {
-        let state = self.state(Scope::Session);
-        let kept: Option<Vec<Value>> = state.get(place(call)).await?;
-        let arguments = call.arguments.value().cloned().unwrap_or_default();
-        let found = kept.unwrap_or_default().into_iter().rev().find(|kept| {
-            match (&kept["exactly"], &kept["like"]) {
-                (Value::String(digest), _) => *digest == exact(&arguments),
-                (_, Value::Object(pattern)) => like(pattern, &arguments),
-                _ => false,
-            }
-        });
-        Ok(found.map(|mut kept| Decision::from(kept["decision"].take())))
-    }
-
-    /// Keeps a decision for the session: for these very arguments, of which only a digest is
-    /// kept, or for all that fit the person's patterns.
-    async fn remember(
-        &self,
-        call: &ToolCall,
-        arguments: &Value,
-        pattern: &Value,
-        decision: &Decision,
-    ) -> Result<(), AgentError> {
-        let made = json!({
-            "approved": decision.approved, "reason": decision.reason, "by": decision.by,
-        });
-        let kept = match pattern {
-            Value::Bool(true) => json!({ "exactly": exact(arguments), "decision": made }),
-            Value::Object(pattern) => json!({ "like": pattern, "decision": made }),
-            _ => return Ok(()),
-        };
-        let state = self.state(Scope::Session);
-        let change = move |found: Option<Vec<Value>>| {
-            let mut all = found.unwrap_or_default();
-            all.push(kept.clone());
-            let surplus = all.len().saturating_sub(REMEMBERED);
-            all.drain(..surplus);
-            all
-        };
-        state.update(place(call), change).await.map(drop)
-    }
-}
-
-fn place(call: &ToolCall) -> String {
-    format!("approval/{}", call.name)
-}
-
-fn exact(arguments: &Value) -> String {
-    Digest::of(arguments.to_string().as_bytes()).to_string()
-}
-
-/// Whether each argument that the patterns name is there and fits; `*` stands for any text.
-fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
-    pattern.iter().all(|(name, pattern)| {
-        let Some(argument) = arguments.get(name) else {
-            return false;
-        };
-        match (pattern.as_str(), argument.as_str()) {
-            (Some(pattern), Some(text)) => matches(pattern, text),
-            _ => pattern == argument,
-        }
-    })
-}
-
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
-        return false;
-    };
-    let mut last = None;
-    for piece in pieces {
-        if let Some(piece) = last.replace(piece) {
-            match rest.find(piece) {
-                Some(at) => rest = &rest[at + piece.len()..],
-                None => return false,
-            }
-        }
-    }
-    match last {
-        Some(last) => rest.ends_with(last),
-        None => rest.is_empty(),
     }
 }
 
@@ -416,24 +330,5 @@ mod tests {
         assert_eq!(question(&rule, &call).prompt, "/etc/passwd");
         let rule = ApprovalRule::required().prompt("{token}").reveal("token");
         assert_eq!(question(&rule, &call).prompt, "[redacted]");
-    }
-
-    #[test]
-    fn a_star_stands_for_any_text() {
-        for (pattern, text, fits) in [
-            ("src/*", "src/a/b.rs", true),
-            ("src/*", "etc/src/", false),
-            ("*.rs", "a.rs", true),
-            ("*.rs", "a.rs.x", false),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "acb", false),
-            ("exact", "exact", true),
-            ("exact", "exactly", false),
-            ("*", "", true),
-            ("a*a", "a", false),
-            ("", "", true),
-        ] {
-            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
-        }
     }
 }

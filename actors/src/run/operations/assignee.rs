@@ -36,6 +36,9 @@ pub enum Assignee {
     /// the team's instructions and, where it names none, its maker's model. It is alone in its
     /// team: it hands the conversation to nobody but agents of its own.
     Made(Box<AgentSpec>),
+    /// The same for an agent that a model makes, with the tool `create_agent`: what watches over
+    /// its maker watches over it too.
+    MadeByModel(Box<AgentSpec>),
 }
 
 impl Assignee {
@@ -43,7 +46,7 @@ impl Assignee {
     pub fn name(&self) -> &str {
         match self {
             Self::Named(name) => name,
-            Self::Made(agent) => &agent.name,
+            Self::Made(agent) | Self::MadeByModel(agent) => &agent.name,
         }
     }
 
@@ -51,7 +54,9 @@ impl Assignee {
     pub(super) fn identity(&self) -> Vec<u8> {
         match self {
             Self::Named(name) => name.as_bytes().to_vec(),
-            Self::Made(agent) => serde_json::to_vec(agent).unwrap_or_default(),
+            Self::Made(agent) | Self::MadeByModel(agent) => {
+                serde_json::to_vec(agent).unwrap_or_default()
+            }
         }
     }
 
@@ -62,10 +67,16 @@ impl Assignee {
         cx: &OperationContext,
     ) -> Result<(Arc<Pinned>, Option<Stored>), OperationError> {
         let leg = &cx.leg;
-        let agent = match self {
+        let mut agent = match self {
             Self::Named(_) => return Ok((leg.pinned.clone(), None)),
-            Self::Made(agent) => AgentSpec::clone(agent),
+            Self::Made(agent) | Self::MadeByModel(agent) => AgentSpec::clone(agent),
         };
+        if matches!(self, Self::MadeByModel(_)) {
+            // The team's own stay with it: it is of the same team.
+            let of_team = leg.pinned.team.policies.len();
+            let own = leg.agent.spec.policies.get(of_team..).unwrap_or_default();
+            leg.registry.inherit(&mut agent, own, &leg.agent.places);
+        }
         let name = agent.name.clone();
         let refused = |reason: String| {
             let message = format!("the agent {name:?} cannot be made: {reason}");

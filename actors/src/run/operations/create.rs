@@ -74,7 +74,7 @@ pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<(Assignee, Tas
             return Err(format!("Not made: there is an agent {name:?} already."));
         }
         let task = Task::from(creation.task).budget(creation.budget);
-        Ok((creation.agent.into(), task))
+        Ok((Assignee::MadeByModel(Box::new(creation.agent)), task))
     };
     Some(make())
 }

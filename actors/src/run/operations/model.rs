@@ -3,7 +3,7 @@ use crate::{
         Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Performing, Progress,
         RunContext,
     },
-    vocabulary::{Digest, ModelRequest, ModelResponse, Resource, Spent},
+    vocabulary::{Digest, ErrorKind, ModelRequest, ModelResponse, OperationError, Resource, Spent},
 };
 
 /// A model call.
@@ -42,14 +42,20 @@ impl Operation for CallModel {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {
-        let call = ModelCall {
-            run: cx.run,
-            root: cx.start().root,
-            operation: cx.id,
-            request: self.0,
-            cancelled: cx.cancelled.clone(),
+        let answer = match cx.leg.registry.model_of(&cx.leg.agent, &self.0.model) {
+            Ok(code) => cx.ports.model(ModelCall {
+                run: cx.run,
+                root: cx.start().root,
+                operation: cx.id,
+                request: self.0,
+                code,
+                cancelled: cx.cancelled.clone(),
+            }),
+            Err(reason) => {
+                let error = OperationError::new(ErrorKind::NotFound, reason);
+                Box::pin(async move { Err(error).into() })
+            }
         };
-        let answer = cx.ports.model(call);
         let (leg, id) = (cx.leg, cx.id);
         Begin::Act(Act {
             record_start: false,

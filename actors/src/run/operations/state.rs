@@ -14,7 +14,7 @@ use crate::{
     },
     vocabulary::{
         AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
-        Scope, SessionId,
+        Scope, SessionId, is_key_of_engine, key_of_engine,
     },
 };
 
@@ -24,6 +24,8 @@ use crate::{
 pub struct Shared<'a> {
     cx: &'a RunContext,
     place: Place,
+    /// Whether it is the engine that writes.
+    of_engine: bool,
 }
 
 /// Where values of a scope stand, seen from a run.
@@ -379,12 +381,19 @@ impl Shared<'_> {
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
+        let decide: Decide = if is_key_of_engine(&key) && !self.of_engine {
+            let message = key_of_engine(&key);
+            let refused = OperationError::new(ErrorKind::InvalidInput, message);
+            Arc::new(move |_| Err(refused.clone()))
+        } else {
+            Arc::new(decide)
+        };
         Update {
             place: self.place.clone(),
             name: self.place.recorded(&key),
             key,
             digest,
-            decide: Arc::new(decide),
+            decide,
             tell: None,
         }
     }
@@ -447,11 +456,22 @@ pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> 
 }
 
 impl RunContext {
-    /// Shared values of a scope.
+    /// Shared values of a scope. A write of a key that begins with `topic:` or `approval:` is
+    /// refused: there the engine keeps topics, and decisions about calls that are remembered.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         Shared {
             cx: self,
             place: Place::of(self.start(), &scope),
+            of_engine: false,
+        }
+    }
+
+    /// The same, for what the engine itself keeps there.
+    pub(super) fn engine_state(&self, scope: Scope) -> Shared<'_> {
+        let of_engine = true;
+        Shared {
+            of_engine,
+            ..self.state(scope)
         }
     }
 

@@ -91,6 +91,7 @@ impl CallTool {
             agent: cx.leg.agent.name.clone(),
             call: call.clone(),
             definition: definition.clone(),
+            code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
             credential,

@@ -131,7 +131,7 @@ where
         change(&mut state);
         state
     };
-    let state = cx.state(scope.clone());
+    let state = cx.engine_state(scope.clone());
     state.update_as(id, key, change, Some(told)).await
 }
 

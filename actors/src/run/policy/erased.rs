@@ -19,6 +19,7 @@ macro_rules! erased {
         pub(super) trait ErasedPolicy: Send {
             $(fn $hook<'a>(&'a mut self, cx: &'a PolicyContext<'a>, $($argument: $type),*) -> Hook<'a, $output>;)*
             fn wants_reflection(&self) -> bool;
+            fn is_inherited(&self) -> bool;
         }
 
         impl<P: Policy> ErasedPolicy for P {
@@ -28,6 +29,10 @@ macro_rules! erased {
 
             fn wants_reflection(&self) -> bool {
                 Policy::wants_reflection(self)
+            }
+
+            fn is_inherited(&self) -> bool {
+                Policy::is_inherited(self)
             }
         }
     };

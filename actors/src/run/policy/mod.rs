@@ -208,6 +208,13 @@ pub trait Policy: Send + 'static {
         false
     }
 
+    /// Whether it watches over agents that the agent's model makes too (`create_agent`), each with
+    /// a policy of its own. One that says what the agent itself is told, or what becomes of its
+    /// answer, does not.
+    fn is_inherited(&self) -> bool {
+        true
+    }
+
     /// Takes the reflection that it wanted, and says what the model is to do next.
     fn reflected(
         &mut self,
@@ -428,6 +435,11 @@ impl PolicyHandle {
 
     fn make(&self) -> Box<dyn ErasedPolicy> {
         (self.0)()
+    }
+
+    /// Whether it watches over agents that are made too.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.make().is_inherited()
     }
 }
 

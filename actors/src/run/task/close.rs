@@ -198,7 +198,7 @@ impl Carrier {
     pub(super) async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
-        for (number, (_, call)) in steps.into_iter().rev().enumerate() {
+        for (number, (agent, call)) in steps.into_iter().rev().enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let op = OperationId {
                 leg: UNDO_LEG,
@@ -208,8 +208,11 @@ impl Carrier {
             let recorded = leg.books.lock().recorded.get(&op).cloned();
             let started = recorded.is_some();
             let done = recorded.is_some_and(|call| call.completed);
-            let Some(definition) = self.pinned.tools.get(&call.name).filter(|_| !done).cloned()
-            else {
+            let top = self.start.top();
+            let Some(agent) = self.pinned.agent(&agent, top).filter(|_| !done) else {
+                continue;
+            };
+            let Some(definition) = self.pinned.tool(&agent.name, &call.name).cloned() else {
                 continue;
             };
             if self.start.dry_run && definition.effect != Effect::Read {
@@ -238,7 +241,8 @@ impl Carrier {
                 run: self.run,
                 root: self.start.root,
                 operation: op,
-                agent: leg.agent.name.clone(),
+                agent: agent.name.clone(),
+                code: self.registry.tool_of(&agent, &call.name),
                 call: call.clone(),
                 definition,
                 deadline: None,

@@ -103,7 +103,7 @@ pub(super) async fn live(simulation: &Simulation, world: &Arc<World>, seed: u64)
             .limits(knobs(world));
         let builder = (simulation.scenario.build)(builder, log.clone());
         let builder = builder.around(move |registry| {
-            let (for_models, for_tools) = (place.clone(), place);
+            let (for_models, for_tools) = (place.clone(), place.clone());
             registry.around(
                 move |inner| {
                     let place = for_models.clone();

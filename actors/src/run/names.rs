@@ -1,0 +1,259 @@
+//! The code behind names, by the places that give them.
+//!
+//! An agent's own things are for it and the agents below it, a team's for all its agents, and a
+//! System's for all its teams; the nearest place wins. So what one place calls by a name is never
+//! used for the same name of another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    Registry,
+    interception::MakeInterceptor,
+    registry::{MakeBehavior, MakeModel, MakePolicy, MakeTool},
+};
+use crate::{
+    contract::{ModelHandle, ToolHandle},
+    definition::DefinitionError,
+};
+
+/// What one place gives names to.
+#[derive(Clone, Default)]
+pub(super) struct Names {
+    models: BTreeMap<String, ModelHandle>,
+    providers: BTreeMap<String, MakeModel>,
+    tools: BTreeMap<String, ToolHandle>,
+    tool_kinds: BTreeMap<String, MakeTool>,
+    behaviors: BTreeMap<String, MakeBehavior>,
+    policies: BTreeMap<String, MakePolicy>,
+    interceptor_kinds: BTreeMap<String, MakeInterceptor>,
+    /// What was given to two different things, the last of which is kept.
+    twice: Vec<(&'static str, String)>,
+}
+
+/// Something that has a name.
+pub(super) trait Named: Clone + 'static {
+    /// What it is, in words.
+    const WHAT: &'static str;
+
+    fn table(names: &Names) -> &BTreeMap<String, Self>;
+    fn table_mut(names: &mut Names) -> &mut BTreeMap<String, Self>;
+    /// Whether both are one thing.
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+macro_rules! named {
+    ($($type:ty: $table:ident, $what:literal, $same:path;)*) => {$(
+        impl Named for $type {
+            const WHAT: &'static str = $what;
+
+            fn table(names: &Names) -> &BTreeMap<String, Self> {
+                &names.$table
+            }
+
+            fn table_mut(names: &mut Names) -> &mut BTreeMap<String, Self> {
+                &mut names.$table
+            }
+
+            fn is_same(&self, other: &Self) -> bool {
+                $same(self, other)
+            }
+        }
+    )*};
+}
+
+named! {
+    ModelHandle: models, "model", ModelHandle::is;
+    MakeModel: providers, "provider", Arc::ptr_eq;
+    ToolHandle: tools, "tool", ToolHandle::is;
+    MakeTool: tool_kinds, "kind of tool", Arc::ptr_eq;
+    MakeBehavior: behaviors, "behavior", Arc::ptr_eq;
+    MakePolicy: policies, "policy", Arc::ptr_eq;
+    MakeInterceptor: interceptor_kinds, "interceptor", Arc::ptr_eq;
+}
+
+impl Names {
+    /// Gives a name. Two different things under one are found when a team is resolved.
+    pub(super) fn give<T: Named>(&mut self, name: String, thing: T) {
+        let table = T::table_mut(self);
+        let before = table.insert(name.clone(), thing.clone());
+        if before.is_some_and(|before| !before.is_same(&thing)) {
+            self.twice.push((T::WHAT, name));
+        }
+    }
+
+    /// Adds what another place has, which is the nearer one.
+    fn extend(&mut self, other: Names) {
+        self.models.extend(other.models);
+        self.providers.extend(other.providers);
+        self.tools.extend(other.tools);
+        self.tool_kinds.extend(other.tool_kinds);
+        self.behaviors.extend(other.behaviors);
+        self.policies.extend(other.policies);
+        self.interceptor_kinds.extend(other.interceptor_kinds);
+        self.twice.extend(other.twice);
+    }
+
+    fn refuse_twice(&self, place: impl FnOnce() -> String) -> Result<(), DefinitionError> {
+        let Some((what, name)) = self.twice.first() else {
+            return Ok(());
+        };
+        Err(DefinitionError::Collision {
+            place: place(),
+            what,
+            name: name.clone(),
+        })
+    }
+
+    fn around(
+        &mut self,
+        model: &impl Fn(ModelHandle) -> ModelHandle,
+        tool: &impl Fn(ToolHandle) -> ToolHandle,
+    ) {
+        for of in self.models.values_mut() {
+            *of = model(of.clone());
+        }
+        for of in self.tools.values_mut() {
+            *of = tool(of.clone());
+        }
+    }
+}
+
+/// The names of a registry, by place.
+#[derive(Clone, Default)]
+pub(super) struct Places {
+    /// For all agents.
+    pub(super) all: Names,
+    /// For an agent and those below it.
+    agents: BTreeMap<String, Names>,
+}
+
+impl Places {
+    pub(super) fn extend(&mut self, other: Self) {
+        self.all.extend(other.all);
+        for (agent, names) in other.agents {
+            self.agents.entry(agent).or_default().extend(names);
+        }
+    }
+
+    /// What was for all is for this agent and those below it.
+    pub(super) fn narrow_to(&mut self, agent: &str) {
+        let own = std::mem::take(&mut self.all);
+        self.agents.entry(agent.to_owned()).or_default().extend(own);
+    }
+
+    /// What this name stands for in the last of these agents, each of which is below the one
+    /// before it. What only other agents have is found when they all have the same.
+    ///
+    /// # Errors
+    /// The other agents, where they have different things of this name.
+    pub(super) fn look_up<T: Named>(
+        &self,
+        path: &[String],
+        name: &str,
+    ) -> Result<Option<&T>, String> {
+        let of = |agent: &String| {
+            self.agents
+                .get(agent)
+                .and_then(|own| T::table(own).get(name))
+        };
+        let near = path.iter().rev().find_map(of);
+        if let Some(found) = near.or_else(|| T::table(&self.all).get(name)) {
+            return Ok(Some(found));
+        }
+        let others = self.agents.iter();
+        let others = others.filter_map(|(agent, own)| Some((agent, T::table(own).get(name)?)));
+        let others: Vec<(&String, &T)> = others.collect();
+        let Some((_, first)) = others.first() else {
+            return Ok(None);
+        };
+        if others.iter().all(|(_, other)| other.is_same(first)) {
+            return Ok(Some(first));
+        }
+        let agents: Vec<String> = others
+            .iter()
+            .map(|(agent, _)| format!("{agent:?}"))
+            .collect();
+        Err(agents.join(", "))
+    }
+
+    /// The same, in a team's definition that is checked.
+    pub(super) fn wanted<T: Named>(
+        &self,
+        path: &[String],
+        name: &str,
+        wanted_by: impl FnOnce() -> String,
+    ) -> Result<&T, DefinitionError> {
+        match self.look_up(path, name) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Err(DefinitionError::Unknown {
+                wanted_by: wanted_by(),
+                what: T::WHAT,
+                name: name.to_owned(),
+                known: self.known::<T>(),
+            }),
+            Err(agents) => Err(DefinitionError::Ambiguous {
+                wanted_by: wanted_by(),
+                what: T::WHAT,
+                name: name.to_owned(),
+                agents,
+            }),
+        }
+    }
+
+    /// All things of a kind with their names, from the widest place on.
+    pub(super) fn each<T: Named>(&self) -> impl Iterator<Item = (&str, &T)> {
+        let all = std::iter::once(&self.all).chain(self.agents.values());
+        let each = all.flat_map(|names| T::table(names));
+        each.map(|(name, thing)| (name.as_str(), thing))
+    }
+
+    /// All names of a kind, in order.
+    pub(super) fn names_of<T: Named>(&self) -> Vec<&str> {
+        let names: BTreeSet<&str> = self.each::<T>().map(|(name, _)| name).collect();
+        names.into_iter().collect()
+    }
+
+    /// All names of a kind, in words.
+    pub(super) fn known<T: Named>(&self) -> String {
+        match self.names_of::<T>() {
+            names if names.is_empty() => "none".to_owned(),
+            names => names.join(", "),
+        }
+    }
+
+    /// Refuses a name that one place gives to different things.
+    pub(super) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
+        self.all.refuse_twice(|| all.to_owned())?;
+        for (agent, own) in &self.agents {
+            own.refuse_twice(|| format!("agent {agent:?}"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn around(
+        &mut self,
+        model: impl Fn(ModelHandle) -> ModelHandle,
+        tool: impl Fn(ToolHandle) -> ToolHandle,
+    ) {
+        for names in std::iter::once(&mut self.all).chain(self.agents.values_mut()) {
+            names.around(&model, &tool);
+        }
+    }
+}
+
+impl Registry {
+    /// All models with what people may call the places that have them.
+    pub(crate) fn models_by_place(&self) -> Vec<(String, &ModelHandle)> {
+        let all = self.places.all.models.iter();
+        let all = all.map(|(name, model)| (format!("model {name}"), model));
+        let agents = self.places.agents.iter();
+        let own = agents.flat_map(|(agent, names)| {
+            let own = names.models.iter();
+            own.map(move |(name, model)| (format!("agent {agent} model {name}"), model))
+        });
+        all.chain(own).collect()
+    }
+}

@@ -1,0 +1,278 @@
+//! Decisions about calls that hold for a session.
+
+use serde_json::{Map, Value, json};
+
+use super::{Decision, Scope, state::Place};
+use crate::{
+    run::RunContext,
+    safety,
+    vocabulary::{AgentError, Digest, ToolCall},
+};
+
+/// How many decisions of a session are remembered for one tool.
+const REMEMBERED: usize = 64;
+/// What the keys of remembered decisions begin with; only the engine writes them.
+const KEY: &str = "approval:";
+/// What they began with where tools could write them too. What such a key holds counts no more.
+const FORMER_KEY: &str = "approval/";
+/// How many characters of a pattern are shown.
+const SHOWN: usize = 200;
+
+impl RunContext {
+    pub(super) async fn remembered(&self, call: &ToolCall) -> Result<Option<Decision>, AgentError> {
+        let key = self.key_of_grants(call);
+        let kept: Option<Vec<Value>> = self.engine_state(Scope::Session).get(key).await?;
+        let arguments = call.arguments.value().cloned().unwrap_or_default();
+        let found = kept.unwrap_or_default().into_iter().rev().find(|kept| {
+            match (&kept["exactly"], &kept["like"]) {
+                (Value::String(digest), _) => *digest == exact(&arguments),
+                (_, Value::Object(pattern)) => like(pattern, &arguments),
+                _ => false,
+            }
+        });
+        Ok(found.map(|mut kept| Decision::from(kept["decision"].take())))
+    }
+
+    /// Keeps a decision for the session: for these very arguments, of which only a digest is
+    /// kept, or for all that fit the person's patterns.
+    pub(super) async fn remember(
+        &self,
+        call: &ToolCall,
+        arguments: &Value,
+        pattern: &Value,
+        decision: &Decision,
+    ) -> Result<(), AgentError> {
+        let made = json!({
+            "approved": decision.approved, "reason": decision.reason, "by": decision.by,
+        });
+        let kept = match pattern {
+            Value::Bool(true) => json!({ "exactly": exact(arguments), "decision": made }),
+            Value::Object(pattern) => json!({ "like": pattern, "decision": made }),
+            _ => return Ok(()),
+        };
+        let change = move |found: Option<Vec<Value>>| {
+            let mut all = found.unwrap_or_default();
+            all.push(kept.clone());
+            let surplus = all.len().saturating_sub(REMEMBERED);
+            all.drain(..surplus);
+            all
+        };
+        let key = self.key_of_grants(call);
+        let state = self.engine_state(Scope::Session);
+        state.update(key, change).await.map(drop)
+    }
+
+    /// Where the decisions about a tool are kept. A run that an older version began replays what
+    /// that one had recorded, under the key of then.
+    fn key_of_grants(&self, call: &ToolCall) -> String {
+        let former = format!("{FORMER_KEY}{}", call.name);
+        let recorded = Place::of(self.start(), &Scope::Session).recorded(&former);
+        if self.recorded_next().is_some_and(|name| name == recorded) {
+            return former;
+        }
+        format!("{KEY}{}", call.name)
+    }
+}
+
+/// Whether a key of state holds remembered decisions.
+pub(crate) fn is_grant(key: &str) -> bool {
+    key.starts_with(KEY)
+}
+
+/// What a decision that is remembered covers, in words for the person who gives it; `None` where
+/// it holds for its own call alone. It is what `remember` of the answer says: `true`, or patterns
+/// by the names of arguments.
+///
+/// ```
+/// use ghostlight_actors::run::operations::covers;
+/// use serde_json::json;
+///
+/// let covered = covers("wipe", &json!({ "path": "src/*" })).unwrap();
+/// assert_eq!(
+///     covered,
+///     "every call of wipe in this conversation whose path fits \"src/*\", where `*` stands for \
+///      any text and a path with `..` never fits"
+/// );
+/// assert!(covers("wipe", &json!({ "path": "src/../*" })).unwrap().starts_with("no call"));
+/// ```
+pub fn covers(tool: &str, remember: &Value) -> Option<String> {
+    let pattern = match remember {
+        Value::Bool(true) => {
+            return Some(format!(
+                "every call of {tool} in this conversation with these very arguments"
+            ));
+        }
+        Value::Object(pattern) => pattern,
+        _ => return None,
+    };
+    if pattern.is_empty() {
+        return Some(format!(
+            "every call of {tool} in this conversation, whatever its arguments"
+        ));
+    }
+    let never = |(name, pattern): &(&String, &Value)| {
+        let text = pattern.as_str();
+        text.is_some_and(|text| is_path(name, text) && normal(text).is_none())
+    };
+    if let Some((name, pattern)) = pattern.iter().find(never) {
+        let pattern = safety::sanitize_line(&pattern.to_string(), SHOWN);
+        return Some(format!(
+            "no call: the pattern {pattern} of {name} leads elsewhere by `..`"
+        ));
+    }
+    let shown = |(name, pattern): (&String, &Value)| {
+        let pattern = safety::sanitize_line(&pattern.to_string(), SHOWN);
+        format!("{name} fits {pattern}")
+    };
+    let shown: Vec<String> = pattern.iter().map(shown).collect();
+    Some(format!(
+        "every call of {tool} in this conversation whose {}, where `*` stands for any text and a \
+         path with `..` never fits",
+        shown.join(" and whose ")
+    ))
+}
+
+fn exact(arguments: &Value) -> String {
+    Digest::of(arguments.to_string().as_bytes()).to_string()
+}
+
+/// Whether each argument that the patterns name is there and fits; `*` stands for any text.
+fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
+    pattern.iter().all(|(name, pattern)| {
+        let Some(argument) = arguments.get(name) else {
+            return false;
+        };
+        match (pattern.as_str(), argument.as_str()) {
+            (Some(pattern), Some(text)) if is_path(name, pattern) => {
+                match (normal(pattern), normal(text)) {
+                    (Some(pattern), Some(text)) => matches(&pattern, &text),
+                    _ => false,
+                }
+            }
+            (Some(pattern), Some(text)) => matches(pattern, text),
+            _ => pattern == argument,
+        }
+    })
+}
+
+/// Whether an argument is compared as a path, or as a text with paths or addresses in it.
+fn is_path(argument: &str, pattern: &str) -> bool {
+    safety::is_path_key(argument) || pattern.contains(['/', '\\'])
+}
+
+/// A path without `.` and doubled separators. `None` for one that leads elsewhere: one that goes
+/// up, also where it is written as an address writes it, or that holds a control character.
+fn normal(path: &str) -> Option<String> {
+    if path.chars().any(char::is_control) {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for (place, part) in path.split(['/', '\\']).enumerate() {
+        if goes_up(part) {
+            return None;
+        }
+        if (part.is_empty() && place > 0) || part == "." {
+            continue;
+        }
+        parts.push(part);
+    }
+    Some(parts.join("/"))
+}
+
+/// Whether a part of a path is `..`, also within a text around it, or hides a separator as
+/// addresses do.
+fn goes_up(part: &str) -> bool {
+    let lower = part.to_ascii_lowercase();
+    let plain = lower.replace("%2e", ".");
+    let ends = |c: char| c.is_whitespace() || "\"'`=:;,&|()<>".contains(c);
+    plain.split(ends).any(|word| word == "..") || ["%2f", "%5c"].iter().any(|c| lower.contains(c))
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
+    let mut last = None;
+    for piece in pieces {
+        if let Some(piece) = last.replace(piece) {
+            match rest.find(piece) {
+                Some(at) => rest = &rest[at + piece.len()..],
+                None => return false,
+            }
+        }
+    }
+    match last {
+        Some(last) => rest.ends_with(last),
+        None => rest.is_empty(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, fits) in [
+            ("src/*", "src/a/b.rs", true),
+            ("src/*", "etc/src/", false),
+            ("*.rs", "a.rs", true),
+            ("*.rs", "a.rs.x", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "acb", false),
+            ("exact", "exact", true),
+            ("exact", "exactly", false),
+            ("*", "", true),
+            ("a*a", "a", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_over_paths_covers_what_is_below_it_and_nothing_else() {
+        let fits = |name: &str, pattern: &str, text: &str| {
+            let pattern = json!({ name: pattern });
+            like(pattern.as_object().unwrap(), &json!({ name: text }))
+        };
+        for text in [
+            "src/a",
+            "./src/a",
+            "src//a",
+            "src/./a/b",
+            "src/..a",
+            "src/a..",
+            "src/a...b",
+        ] {
+            assert!(fits("path", "src/*", text), "{text}");
+        }
+        for text in [
+            "src/../../etc/x",
+            "src/..",
+            "src/a/../../etc/x",
+            "src\\..\\..\\etc",
+            "src/%2e%2e/etc",
+            "src/%2E./etc",
+            "src/%2e%2e%2fetc",
+            "src/..\n/etc",
+            "src/a\n/etc/x",
+            "/etc/x",
+            "srcs/a",
+            "src",
+        ] {
+            assert!(!fits("path", "src/*", text), "{text}");
+        }
+        // What is called a path is one without a slash in the pattern too, and so is a command
+        // with one.
+        assert!(!fits("path", "src*", "src/../etc"));
+        assert!(!fits("path", "*", "../etc"));
+        assert!(!fits("command", "cat src/*", "cat src/../etc/x"));
+        assert!(!fits("command", "cat src/*", "cat src/a ../etc/x"));
+        assert!(fits("command", "cat src/*", "cat src/a"));
+        assert!(fits("query", "what*", "what is .. in a path?"));
+        assert!(!fits("path", "src/../*", "src/../x"), "nor in a pattern");
+    }
+}

@@ -1,0 +1,210 @@
+//! What belongs to an owner is changed by that owner and by the operator alone, through every door.
+
+use ghostlight_actors::{
+    actor::{Fork, Run, System, SystemError},
+    contract::RunFilter,
+    run::{Agent, RunContext, operations::AgentMessage},
+    session::Turn,
+    vocabulary::{OperationId, Outcome, Question, Scope},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::stage::{Stage, outcome, text};
+
+#[derive(Serialize, Deserialize)]
+struct Word(String);
+
+impl AgentMessage for Word {
+    const NAME: &'static str = "word";
+}
+
+/// Asks a person, and answers with what it was told.
+fn asker() -> Agent {
+    let below = Agent::from_fn("below", |cx: RunContext| async move {
+        let answer = cx.ask(Question::new("well?")).await?;
+        Ok(Outcome::answer(answer.to_string()))
+    });
+    Agent::from_fn("a", |cx: RunContext| async move {
+        let answer = match cx.input().content().as_str() {
+            "quick" => return Ok(Outcome::answer("quick")),
+            "below" => cx.delegate("below", "go").await?.text,
+            _ => cx.ask(Question::new("well?")).await?.to_string(),
+        };
+        Ok(Outcome::answer(answer))
+    })
+    .agent(below)
+}
+
+/// A turn of ada's that waits for an answer, in a session with a turn before it.
+async fn asking(system: &System, what: &str) -> (Run, OperationId) {
+    let session = system.session("a", "s");
+    let quick = session
+        .send(Turn::text("quick").owner("ada"))
+        .await
+        .unwrap();
+    outcome(&quick).await;
+    let run = session.send(Turn::text(what).owner("ada")).await.unwrap();
+    run.settled().await.unwrap();
+    let asked = run.questions().await.unwrap().remove(0).1;
+    (system.run(run.id()), asked)
+}
+
+fn foreign<T>(done: Result<T, SystemError>) -> bool {
+    matches!(done, Err(SystemError::Foreign { .. }))
+}
+
+/// What each door does for these handles: the names of those that refuse.
+async fn refusals(system: &System, run: &Run, asked: OperationId) -> Vec<&'static str> {
+    let (run, session) = (system.run(run.id()), system.session("a", "s"));
+    let mut refused = Vec::new();
+    let mut note = |door: &'static str, is_foreign: bool| {
+        if is_foreign {
+            refused.push(door);
+        }
+    };
+    note("steer", foreign(run.steer("quicker").await));
+    note("tell", foreign(run.tell(&Word("x".into())).await));
+    note(
+        "cancel_call",
+        foreign(run.cancel_call(OperationId::default()).await),
+    );
+    note("fork", foreign(run.fork(Fork::at(1)).await));
+    note("retry", foreign(run.retry().await));
+    note("branch", foreign(session.branch(1, "other").await));
+    note("rewind", foreign(session.rewind(0).await));
+    note("answer", foreign(run.answer(asked, json!("yes")).await));
+    note("cancel", foreign(run.cancel("no more").await));
+    refused
+}
+
+const DOORS: [&str; 9] = [
+    "steer",
+    "tell",
+    "cancel_call",
+    "fork",
+    "retry",
+    "branch",
+    "rewind",
+    "answer",
+    "cancel",
+];
+
+#[tokio::test(start_paused = true)]
+async fn every_door_that_changes_something_asks_for_whom() {
+    for what in ["ask", "below"] {
+        let stage = Stage::new();
+        let system = stage.start(asker()).await;
+        let (run, asked) = asking(&system, what).await;
+        for stranger in [system.clone(), system.acting_for("eve")] {
+            assert_eq!(refusals(&stranger, &run, asked).await, DOORS, "{what}");
+        }
+        let below = run.questions().await.unwrap().remove(0).0;
+        assert!(foreign(system.run(below).answer(asked, json!("yes")).await));
+        assert!(foreign(system.run(below).cancel("no").await));
+        assert_eq!(
+            run.questions().await.unwrap().len(),
+            1,
+            "nothing was changed"
+        );
+        let hers = system.acting_for("ada").run(run.id());
+        hers.answer(asked, json!("hers")).await.unwrap();
+        assert_eq!(text(&run).await, "\"hers\"");
+        for may in [system.acting_for("ada"), system.as_operator()] {
+            assert_eq!(refusals(&may, &run, asked).await, [""; 0], "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_nobody_is_anybodys() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let session = system.session("a", "s");
+    let run = session.send("ask").await.unwrap();
+    run.settled().await.unwrap();
+    let asked = run.questions().await.unwrap().remove(0).1;
+    for may in [
+        system.clone(),
+        system.as_operator(),
+        system.acting_for("eve"),
+    ] {
+        may.run(run.id()).steer("quicker").await.unwrap();
+    }
+    run.answer(asked, json!("yes")).await.unwrap();
+    assert_eq!(text(&run).await, "\"yes\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_of_an_owner_show_nothing_of_others() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let (run, asked) = asking(&system, "ask").await;
+    let eves = system.acting_for("eve");
+    let (session, theirs) = (eves.session("a", "s"), eves.run(run.id()));
+    assert!(foreign(session.log().await));
+    assert!(foreign(session.transcript().await));
+    assert!(foreign(session.state(Scope::Session).await));
+    assert!(foreign(session.state(Scope::User("ada".into())).await));
+    assert!(foreign(session.artifacts(Scope::Session).await));
+    assert!(foreign(session.artifact(Scope::Session, "x", None).await));
+    assert!(foreign(session.send("hello").await));
+    assert!(foreign(
+        session.send(Turn::text("hello").owner("ada")).await
+    ));
+    assert!(foreign(theirs.status().await));
+    assert!(foreign(theirs.questions().await));
+    assert!(foreign(theirs.outcome().await));
+    assert!(foreign(eves.resume(run.id(), false).await));
+    assert!(theirs.events().next().await.is_none());
+    assert!(eves.runs(RunFilter::default()).await.unwrap().is_empty());
+    let all = Default::default();
+    assert!(eves.sessions().list(all).await.unwrap().sessions.is_empty());
+    assert!(foreign(eves.sessions().export(session.id()).await));
+    // Hers are shown to her, and all to the program.
+    let hers = system.acting_for("ada");
+    assert_eq!(hers.runs(RunFilter::default()).await.unwrap().len(), 2);
+    assert!(hers.run(run.id()).events().next().await.is_some());
+    assert_eq!(hers.session("a", "s").log().await.unwrap().turns.len(), 2);
+    assert_eq!(system.session("a", "s").log().await.unwrap().turns.len(), 2);
+    hers.run(run.id()).answer(asked, json!(1)).await.unwrap();
+    // A turn of a handle that acts for an owner is that owner's.
+    let again = hers.session("a", "s").send("quick").await.unwrap();
+    assert_eq!(text(&again).await, "quick");
+    let mine = eves.session("a", "mine").send("quick").await.unwrap();
+    outcome(&mine).await;
+    let log = system.session("a", "mine").log().await.unwrap();
+    assert_eq!(log.owner.as_deref(), Some("eve"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_has_a_name() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let (run, asked) = asking(&system, "ask").await;
+    let empty = |done: Result<(), SystemError>| matches!(done, Err(SystemError::EmptyOwner));
+    for name in ["", " "] {
+        let session = system.session("a", "new");
+        assert!(empty(
+            session
+                .send(Turn::text("quick").owner(name))
+                .await
+                .map(drop)
+        ));
+        assert!(empty(run.answer_as(name, asked, json!("x")).await));
+        let nobody = system.acting_for(name);
+        assert!(empty(
+            nobody.session("a", "new").send("quick").await.map(drop)
+        ));
+        assert!(empty(nobody.run(run.id()).cancel("x").await.map(drop)));
+    }
+    assert!(
+        system
+            .session("a", "new")
+            .log()
+            .await
+            .unwrap()
+            .turns
+            .is_empty()
+    );
+}
