@@ -167,7 +167,8 @@ pub(crate) fn register(registry: Registry) -> Registry {
             settings::<Metrics>(given).map(InterceptorHandle::new)
         })
         .interceptor_kind("personal_data", |given| {
-            settings::<PersonalDataGuard>(given).map(InterceptorHandle::new)
+            let guard: PersonalDataGuard = settings(given)?;
+            guard.checked().map(InterceptorHandle::new)
         })
         .interceptor_kind("prices", |given| {
             settings::<Priced>(given).map(InterceptorHandle::new)

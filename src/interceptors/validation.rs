@@ -1,12 +1,13 @@
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use ghostlight_actors::{
     contract::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Part, Role},
+    vocabulary::{Arguments, Delta, ErrorKind, ModelRequest, ModelResponse, Part, Preview, Role},
 };
+use parking_lot::Mutex;
 use regex::RegexSet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +17,9 @@ use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 /// Refuses what is too long or holds what may not pass: the last words of people and tools before
 /// a model reads them, a model's answer, and the arguments of tools, however these are written as
 /// JSON.
+///
+/// Where answers are judged, nothing of one is shown to observers before it was: its pieces are held
+/// back until the whole answer may pass.
 ///
 /// A refused request or answer is an error of the call, which no retry repeats; a refused tool
 /// call is a result that the model reads; observers are told by a [`GuardDecision`]. The message names
@@ -78,6 +82,10 @@ impl Validation {
         patterns.as_ref().map_err(Clone::clone)
     }
 
+    fn judges_answers(&self) -> bool {
+        self.max_output.is_some() || !self.blocked_output.is_empty()
+    }
+
     /// Why a text may not pass.
     fn fault(&self, text: &str, output: bool) -> Option<String> {
         let (what, max) = if output {
@@ -133,6 +141,33 @@ fn first_in(value: &Value, find: &dyn Fn(&str) -> Option<String>) -> Option<Stri
     }
 }
 
+/// The pieces of an answer that was not judged yet.
+#[derive(Debug, Default)]
+struct Held {
+    /// The attempt that they are of; those of earlier ones count no more.
+    attempt: u32,
+    deltas: Vec<Delta>,
+}
+
+impl Held {
+    /// Keeps a piece; all else may be shown at once.
+    fn hold(&mut self, preview: Preview) -> Option<Preview> {
+        let Preview::Delta { attempt, delta, .. } = preview else {
+            return Some(preview);
+        };
+        if attempt != self.attempt {
+            (self.attempt, self.deltas) = (attempt, Vec::new());
+        }
+        match (self.deltas.last_mut(), delta) {
+            // One text takes less room than its letters.
+            (Some(Delta::Text(before)), Delta::Text(more))
+            | (Some(Delta::Reasoning(before)), Delta::Reasoning(more)) => before.push_str(&more),
+            (_, delta) => self.deltas.push(delta),
+        }
+        None
+    }
+}
+
 fn refused(at: GuardedPoint, fault: &str) -> GuardDecision {
     GuardDecision::new("validation", at, GuardAction::Refused, fault)
 }
@@ -164,11 +199,24 @@ impl Interceptor for Validation {
                 }
             }
         }
-        let answer = next.respond(request, cx).await?;
-        match self.fault(&answer.content(), true) {
-            Some(fault) => Err(refuse(GuardedPoint::Output, fault)),
-            None => Ok(answer),
+        if !self.judges_answers() {
+            return next.respond(request, cx).await;
         }
+        let held = Arc::new(Mutex::new(Held::default()));
+        let holding = held.clone();
+        let watched = cx
+            .clone()
+            .previews_through(move |preview| holding.lock().hold(preview));
+        let answer = next.respond(request, watched).await?;
+        if let Some(fault) = self.fault(&answer.content(), true) {
+            return Err(refuse(GuardedPoint::Output, fault));
+        }
+        let held = std::mem::take(&mut *held.lock());
+        let cx = cx.with_attempt(held.attempt);
+        for delta in held.deltas {
+            cx.delta(delta);
+        }
+        Ok(answer)
     }
 
     async fn tool(

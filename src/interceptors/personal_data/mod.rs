@@ -28,6 +28,10 @@ use self::stream::Stream;
 use super::{GUARDED, GuardAction, GuardDecision, given_before};
 use crate::models::Secret;
 
+/// Why nothing is hashed without a secret.
+const NO_SECRET: &str = "a hash that anybody can make is guessed; give `secret`, such as \
+                         \"${GHOSTLIGHT_HASH_SECRET}\", or another action";
+
 /// Guards data about people: addresses of mail, telephone, card, social security and bank account
 /// numbers, as [`personal_data`] finds them.
 ///
@@ -61,7 +65,8 @@ pub enum PersonalAction {
     /// Nothing stands in its place.
     Remove,
     /// Its kind and the beginning of a hash stand in its place, as `[email 3f2a91bc]`, so that equal
-    /// ones can be told from others. Set a secret, without which short numbers can be guessed.
+    /// ones can be told from others. It takes a secret: without one anybody can hash all telephone
+    /// numbers and look, so nothing passes then.
     Hash,
     /// The call is refused. Pieces of an answer that were shown by then are masked.
     Refuse,
@@ -131,6 +136,14 @@ impl PersonalDataGuard {
         self
     }
 
+    /// Refuses one that could treat nothing.
+    pub(super) fn checked(self) -> Result<Self, String> {
+        match (self.action, &self.secret) {
+            (PersonalAction::Hash, None) => Err(NO_SECRET.to_owned()),
+            _ => Ok(self),
+        }
+    }
+
     /// How data is treated at this point, if it is guarded.
     ///
     /// # Errors
@@ -139,11 +152,20 @@ impl PersonalDataGuard {
         if !self.at.contains(&point) {
             return Ok(None);
         }
+        let unhashed = |reason: String| format!("personal data cannot be hashed: {reason}");
         let secret = match (self.action, &self.secret) {
-            (PersonalAction::Hash, Some(secret)) => secret.reveal().map(Some),
-            _ => Ok(None),
+            (PersonalAction::Hash, None) => return Err(unhashed(NO_SECRET.to_owned())),
+            (PersonalAction::Hash, Some(secret)) => {
+                let revealed = secret
+                    .reveal()
+                    .map_err(|error| unhashed(error.to_string()))?;
+                if revealed.expose_secret().trim().is_empty() {
+                    return Err(unhashed(NO_SECRET.to_owned()));
+                }
+                Some(revealed)
+            }
+            _ => None,
         };
-        let secret = secret.map_err(|error| format!("personal data cannot be hashed: {error}"))?;
         Ok(Some(Treatment::new(self.action, &self.kinds, secret)))
     }
 }
