@@ -1,17 +1,23 @@
 //! Agents that are made by agents.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use ghostlight::workflows;
+use ghostlight::{instructions::OutputKey, workflows};
 use ghostlight_actors::{
     actor::{Run, System, SystemBuilder},
-    contract::Store,
+    contract::{RunFilter, Store},
     definition::{AgentSpec, ApprovalRule, BehaviorSpec, CreateAgentSpec, DefinitionError},
-    run::{Agent, Registry, RunContext, Task, replay},
+    run::{Agent, BeforeTool, Policy, PolicyContext, Registry, RunContext, Task, replay},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{
         AgentError, Budget, Effect, ErrorKind, Event, EventRecord, Message, ModelRequest,
-        ModelResponse, Outcome, Part, ToolCall, ToolDefinition, ToolStatus,
+        ModelResponse, Outcome, Part, Scope, ToolCall, ToolDefinition, ToolStatus,
     },
 };
 use serde_json::{Value, json};
@@ -278,6 +284,58 @@ async fn a_person_is_asked_for_a_made_agent_as_for_its_maker() {
     assert_eq!(questions.len(), 1);
     run.cancel("enough").await.unwrap();
     system.stop().await.unwrap();
+}
+
+/// Lets nobody call the tool.
+struct Forbids;
+
+impl Policy for Forbids {
+    async fn before_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        Ok(match call.name.as_str() {
+            "risky" => BeforeTool::blocked(call, "forbidden"),
+            _ => BeforeTool::Go,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_watches_over_a_maker_watches_over_what_it_makes() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let risky = ghostlight::tools::tool_fn(
+        ToolDefinition::new("risky", "is dangerous"),
+        move |_: Value| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async move { Ok("done") }
+        },
+    );
+    let model = ScriptedModel::from_reply_fn(|request, _| {
+        let (task, results) = asked(request);
+        let make = |name: &str, goal: &str| json!({"name": name, "goal": goal, "tools": ["risky"]});
+        match (task.as_str(), results.first()) {
+            (_, Some((_, text))) => text.clone().into(),
+            // One that makes another, and one whose steps are agents.
+            ("go", None) => acts([("create_agent", make("one", "make"))]),
+            ("make", None) => acts([("create_agent", make("two", "do it"))]),
+            _ => acts([("risky", json!({}))]),
+        }
+    });
+    let create = with(|create| create.depth = 2);
+    let agent = boss(create).tool(risky).policy("forbids", || Forbids);
+    let agent = agent.policy("draft", || OutputKey::new("draft"));
+    let (system, run) = run(model, agent).await;
+    let said = text(&run).await;
+    assert!(said.contains("forbidden"), "{said}");
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    // Where the maker's answer is kept is the maker's business.
+    let kept = system.session("boss", "s").state(Scope::Session).await;
+    assert_eq!(kept.unwrap(), [("draft".to_owned(), json!(said))]);
+    let rows = system.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(rows.len(), 3, "two were made");
 }
 
 fn making(name: &'static str) -> Scenario {

@@ -78,14 +78,8 @@ impl EventStream {
     ///
     /// It may be dropped while it waits (in `select!`) without losing an event.
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
-        if let Some(gate) = &mut self.gate {
-            self.over = !gate.await;
-            self.gate = None;
-        }
+        self.pass_gate().await;
         loop {
-            if self.over && self.ready.is_empty() {
-                return None;
-            }
             self.look_for_preview();
             if let Some(preview) = self.due_preview() {
                 return Some(Ok(preview));
@@ -110,6 +104,16 @@ impl EventStream {
                 return Some(Ok(EventRecord::clone(&preview)));
             }
             self.wait().await;
+        }
+    }
+
+    /// Ends the stream where nothing of it may be shown.
+    async fn pass_gate(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            if !gate.await {
+                (self.over, self.previews) = (true, false);
+            }
+            self.gate = None;
         }
     }
 
@@ -145,6 +149,10 @@ impl EventStream {
     /// What the store fails with.
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
         let mut records = Vec::new();
+        self.pass_gate().await;
+        if self.over {
+            return Ok(records);
+        }
         while self.read().await? {
             while let Some(record) = self.ready.pop_front() {
                 self.ended(&record);

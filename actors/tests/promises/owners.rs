@@ -157,6 +157,7 @@ async fn handles_of_an_owner_show_nothing_of_others() {
     assert!(foreign(theirs.outcome().await));
     assert!(foreign(eves.resume(run.id(), false).await));
     assert!(theirs.events().next().await.is_none());
+    assert!(theirs.events().so_far().await.unwrap().is_empty());
     assert!(eves.runs(RunFilter::default()).await.unwrap().is_empty());
     let all = Default::default();
     assert!(eves.sessions().list(all).await.unwrap().sessions.is_empty());
