@@ -103,8 +103,8 @@ impl RunContext {
     pub(crate) fn recorded_next(&self) -> Option<String> {
         let next = OperationId {
             leg: self.leg.number,
-            branch: self.branch,
-            number: self.next.load(Ordering::Relaxed),
+            branch: self.branch.number,
+            number: self.branch.next.load(Ordering::Relaxed),
         };
         let books = self.leg.books.lock();
         books.recorded.get(&next).map(|call| call.name.clone())
