@@ -160,24 +160,7 @@ impl SystemBuilder {
             take_up,
             around,
         } = self;
-        let around = |registry| match &around {
-            Some(around) => around(registry),
-            None => registry,
-        };
-        let registry = around(registry.with(named));
-        registry.refuse_twice("the System")?;
-        let mut entries = BTreeMap::new();
-        for Team {
-            spec,
-            registry: own,
-        } in teams
-        {
-            let registry = registry.clone().with(around(own)).resolve(&spec)?;
-            let name = spec.name.clone();
-            if entries.insert(name.clone(), (spec, registry)).is_some() {
-                return Err(DefinitionError::TeamTwice { name }.into());
-            }
-        }
+        let (registry, entries) = resolved(registry.with(named), teams, around)?;
         let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
             .values()
@@ -252,6 +235,32 @@ impl SystemBuilder {
         }
         Ok(system)
     }
+}
+
+/// A team's definition, and the code behind its names.
+type Resolved = BTreeMap<String, (TeamSpec, Registry)>;
+
+/// What all teams share, and each team with the code behind its names.
+fn resolved(
+    shared: Registry,
+    teams: Vec<Team>,
+    around: Option<Around>,
+) -> Result<(Registry, Resolved), SystemError> {
+    let around = |registry| match &around {
+        Some(around) => around(registry),
+        None => registry,
+    };
+    let shared = around(shared);
+    shared.refuse_twice("the System")?;
+    let mut entries = Resolved::new();
+    for Team { spec, registry } in teams {
+        let registry = shared.clone().with(around(registry)).resolve(&spec)?;
+        let name = spec.name.clone();
+        if entries.insert(name.clone(), (spec, registry)).is_some() {
+            return Err(DefinitionError::TeamTwice { name }.into());
+        }
+    }
+    Ok((shared, entries))
 }
 
 /// The ways to all models, each with a name in the supervision tree.
