@@ -49,7 +49,7 @@ pub struct AgentSpec {
     pub starts_on: Vec<String>,
     /// How many tool calls of one step run at once.
     pub parallel_tools: Option<u32>,
-    /// How many tool calls of one answer are run; 1,000 when left out. The model is told that the
+    /// How many tool calls of one answer are run, at least 1; 1,000 when left out. The model is told that the
     /// others were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,

@@ -40,7 +40,7 @@ impl<'a> Loop<'a> {
             offered_now: cx.tools_offered(),
             limits,
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
-            max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS),
+            max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS).max(1),
             is_gated: true,
             is_inner: false,
             begin: conversation.len(),
