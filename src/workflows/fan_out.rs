@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Said,
-    conversation::with_minutes,
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    conversation::{minutes, with_minutes},
+    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -139,19 +139,19 @@ impl Behavior for FanOut {
             end.leaves() || stops && !end.is_answer()
         })
         .await?;
-        let mut said = Vec::new();
-        for (part, end) in parts.iter().zip(ends) {
-            let Some(end) = end else { continue };
-            if end.leaves() || stops && !end.is_answer() {
-                return end.into_outcome("");
-            }
-            said.push(Said::new(
-                format!("{}: {}", part.member, part.task),
-                end.told(),
-            ));
+        let named = |part: &Part| format!("{}: {}", part.member, part.task);
+        let ended = parts.iter().zip(&ends);
+        let ended = ended.filter_map(|(part, end)| Some((named(part), end.as_ref()?)));
+        let ended: Vec<(String, &MemberEnd)> = ended.collect();
+        let fails = |end: &MemberEnd| end.leaves() || stops && !end.is_answer();
+        if let Some((_, end)) = ended.iter().find(|(_, end)| fails(end)) {
+            let end = MemberEnd::clone(end);
+            return end.into_outcome_among(ended);
         }
+        let said = ended.into_iter().map(|(by, end)| Said::new(by, end.told()));
+        let said: Vec<Said> = said.collect();
         let answered = ask(&cx, &self.aggregator, with_minutes(&task, &said), wait).await?;
-        answered.into_outcome("")
+        answered.into_outcome(&minutes(&said))
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

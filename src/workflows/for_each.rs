@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     OnFailure,
-    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
+    member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -101,14 +101,16 @@ impl Behavior for ForEach {
             end.leaves() || stops && !end.is_answer()
         })
         .await?;
-        let ends: Vec<_> = ends.into_iter().flatten().collect();
-        let fails = ends
-            .iter()
-            .find(|end| end.leaves() || stops && !end.is_answer());
-        if let Some(end) = fails {
-            return end.clone().into_outcome("");
+        let ended = parts.iter().zip(&ends).enumerate();
+        let ended = ended.filter_map(|(place, (part, end))| {
+            Some((format!("{} ({})", part.member, place + 1), end.as_ref()?))
+        });
+        let fails = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
+        if let Some(end) = ends.iter().flatten().find(fails) {
+            return end.clone().into_outcome_among(ended);
         }
-        let answers: Value = ends.iter().map(|end| Value::from(end.told())).collect();
+        let ends = ends.iter().flatten();
+        let answers: Value = ends.map(|end| Value::from(end.told())).collect();
         Ok(Outcome::answer(answers.to_string()))
     }
 

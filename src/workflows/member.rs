@@ -17,6 +17,8 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Said, conversation::minutes};
+
 /// What a workflow does when a member fails, or stops before its task is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +55,33 @@ impl MemberEnd {
 
     pub(super) fn is_answer(&self) -> bool {
         matches!(self, Self::Answered(_))
+    }
+
+    /// What it has, if it has anything.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Answered(text) | Self::Stopped(_, text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The workflow's own end, where it ends as this one of several members did: with what each of
+    /// them has, by whom.
+    pub(super) fn into_outcome_among<'a>(
+        self,
+        ends: impl IntoIterator<Item = (String, &'a MemberEnd)>,
+    ) -> Result<Outcome, AgentError> {
+        let said = ends.into_iter();
+        let said = said.filter_map(|(by, end)| Some(Said::new(by, end.text()?)));
+        let said: Vec<Said> = said.collect();
+        match self {
+            Self::Stopped(reason, own) => {
+                let alone = said.len() == 1 && !own.is_empty();
+                let text = if alone { own } else { minutes(&said) };
+                Self::Stopped(reason, text).into_outcome("")
+            }
+            end => end.into_outcome(""),
+        }
     }
 
     /// Whether it ends the workflow, whatever its settings say.

@@ -76,13 +76,16 @@ impl Behavior for Parallel {
             end.leaves() || self.on_failure == ParallelFailure::FailFast && !end.is_answer()
         };
         if let Some(end) = ends.iter().flatten().find(|end| fails(end)) {
-            return end.clone().into_outcome("");
+            let ended = members.iter().zip(&ends);
+            let ended = ended.filter_map(|(by, end)| Some(((*by).to_owned(), end.as_ref()?)));
+            return end.clone().into_outcome_among(ended);
         }
         let said = self.results(&members, &ends)?;
         match aggregator {
             Some(aggregator) => {
                 let asked = with_minutes(&task, &said);
-                ask(&cx, aggregator, asked, wait).await?.into_outcome("")
+                let end = ask(&cx, aggregator, asked, wait).await?;
+                end.into_outcome(&by_name(said))
             }
             None => Ok(Outcome::answer(by_name(said))),
         }

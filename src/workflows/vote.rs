@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Said,
-    conversation::with_minutes,
+    conversation::{minutes, with_minutes},
     member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
@@ -139,7 +139,9 @@ impl Behavior for Vote {
         let wait = limit(self.member_timeout_ms);
         let ends = ask_all(&cx, &parts, self.max_at_once, wait, MemberEnd::leaves).await?;
         if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
-            return end.clone().into_outcome("");
+            let ended = members.iter().zip(&ends);
+            let ended = ended.filter_map(|(by, end)| Some(((*by).to_owned(), end.as_ref()?)));
+            return end.clone().into_outcome_among(ended);
         }
         let mut votes = vec![0_u32; self.options.len()];
         let mut said = Vec::new();
@@ -178,7 +180,7 @@ impl Behavior for Vote {
             Tie::Agent(judge) => {
                 let end = ask(&cx, judge, with_minutes(&asked, &said), wait).await?;
                 if !end.is_answer() {
-                    return end.into_outcome("");
+                    return end.into_outcome(&minutes(&said));
                 }
                 match self.choice(&end.told()) {
                     Some(place) => Ok(Outcome::answer(&self.options[place])),

@@ -15,6 +15,7 @@ mod reactree;
 mod scenarios;
 mod settings;
 mod state;
+mod stopped;
 mod topics;
 mod transfers;
 mod typed_tasks;

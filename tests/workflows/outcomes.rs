@@ -235,7 +235,10 @@ async fn a_used_up_budget_stops_tools_in_a_row_with_what_there_is() {
             "b": {"tool": "b", "arguments": place, "then": "end"},
         },
     });
-    for (behavior, settings, partial) in [("tool_chain", chain, "a looked"), ("graph", nodes, "")] {
+    for (behavior, settings, partial) in [
+        ("tool_chain", chain, "a looked"),
+        ("graph", nodes, "### a\na looked"),
+    ] {
         let desk = desk(behavior, settings).tool(look("a")).tool(look("b"));
         let budget = Budget {
             tool_calls: Some(1),

@@ -150,8 +150,9 @@ pub struct Choice {
     pub to: String,
 }
 
-/// How a member left the graph, for the behavior that walks it.
-type Left = Arc<Mutex<Option<MemberEnd>>>;
+/// At which node a member left the graph, how, and what there was by then, for the behavior that
+/// walks it.
+type Left = Arc<Mutex<Option<(String, MemberEnd, State)>>>;
 
 impl GraphSpec {
     /// The graph in Mermaid's language.
@@ -225,6 +226,20 @@ impl GraphSpec {
                 .map(|choice| choice.to.clone())
                 .unwrap_or_default()
         })
+    }
+
+    /// What the nodes that were walked have come to, each under its name.
+    fn results(&self, state: &State, found: &mut Vec<(String, MemberEnd)>) {
+        for (name, node) in &self.nodes {
+            if let Some(within) = &node.graph {
+                within.results(state, found);
+            }
+            let result = node.into.as_deref().unwrap_or(name);
+            let does = node.agent.is_some() || node.tool.is_some();
+            if does && state.has(&format!("{name}.times")) && state.has(result) {
+                found.push((name.clone(), MemberEnd::Answered(state.text(result))));
+            }
+        }
     }
 
     /// What is wrong with it in the place of this agent, beside what the graph's check finds.
@@ -322,7 +337,7 @@ impl GraphNode {
             end => {
                 // The walk ends by an error, and the graph as the member did.
                 let error = AgentError::failed(format!("{name}: {}", end.told()));
-                left.lock().get_or_insert(end);
+                left.lock().get_or_insert((name.to_owned(), end, state));
                 Err(error)
             }
         }
@@ -372,7 +387,14 @@ impl Behavior for GraphSpec {
                 partial: Some(Answer::text(answer(&state))),
             }),
             Err(error) => match left.lock().take() {
-                Some(end) => end.into_outcome(""),
+                Some((node, end, state)) => {
+                    let mut ends = Vec::new();
+                    self.results(&state, &mut ends);
+                    ends.retain(|(of, _)| *of != node);
+                    let own = (node, end.clone());
+                    let ends = ends.iter().chain([&own]);
+                    end.into_outcome_among(ends.map(|(of, end)| (of.clone(), end)))
+                }
                 None => Err(error),
             },
         }

@@ -20,7 +20,10 @@ use ghostlight_actors::{
         AgentError, Answer, ErrorKind, OperationError, Outcome, Question, QuestionKind, StopReason,
     },
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+use crate::behaviors::exhausted;
 
 pub use check::GraphError;
 pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
@@ -277,11 +280,22 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
     /// # Errors
     /// What a node fails with, and a route that names no target of its own.
     pub async fn run(&self, cx: &RunContext, state: S) -> Result<GraphEnd<S>, AgentError> {
+        self.walk(cx, state, &Mutex::default()).await
+    }
+
+    /// The same; where a node fails, the state before it is left there.
+    async fn walk(
+        &self,
+        cx: &RunContext,
+        state: S,
+        left: &Mutex<Option<S>>,
+    ) -> Result<GraphEnd<S>, AgentError> {
         let steps = AtomicU32::new(0);
         let walk = Walk {
             graph: &self.0,
             cx,
             steps: &steps,
+            left,
         };
         Ok(match walk.go(&self.0.entry, END, state).await? {
             Ok(state) => GraphEnd::Done(state),
@@ -293,7 +307,7 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
     }
 
     /// A behavior that walks this graph: how the state begins, and what the answer is. At the
-    /// bound on steps it stops with the answer so far.
+    /// bound on steps, and where a budget ends a node, it stops with the answer so far.
     pub fn into_behavior(
         self,
         begin: impl Fn(&RunContext) -> S + Send + Sync + 'static,
@@ -321,6 +335,7 @@ struct Walk<'a, S> {
     graph: &'a StateGraph<S>,
     cx: &'a RunContext,
     steps: &'a AtomicU32,
+    left: &'a Mutex<Option<S>>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
@@ -394,7 +409,12 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                 return Err(OperationError::new(ErrorKind::Denied, message).into());
             }
         }
-        work(cx, state).await
+        let before = state.clone();
+        let done = work(cx, state).await;
+        if done.is_err() {
+            self.left.lock().get_or_insert(before);
+        }
+        done
     }
 }
 
@@ -412,7 +432,17 @@ where
 {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let state = (self.begin)(&cx);
-        Ok(match self.graph.run(&cx, state).await? {
+        let left = Mutex::default();
+        let ended = match self.graph.walk(&cx, state, &left).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                let reason = exhausted(error)?;
+                let left = left.lock().take();
+                let partial = left.map(|state| Answer::text((self.answer)(state)));
+                return Ok(Outcome::Stopped { reason, partial });
+            }
+        };
+        Ok(match ended {
             GraphEnd::Done(state) => Outcome::answer((self.answer)(state)),
             GraphEnd::MaxSteps { steps, state } => Outcome::Stopped {
                 reason: StopReason::MaxSteps(steps),

@@ -1,0 +1,154 @@
+//! Nothing is lost where a member stops: the workflow gives what each had, and who had it.
+
+use ghostlight::workflows::{self, END, StateGraph};
+use ghostlight_actors::{
+    actor::System,
+    definition::BehaviorSpec,
+    run::{Agent, Registry, RunContext},
+    session::Turn,
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{Answer, Budget, ModelRequest, Outcome, Resource, StopReason},
+};
+use serde_json::{Value, json};
+
+/// One that says this, or stops with it for this reason.
+fn member(name: &'static str, text: &'static str, stops: Option<StopReason>) -> Agent {
+    Agent::from_fn(name, move |_cx: RunContext| {
+        let stops = stops.clone();
+        async move {
+            Ok(match stops {
+                None => Outcome::answer(text),
+                Some(reason) => {
+                    let partial = (!text.is_empty()).then(|| Answer::text(text));
+                    Outcome::Stopped { reason, partial }
+                }
+            })
+        }
+    })
+}
+
+async fn partial(behavior: &str, settings: Value, members: Vec<Agent>, task: &str) -> Outcome {
+    let desk = Agent::new("desk").works_by(BehaviorSpec::new(behavior).settings(settings));
+    let desk = members.into_iter().fold(desk, Agent::agent);
+    let system = System::builder(InMemoryStore::new())
+        .registry(workflows::register(Registry::new()))
+        .team(desk.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let run = system.session("desk", "s").send(task).await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    system.stop().await.unwrap();
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_loses_nothing_of_what_the_members_did() {
+    let escalated = StopReason::Escalated("help".to_owned());
+    let used_up = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let one_by_one = json!({ "max_at_once": 1 });
+    let fan_out = || {
+        let mut settings = one_by_one.clone();
+        settings["members"] = json!(["a", "b"]);
+        settings
+    };
+    let votes = json!({ "max_at_once": 1, "options": ["yes", "no"] });
+    let others = || {
+        vec![
+            member("planner", "a: dig\nb: fill", None),
+            member("aggregator", "", None),
+        ]
+    };
+    let table: [(&str, Value, Vec<Agent>, &str, [&str; 2]); 4] = [
+        ("parallel", one_by_one.clone(), vec![], "go", ["a", "b"]),
+        ("fan_out", fan_out(), others(), "go", ["a: dig", "b: fill"]),
+        (
+            "for_each",
+            one_by_one.clone(),
+            vec![],
+            "x\ny",
+            ["a (1)", "b (2)"],
+        ),
+        ("vote", votes, vec![], "go", ["a", "b"]),
+    ];
+    for (behavior, settings, others, task, [first, second]) in table {
+        for reason in [&escalated, &used_up] {
+            // A vote goes on without a member whose budget is used up.
+            if behavior == "vote" && *reason == used_up {
+                continue;
+            }
+            for (half, wanted) in [
+                ("half", format!("### {first}\nyes\n\n### {second}\nhalf")),
+                ("", format!("### {first}\nyes")),
+            ] {
+                let mut members = vec![
+                    member("a", "yes", None),
+                    member("b", half, Some(reason.clone())),
+                ];
+                members.extend(others.iter().cloned());
+                let outcome = partial(behavior, settings.clone(), members, task).await;
+                assert_eq!(outcome.stop_reason(), Some(reason), "{behavior}");
+                assert_eq!(outcome.text(), wanted, "{behavior}, {reason}");
+            }
+            // What one alone has is its own.
+            let mut members = vec![member("a", "half", Some(reason.clone()))];
+            members.push(member("b", "", None));
+            members.extend(others.iter().cloned());
+            let outcome = partial(behavior, settings.clone(), members, task).await;
+            assert_eq!(outcome.text(), "half", "{behavior}, {reason}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_made_of_all_that_was_said_loses_nothing_either() {
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let members = |last: &'static str| {
+        let stops = member(last, "", Some(reason.clone()));
+        vec![member("a", "yes", None), member("b", "no", None), stops]
+    };
+    let parallel = json!({ "aggregator": "editor" });
+    let outcome = partial("parallel", parallel, members("editor"), "go").await;
+    let said: Value = serde_json::from_str(outcome.text()).unwrap();
+    assert_eq!(said, json!({ "a": "yes", "b": "no" }));
+    let mut workers = members("aggregator");
+    workers.push(member("planner", "a: dig\nb: fill", None));
+    let outcome = partial("fan_out", json!({}), workers, "go").await;
+    assert_eq!(outcome.text(), "### a: dig\nyes\n\n### b: fill\nno");
+    let votes = json!({ "options": ["yes", "no"], "tie": { "agent": "judge" } });
+    let outcome = partial("vote", votes, members("judge"), "go").await;
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    assert_eq!(outcome.text(), "### a\nyes\n\n### b\nno");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_ends_a_node_of_a_typed_graph_stops_it_with_its_state() {
+    let graph = StateGraph::new("one")
+        .node("one", |cx: RunContext, mut said: Vec<String>| async move {
+            said.push(cx.model(ModelRequest::default()).await?.content());
+            Ok(said)
+        })
+        .node("two", |cx: RunContext, mut said: Vec<String>| async move {
+            said.push(cx.model(ModelRequest::default()).await?.content());
+            Ok(said)
+        })
+        .edge("one", "two")
+        .edge("two", END)
+        .compile()
+        .unwrap();
+    let graph = graph.into_behavior(|_| Vec::new(), |said: Vec<String>| said.join(", "));
+    let desk = Agent::new("desk").behavior(graph).into_team().unwrap();
+    let system = System::builder(InMemoryStore::new())
+        .model("default", ScriptedModel::replies(["first", "second"]))
+        .team(desk);
+    let system = system.start().await.unwrap();
+    let budget = Budget {
+        model_calls: Some(1),
+        ..Budget::default()
+    };
+    let turn = Turn::text("go").budget(budget);
+    let run = system.session("desk", "s").send(turn).await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    assert_eq!(outcome.text(), "first");
+    system.stop().await.unwrap();
+}
