@@ -41,6 +41,11 @@ pub enum SystemError {
     /// The store has no such run.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
+    /// The run and all above it have ended, so there is nothing to try again.
+    #[error(
+        "run {0} has ended, so there is nothing to try again: fork it to go on from one of its entries"
+    )]
+    Ended(RunId),
     /// The run is on disk, where its team does not look now.
     #[error(
         "run {run} is on disk, and team {team:?} keeps its runs in memory only: give the team \

@@ -438,9 +438,12 @@ impl Run {
     /// Tries a parked run again, with the code of this process.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// [`SystemError::Ended`], and what the store fails with.
     pub async fn retry(&self) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
+        if !self.system.is_open(self.id).await? {
+            return Err(SystemError::Ended(self.id));
+        }
         self.system.resume(self.id, false).await.map(drop)
     }
 

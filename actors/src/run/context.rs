@@ -13,12 +13,7 @@ use std::{
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 
-use super::{
-    PolicyHandle,
-    leg::{Leg, Note},
-    operation::Operation,
-    policy::Watch,
-};
+use super::{PolicyHandle, leg::Leg, operation::Operation, policy::Watch};
 use crate::{
     definition::{AgentSpec, PinnedAgent},
     vocabulary::{
@@ -101,13 +96,18 @@ impl RunContext {
 
     /// What the next operation of this context is called in the journal, if it is recorded.
     pub(crate) fn recorded_next(&self) -> Option<String> {
-        let next = OperationId {
+        let books = self.leg.books.lock();
+        let call = books.recorded.get(&self.next_id());
+        call.map(|call| call.name.clone())
+    }
+
+    /// The id of the operation that is asked for next.
+    pub(crate) fn next_id(&self) -> OperationId {
+        OperationId {
             leg: self.leg.number,
             branch: self.branch.number,
             number: self.branch.next.load(Ordering::Relaxed),
-        };
-        let books = self.leg.books.lock();
-        books.recorded.get(&next).map(|call| call.name.clone())
+        }
     }
 
     pub(crate) fn perform_as<O: Operation>(&self, id: OperationId, operation: O) -> Performing<O> {
@@ -225,14 +225,7 @@ impl RunContext {
         let Ok(data) = serde_json::value::to_raw_value(data) else {
             return;
         };
-        let mut books = self.leg.books.lock();
-        if !books.noted.contains(&op) {
-            books.notes.push(Note::Emitted {
-                op,
-                name: name.into(),
-                data,
-            });
-        }
+        self.leg.emit(op, name.into(), data);
     }
 
     /// Registers a tool call that undoes what was done, if the run is cancelled from here on.
@@ -240,13 +233,7 @@ impl RunContext {
     /// that goes on with [`continue_as`](Self::continue_as) keeps what it did: what is still to be
     /// undone is registered again.
     pub fn on_cancel(&self, call: ToolCall) {
-        let op = self.allocate();
-        let mut books = self.leg.books.lock();
-        if !books.noted.contains(&op) {
-            let agent = self.leg.agent.spec.name.clone();
-            books.undo.push((agent, call.clone()));
-            books.notes.push(Note::Undo { op, call });
-        }
+        self.leg.undoes(self.allocate(), call);
     }
 
     pub(crate) fn leg(&self) -> &Arc<Leg> {

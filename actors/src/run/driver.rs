@@ -32,8 +32,9 @@ use super::{
     ChildResult, Command, Commands, News, ParentDoor, Ports,
     journal::JournalWriter,
     ledger::Ledger,
-    leg::{CallIdentity, Delivery, Leg, Note, RecordedCall},
+    leg::{CallIdentity, Delivery, Leg, RecordedCall},
     load::RecordedDelivery,
+    notes::Note,
     operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, ErasedWait, FinishChild, Made},
 };
 use crate::{
@@ -317,31 +318,23 @@ impl Driver {
             self.drop_operation(leg, op);
         }
         for note in notes {
-            let entry = match note {
-                Note::Emitted { op, name, data } => Entry::Emitted { op, name, data },
-                Note::Undo { op, call } => Entry::UndoRegistered { op, call },
-                Note::Drifted {
-                    op,
-                    recorded,
-                    found,
-                } => {
-                    if self.park_on_drift {
-                        let (recorded, found) = (recorded.to_string(), found.to_string());
-                        let error = AgentError::Diverged {
-                            at: op,
-                            recorded: format!("a model request with digest {recorded}"),
-                            found: format!("one with digest {found}"),
-                        };
-                        return Some(LegEnd::Diverged(error));
-                    }
-                    Entry::Drifted {
-                        op,
-                        recorded,
-                        found,
-                    }
-                }
-            };
-            self.journal.append(&entry);
+            if let Note::Drifted {
+                op,
+                recorded,
+                found,
+            } = &note
+                && self.park_on_drift
+            {
+                let error = AgentError::Diverged {
+                    at: *op,
+                    recorded: format!("a model request with digest {recorded}"),
+                    found: format!("one with digest {found}"),
+                };
+                return Some(LegEnd::Diverged(error));
+            }
+            if let Some(entry) = note.entry(leg) {
+                self.journal.append(&entry);
+            }
         }
         match end {
             Some(error @ AgentError::Diverged { .. }) => Some(LegEnd::Diverged(error)),

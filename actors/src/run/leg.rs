@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     collections::{BTreeMap, VecDeque},
+    fmt,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 use super::{
     News, Recorded, Registry, handover,
     load::RecordedDelivery,
+    notes::{Note, RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
     operations::{self, MadeAgent, Temp},
 };
@@ -21,8 +23,8 @@ use crate::{
     contract::Emission,
     definition::{Pinned, PinnedAgent},
     vocabulary::{
-        AgentError, Begun, CallDigest, Digest, Entry, ErrorKind, Message, OperationError,
-        OperationId, OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
+        AgentError, Begun, CallDigest, Digest, Entry, Message, OperationError, OperationId,
+        OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
     },
 };
 
@@ -62,6 +64,8 @@ pub(crate) struct Leg {
     pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's passing state.
     pub(crate) temp: Temp,
+    /// The variants of changed code that the run goes by.
+    pub(crate) versions: Versions,
     /// What operations loaded and the function has not taken yet: an entry holds its hash only.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// Where children tell how they stand.
@@ -84,7 +88,11 @@ pub(crate) struct Books {
     /// What an earlier life recorded, by operation.
     pub(crate) recorded: OperationMap<RecordedCall>,
     /// Emissions and undo steps that an earlier life recorded.
-    pub(crate) noted: std::collections::HashSet<OperationId>,
+    pub(crate) noted: OperationMap<RecordedNote>,
+    /// What an earlier life recorded of this leg and the function has not asked for in this one.
+    pub(crate) unasked: OperationMap<()>,
+    /// Whether it is recorded that the leg came to its end.
+    pub(crate) has_ended: bool,
     /// Operations that the function waits for.
     pub(crate) slots: OperationMap<Slot>,
     /// Operations that were polled and not yet begun.
@@ -129,24 +137,8 @@ pub(crate) struct RecordedCall {
     pub(crate) completed: bool,
     /// Whether it is recorded that the function dropped it.
     pub(crate) dropped: bool,
-}
-
-/// Something to be written that nobody waits for.
-pub(crate) enum Note {
-    Emitted {
-        op: OperationId,
-        name: String,
-        data: Box<RawValue>,
-    },
-    Undo {
-        op: OperationId,
-        call: ToolCall,
-    },
-    Drifted {
-        op: OperationId,
-        recorded: CallDigest,
-        found: CallDigest,
-    },
+    /// The last input that is recorded to differ from this one.
+    pub(crate) drifted: Option<CallDigest>,
 }
 
 /// Where an operation's result is put.
@@ -217,9 +209,14 @@ impl Leg {
         let note = handover::note(&agent.spec, asked, by, number > 0).map(Arc::new);
         whole.extend(note.clone());
         let conversation = handover::seen(&whole, &agent.spec);
+        let calls = std::mem::take(&mut recorded.calls);
+        let noted = std::mem::take(&mut recorded.noted);
+        let all = calls.keys().chain(noted.keys());
+        let of_leg = all.filter(|op| op.leg == number);
         let books = Books {
-            recorded: std::mem::take(&mut recorded.calls),
-            noted: std::mem::take(&mut recorded.noted),
+            unasked: of_leg.map(|op| (*op, ())).collect(),
+            recorded: calls,
+            noted,
             branches: 1,
             ..Books::default()
         };
@@ -243,6 +240,7 @@ impl Leg {
             told: Mutex::default(),
             heard,
             temp: recorded.temp.clone(),
+            versions: recorded.versions.clone(),
             contents: Mutex::default(),
             news,
         }
@@ -263,6 +261,16 @@ impl Leg {
             name: operation.name().to_owned(),
             digest: operation.digest().into(),
         };
+        books.unasked.remove(&id);
+        if let Some(noted) = books.noted.get(&id) {
+            let (recorded, found) = (noted.to_string(), identity.to_string());
+            let error = AgentError::Diverged {
+                at: id,
+                recorded,
+                found,
+            };
+            return Err(books.end.insert(error).clone());
+        }
         // A run that is not taken up has nothing recorded, and looks up nothing.
         if !books.recorded.is_empty()
             && let Some(recorded) = books.recorded.get(&id).cloned()
@@ -326,14 +334,27 @@ impl Leg {
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
                 Poll::Ready(match result {
                     Ok(result) => result.map_err(AgentError::Operation),
-                    Err(error) => Err(AgentError::Operation(OperationError::new(
-                        ErrorKind::Malformed,
-                        format!("the recorded result of operation {id} does not read: {error}"),
-                    ))),
+                    // The code expects a result of another type than that which recorded it.
+                    Err(error) => Err(self.unreadable(id, &error)),
                 })
             }
             None => Poll::Ready(Err(books.end.clone().unwrap_or(AgentError::Ended))),
         }
+    }
+
+    /// A divergence: the result that is recorded is none of the type that the code expects.
+    fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
+        let mut books = self.books.lock();
+        let call = books.recorded.get(&at);
+        let call = call.map(|call| format!("{} {:?}", call.kind, call.name));
+        let error = AgentError::Diverged {
+            at,
+            recorded: format!("a result of {}", call.unwrap_or_default()),
+            found: format!(
+                "code that expects one of another type, as which it does not read: {error}"
+            ),
+        };
+        books.end.get_or_insert(error).clone()
     }
 
     /// The content to which a recorded result refers, if it does.
@@ -451,6 +472,12 @@ impl Leg {
             }
         }
         places
+    }
+}
+
+impl fmt::Display for CallIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)
     }
 }
 

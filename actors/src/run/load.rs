@@ -1,22 +1,20 @@
 //! A run's journal, folded into what its driver needs to go on.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use serde_json::value::RawValue;
 
 use super::{
     ledger::Ledger,
     leg::RecordedCall,
+    notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
 };
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Message, OperationId, OperationMap, ParentPolicy, RunEnd,
-        RunId, RunStart, Scope, StopReason, ToolCall,
+        AgentError, Begun, Budget, Entry, Message, OperationError, OperationId, OperationMap,
+        ParentPolicy, RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
     },
 };
 
@@ -46,7 +44,7 @@ pub struct Recorded {
     /// The leg's results in the order in which they were delivered.
     pub(crate) deliveries: VecDeque<RecordedDelivery>,
     pub(crate) calls: OperationMap<RecordedCall>,
-    pub(crate) noted: HashSet<OperationId>,
+    pub(crate) noted: OperationMap<RecordedNote>,
     /// Children of all legs whose end this journal does not know.
     pub(crate) children: Vec<RecordedChild>,
     /// Children whose operation the function dropped, and whose end this journal does not know.
@@ -58,6 +56,8 @@ pub struct Recorded {
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// What it wrote into its passing state.
     pub(crate) temp: Temp,
+    /// The variants of changed code that it goes by.
+    pub(crate) versions: Versions,
     /// How often the function was lost since anything else was recorded.
     pub(crate) crashes: u32,
     /// The operation that received a message, if nothing but crashes was recorded after it.
@@ -175,7 +175,9 @@ impl Recorded {
                     begun,
                     completed: false,
                     dropped: false,
+                    drifted: None,
                 };
+                self.noted.remove(&op);
                 self.calls.insert(op, call);
             }
             Entry::Completed {
@@ -198,6 +200,12 @@ impl Recorded {
                         self.ledger.settle(op);
                     }
                 }
+                if kind == "version"
+                    && let Ok(Ok::<_, OperationError>(version)) = serde_json::from_str(result.get())
+                {
+                    // As programs recorded it that gave a version a place among the operations.
+                    self.versions.record(name.clone(), version);
+                }
                 let kind = kind.into_owned();
                 let call = RecordedCall {
                     kind,
@@ -206,7 +214,9 @@ impl Recorded {
                     begun,
                     completed: true,
                     dropped: false,
+                    drifted: None,
                 };
+                self.noted.remove(&op);
                 self.calls.insert(op, call);
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }
@@ -243,11 +253,19 @@ impl Recorded {
                 }
             }
             Entry::BudgetWarned { resource, percent } => self.ledger.warned(resource, percent),
-            Entry::Emitted { op, .. } => {
-                self.noted.insert(op);
+            // What interceptors tell of a call bears the call's id, and stands before its end.
+            Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
+            Entry::Emitted { op, name, .. } => {
+                self.noted.insert(op, RecordedNote::Emitted(name));
+            }
+            Entry::VersionChosen { name, version } => self.versions.record(name, version),
+            Entry::Drifted { op, found, .. } => {
+                if let Some(call) = self.calls.get_mut(&op) {
+                    call.drifted = Some(found);
+                }
             }
             Entry::UndoRegistered { op, call } => {
-                self.noted.insert(op);
+                self.noted.insert(op, RecordedNote::Undo(call.clone()));
                 // What another run did is for that run to undo.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
@@ -264,8 +282,7 @@ impl Recorded {
                 self.cancel = Some(stop.unwrap_or(StopReason::Cancelled(reason)));
             }
             Entry::RunEnded(end) => self.end = Some(*end),
-            Entry::Drifted { .. }
-            | Entry::Changed { .. }
+            Entry::Changed { .. }
             | Entry::TurnStarted(_)
             | Entry::TurnEnded(_)
             | Entry::TurnContinued { .. }

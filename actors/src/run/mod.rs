@@ -16,6 +16,7 @@ mod ledger;
 mod leg;
 mod load;
 mod names;
+mod notes;
 mod observe;
 mod operation;
 pub mod operations;

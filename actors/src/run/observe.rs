@@ -66,7 +66,7 @@ impl Observer {
     }
 }
 
-/// The event of an entry. An undo step that is registered, a turn that was heard, the terms of a
+/// The event of an entry. An undo step that is registered, a version that is chosen, a turn that was heard, the terms of a
 /// child and its settlement, and the entries of a session's own journal, have none.
 pub fn events_of(entry: &Entry) -> Option<Event> {
     Some(match entry {
@@ -139,6 +139,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         },
         Entry::RunEnded(end) => ended(end),
         Entry::UndoRegistered { .. }
+        | Entry::VersionChosen { .. }
         | Entry::TurnHeard { .. }
         | Entry::Granted { .. }
         | Entry::Settled { .. }

@@ -17,7 +17,8 @@ use super::{
         not_asked,
         waker::{Function, FunctionWaker, Polled},
     },
-    leg::{CallIdentity, Delivery, Note, Opening, RecordedCall},
+    leg::{CallIdentity, Delivery, Opening, RecordedCall},
+    notes::Note,
     policy,
     recording::decode,
 };
@@ -187,7 +188,7 @@ impl Rehearsal<'_> {
                     messages,
                     ..
                 } => {
-                    let (leg, came) = self.leg(&mut recorded)?;
+                    let (leg, came) = self.leg(&mut recorded, true)?;
                     let handed = Handed {
                         agent,
                         request: request.as_deref(),
@@ -195,7 +196,10 @@ impl Rehearsal<'_> {
                     };
                     divergence = handed.compare(&leg, came, stored.sequence);
                 }
-                Entry::Started { op, .. } | Entry::Completed { op, .. } => {
+                Entry::Started { op, .. }
+                | Entry::Completed { op, .. }
+                | Entry::Emitted { op, .. }
+                | Entry::UndoRegistered { op, .. } => {
                     self.places.insert(*op, stored.sequence);
                 }
                 // From here on the engine alone wrote.
@@ -213,7 +217,7 @@ impl Rehearsal<'_> {
         }
         let begun = recorded.start.clone();
         if divergence.is_none() {
-            let (_, came) = self.leg(&mut recorded)?;
+            let (_, came) = self.leg(&mut recorded, end.is_some())?;
             divergence = compare_end(came, end);
         }
         Ok(RunReplay {
@@ -226,7 +230,11 @@ impl Rehearsal<'_> {
     }
 
     /// Plays a leg with what is recorded of it.
-    fn leg(&mut self, recorded: &mut Recorded) -> Result<(Arc<Leg>, Came), RecordingError> {
+    fn leg(
+        &mut self,
+        recorded: &mut Recorded,
+        has_ended: bool,
+    ) -> Result<(Arc<Leg>, Came), RecordingError> {
         let run = self.run;
         let lacks = |what: String| RecordingError::Lacks { run, what };
         let start = recorded.start.clone();
@@ -283,6 +291,7 @@ impl Rehearsal<'_> {
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, recorded));
+        leg.books.lock().has_ended = has_ended;
         let cx = RunContext::watched(leg.clone(), &policies);
         let function = Box::pin(async move { policy::around(&behavior, cx).await });
         for next in &deliveries {

@@ -140,6 +140,14 @@ pub enum Entry {
         /// The digest of what the code asks now.
         found: CallDigest,
     },
+    /// The function asked which variant of changed code it goes by, for the first time under this
+    /// name.
+    VersionChosen {
+        /// The name.
+        name: String,
+        /// The variant; 0 is the code as it was before it asked.
+        version: u32,
+    },
     /// Another process or a restarted actor took the run up.
     Activated {
         /// The owner's epoch.

@@ -182,3 +182,109 @@ async fn another_model_request_is_recorded_as_drift_or_parks_by_setting() {
         assert_eq!(model.calls(), 1, "the recorded answer is used");
     }
 }
+
+/// Code whose second step is of another type, or whose notes are others.
+fn noting(version: &Arc<AtomicU8>, stage: &Stage) -> Agent {
+    let version = version.clone();
+    Agent::from_fn("a", move |cx: RunContext| {
+        let version = version.load(Ordering::SeqCst);
+        async move {
+            let seven = async { Ok::<_, std::io::Error>(7) };
+            if version == 1 {
+                let text = async { Ok::<_, std::io::Error>("seven".to_owned()) };
+                let _: String = cx.step("seven", Effect::Read, text).await?;
+            } else {
+                let _: u32 = cx.step("seven", Effect::Read, seven).await?;
+            }
+            match version {
+                2 => cx.on_cancel(ToolCall::new("u", "put", json!({"x": 1}))),
+                3 => cx.emit("other", &1),
+                4 => {}
+                _ => cx.emit("noted", &version),
+            }
+            match version {
+                5 => cx.on_cancel(ToolCall::new("u", "put", json!({"x": 2}))),
+                6 => cx.emit("noted", &1),
+                7 => drop(cx.now().await?),
+                _ => cx.on_cancel(ToolCall::new("u", "put", json!({"x": 1}))),
+            }
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer("done"))
+        }
+    })
+    .tool(stage.tool("put", Effect::Idempotent, 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_type_of_a_result_and_other_notes_park_and_nothing_is_lost() {
+    for change in 1..=7 {
+        let mut stage = Stage::new();
+        let version = Arc::new(AtomicU8::new(OLD));
+        let system = stage.start(noting(&version, &stage)).await;
+        let run = ask(&system, "a", "go").await;
+        pause(1000).await;
+        stage.crash(&system).await;
+        version.store(change, Ordering::SeqCst);
+        let system = stage.start(noting(&version, &stage)).await;
+        let run = system.run(run.id());
+        let parked = run.outcome().await.unwrap_err();
+        let SystemError::Parked { error, .. } = &parked else {
+            panic!("change {change}: {parked}");
+        };
+        assert!(
+            matches!(error, AgentError::Diverged { .. }),
+            "{change}: {error}"
+        );
+        version.store(OLD, Ordering::SeqCst);
+        run.retry().await.unwrap();
+        assert_eq!(text(&run).await, "done", "{change}");
+        // A note that is the same is written once, whatever it holds.
+        let entries = stage.entries(run.id()).await;
+        let notes = entries
+            .iter()
+            .filter(|entry| matches!(entry, Entry::Emitted { .. } | Entry::UndoRegistered { .. }));
+        assert_eq!(notes.count(), 2, "{change}");
+        // What has ended has nothing to be tried again.
+        let error = run.retry().await.unwrap_err();
+        assert!(matches!(error, SystemError::Ended(_)), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drift_is_recorded_once_over_all_lives() {
+    let mut stage = Stage::new();
+    let model = ScriptedModel::turns(["said"; 30]);
+    let words = Arc::new(AtomicU8::new(0));
+    let agent = || {
+        let words = words.clone();
+        Agent::from_fn("a", move |cx: RunContext| {
+            let words = words.load(Ordering::SeqCst);
+            async move {
+                for _ in 0..30 {
+                    let request = cx.model_request(cx.conversation());
+                    let request = request.instructions(format!("variant {words}"));
+                    cx.model(request).await?;
+                }
+                cx.sleep(Duration::from_secs(60)).await?;
+                Ok(Outcome::answer("done"))
+            }
+        })
+    };
+    let mut system = stage.start_with(agent(), model.clone()).await;
+    let run = ask(&system, "a", "go").await.id();
+    let mut drifts = Vec::new();
+    for variant in [1, 1, 1, 2, 2] {
+        pause(1000).await;
+        stage.crash(&system).await;
+        words.store(variant, Ordering::SeqCst);
+        system = stage.start_with(agent(), model.clone()).await;
+        system.resume(run, false).await.unwrap();
+        pause(1000).await;
+        let entries = stage.entries(run).await;
+        let of_drift = |entry: &&Entry| matches!(entry, Entry::Drifted { .. });
+        drifts.push(entries.iter().filter(of_drift).count());
+    }
+    assert_eq!(drifts, [30, 30, 30, 60, 60]);
+    assert_eq!(text(&system.run(run)).await, "done");
+    assert_eq!(model.calls(), 30);
+}

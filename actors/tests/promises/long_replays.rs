@@ -71,7 +71,7 @@ async fn step(cx: &RunContext, number: u32) -> Result<u32, AgentError> {
 }
 
 /// Counts how often it came behind its last step, and sleeps there.
-fn counting(beside: Beside, arrived: Arc<AtomicU32>) -> Agent {
+fn counting(beside: Beside, stage: &Stage, arrived: Arc<AtomicU32>) -> Agent {
     let agent = Agent::from_fn("a", move |cx: RunContext| {
         let arrived = arrived.clone();
         async move {
@@ -82,9 +82,8 @@ fn counting(beside: Beside, arrived: Arc<AtomicU32>) -> Agent {
             for number in 0..beside.steps() {
                 let counted = match beside {
                     Beside::AsksPolicies => {
-                        // It is refused once the policy let it pass, and is no operation.
-                        cx.tools([call("1", "nothing")]).await?;
-                        step(&cx, number).await?
+                        cx.tool(call("1", "look")).await?;
+                        number
                     }
                     Beside::TakesPermits => {
                         let _permit = permits.acquire().await.unwrap();
@@ -129,6 +128,7 @@ fn counting(beside: Beside, arrived: Arc<AtomicU32>) -> Agent {
             Ok(Outcome::answer(total.to_string()))
         }
     });
+    let agent = agent.tool(stage.tool("look", Effect::Read, 0));
     match beside {
         Beside::AsksPolicies => agent.policy("nothing", || DoesNothing),
         _ => agent,
@@ -138,21 +138,21 @@ fn counting(beside: Beside, arrived: Arc<AtomicU32>) -> Agent {
 async fn is_taken_up_and_replayed(beside: Beside) {
     let mut stage = Stage::new();
     let arrived = Arc::new(AtomicU32::new(0));
-    let team = || counting(beside, arrived.clone());
-    let system = stage.start(team()).await;
+    let team = |stage: &Stage| counting(beside, stage, arrived.clone());
+    let system = stage.start(team(&stage)).await;
     let run = ask(&system, "a", "go").await;
     while arrived.load(SeqCst) == 0 {
         pause(5).await;
     }
     pause(20).await;
     stage.crash(&system).await;
-    let system = stage.start(team()).await;
+    let system = stage.start(team(&stage)).await;
     let run = system.run(run.id());
     let sum: u32 = (0..beside.steps()).sum();
     assert_eq!(text(&run).await, sum.to_string(), "{beside:?}");
     assert_eq!(arrived.load(SeqCst), 2, "{beside:?}: it was taken up");
     let recorded = recorded(&stage, run.id()).await;
-    let registry = team().into_team().unwrap().registry;
+    let registry = team(&stage).into_team().unwrap().registry;
     let replayed = replay(&recorded, &registry, None).unwrap();
     assert!(replayed.is_faithful(), "{beside:?}: {replayed}");
     assert_eq!(

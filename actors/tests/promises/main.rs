@@ -11,6 +11,7 @@ mod budgets;
 mod cancellation;
 mod cancelled_calls;
 mod changed_code;
+mod changing_code;
 mod children_going_on;
 mod clarify;
 mod contested;

@@ -136,6 +136,12 @@ impl System {
         Ok(self.run(run))
     }
 
+    /// Whether the tree of a run has not ended.
+    pub(crate) async fn is_open(&self, run: RunId) -> Result<bool, SystemError> {
+        let row = row_of(&self.0.doors.store, run).await?;
+        Ok(self.0.open_root_of(row).await?.is_some())
+    }
+
     /// The roots of all trees in which a run goes on by itself. What happened to a run below may be
     /// durable and what it makes of those above it not yet: where one is at work its root does not
     /// wait until a time of its own.

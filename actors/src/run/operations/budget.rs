@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    run::{Begin, Operation, OperationContext, Performing, RunContext},
+    run::{Begin, Composed, Operation, OperationContext, Performing, RunContext},
     vocabulary::{Amounts, Budget, Digest, Outcome, Resource, Spent, Timestamp},
 };
 
@@ -57,9 +57,9 @@ impl Operation for ReadAllowance {
     }
 }
 
-/// Which variant of changed code this run goes by.
-#[derive(Clone, Debug)]
-pub struct Version {
+/// Which variant of changed code this run goes by, as programs recorded it that gave it a place
+/// among the operations: it is only replayed.
+struct Version {
     name: String,
     max: u32,
 }
@@ -91,13 +91,34 @@ impl RunContext {
         self.perform(ReadAllowance)
     }
 
-    /// Which variant of changed code this run goes by: `max`, the newest, for a run that comes
-    /// here for the first time; the recorded one for a run that was here before.
-    pub fn version(&self, name: impl Into<String>, max: u32) -> Performing<Version> {
-        self.perform(Version {
-            name: name.into(),
-            max,
-        })
+    /// Which variant of changed code this run goes by, from 0, the code as it was before it asked
+    /// for this name, up to `max`, the newest. It is recorded under its name and takes no place in
+    /// the order of operations, so it can be added to code whose runs are open.
+    ///
+    /// - A run in which the name is recorded goes by what is recorded, in all its legs and
+    ///   wherever it asks.
+    /// - Else 0, where the run is past this place: something is recorded of this leg that the
+    ///   function, in this life, has not asked for by now.
+    /// - Else `max`.
+    ///
+    /// A delegated task, and the journal in which a run goes on
+    /// ([`continue_as`](Self::continue_as)), are runs of their own and decide anew.
+    ///
+    /// # Errors
+    /// [`AgentError::Diverged`] when a later variant is recorded than this code knows.
+    pub fn version(&self, name: impl Into<String>, max: u32) -> Composed<u32> {
+        let name = name.into();
+        let at = self.next_id();
+        let leg = self.leg().clone();
+        let has_place = {
+            let books = leg.books.lock();
+            let call = books.recorded.get(&at);
+            call.is_some_and(|call| call.kind == "version" && call.name == name)
+        };
+        if has_place {
+            return Composed(Box::pin(self.perform(Version { name, max })));
+        }
+        Composed(Box::pin(async move { leg.version(at, &name, max) }))
     }
 
     /// Ends this journal and goes on in a fresh one with this input, in one transaction: return

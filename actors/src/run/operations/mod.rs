@@ -29,7 +29,7 @@ pub use ask::{Ask, Decision};
 pub use assignee::Assignee;
 pub use authentication::CallAuthenticated;
 pub use batch::Answering;
-pub use budget::{Allowance, ReadAllowance, Version};
+pub use budget::{Allowance, ReadAllowance};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use grants::covers;
 pub use message::{AgentMessage, Receive, Target, Tell};

@@ -1,0 +1,172 @@
+//! What a function says that nobody answers: what observers are told, what undoes its effects, and
+//! which variant of its code it goes by.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+
+use super::leg::Leg;
+use crate::vocabulary::{AgentError, CallDigest, Entry, OperationId, ToolCall};
+
+/// Something to be written that nobody waits for.
+pub(crate) enum Note {
+    Emitted {
+        op: OperationId,
+        name: String,
+        data: Box<RawValue>,
+    },
+    Undo {
+        op: OperationId,
+        call: ToolCall,
+    },
+    Drifted {
+        op: OperationId,
+        recorded: CallDigest,
+        found: CallDigest,
+    },
+    Version {
+        name: String,
+        version: u32,
+    },
+}
+
+/// A note that takes a place in the order of operations, as an earlier life recorded it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RecordedNote {
+    /// An event of this name. Nothing rests on what it holds, which is not compared.
+    Emitted(String),
+    Undo(ToolCall),
+}
+
+impl RecordedNote {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Undo(recorded), Self::Undo(found)) => {
+                recorded.name == found.name && recorded.arguments.text() == found.arguments.text()
+            }
+            (recorded, found) => recorded == found,
+        }
+    }
+}
+
+impl fmt::Display for RecordedNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emitted(name) => write!(f, "emit {name:?}"),
+            Self::Undo(call) => {
+                write!(
+                    f,
+                    "on_cancel {:?} with {}",
+                    call.name,
+                    call.arguments.text()
+                )
+            }
+        }
+    }
+}
+
+/// The variants of changed code that a run goes by, over all its legs; shared by the clones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Versions(Arc<Mutex<BTreeMap<String, u32>>>);
+
+impl Versions {
+    pub(crate) fn record(&self, name: String, version: u32) {
+        self.0.lock().insert(name, version);
+    }
+}
+
+impl Leg {
+    /// Takes down what observers are told, once over all lives.
+    pub(crate) fn emit(&self, op: OperationId, name: String, data: Box<RawValue>) {
+        let found = RecordedNote::Emitted(name.clone());
+        if self.is_new(op, &found) {
+            let note = Note::Emitted { op, name, data };
+            self.books.lock().notes.push(note);
+        }
+    }
+
+    /// Takes down what undoes an effect, once over all lives.
+    pub(crate) fn undoes(&self, op: OperationId, call: ToolCall) {
+        let found = RecordedNote::Undo(call.clone());
+        if self.is_new(op, &found) {
+            let mut books = self.books.lock();
+            let agent = self.agent.spec.name.clone();
+            books.undo.push((agent, call.clone()));
+            books.notes.push(Note::Undo { op, call });
+        }
+    }
+
+    /// Whether nothing is recorded in a note's place. Something else there is a divergence.
+    fn is_new(&self, at: OperationId, found: &RecordedNote) -> bool {
+        let mut books = self.books.lock();
+        books.unasked.remove(&at);
+        let recorded = match (books.noted.get(&at), books.recorded.get(&at)) {
+            (None, None) => return true,
+            (Some(recorded), _) if recorded.is(found) => return false,
+            (Some(recorded), _) => recorded.to_string(),
+            (None, Some(call)) => format!("{} {:?}", call.kind, call.name),
+        };
+        let found = found.to_string();
+        books.end.get_or_insert(AgentError::Diverged {
+            at,
+            recorded,
+            found,
+        });
+        false
+    }
+
+    /// Which variant of changed code the run goes by: the recorded one, else the oldest where
+    /// the function is past this place, else the newest.
+    pub(crate) fn version(&self, at: OperationId, name: &str, max: u32) -> Result<u32, AgentError> {
+        let mut books = self.books.lock();
+        if let Some(end) = &books.end {
+            return Err(end.clone());
+        }
+        let mut versions = self.versions.0.lock();
+        if let Some(version) = versions.get(name).copied() {
+            if version <= max {
+                return Ok(version);
+            }
+            let error = AgentError::Diverged {
+                at,
+                recorded: format!("version {version} of {name:?}"),
+                found: format!("code that knows its versions up to {max}"),
+            };
+            return Err(books.end.insert(error).clone());
+        }
+        let is_past = books.has_ended || !books.unasked.is_empty();
+        let version = if is_past { 0 } else { max };
+        versions.insert(name.to_owned(), version);
+        let name = name.to_owned();
+        books.notes.push(Note::Version { name, version });
+        Ok(version)
+    }
+}
+
+impl Note {
+    /// The entry that records it; `None` for a drift that is recorded already.
+    pub(crate) fn entry(self, leg: &Leg) -> Option<Entry> {
+        Some(match self {
+            Self::Emitted { op, name, data } => Entry::Emitted { op, name, data },
+            Self::Undo { op, call } => Entry::UndoRegistered { op, call },
+            Self::Version { name, version } => Entry::VersionChosen { name, version },
+            Self::Drifted {
+                op,
+                recorded,
+                found,
+            } => {
+                let mut books = leg.books.lock();
+                let call = books.recorded.get_mut(&op)?;
+                if call.drifted.replace(found) == Some(found) {
+                    return None;
+                }
+                Entry::Drifted {
+                    op,
+                    recorded,
+                    found,
+                }
+            }
+        })
+    }
+}
