@@ -48,7 +48,7 @@ impl Beside {
     fn steps(self) -> u32 {
         match self {
             Self::Nothing | Self::AsksPolicies => 2000,
-            _ => 500,
+            _ => 200,
         }
     }
 }
