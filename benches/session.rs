@@ -52,7 +52,7 @@ async fn session_of(turns: u64) -> InMemoryStore {
             Entry::TurnStarted(Box::new(started)),
             Entry::TurnEnded(Box::new(ended)),
         ] {
-            lines.push(Line::encode(Timestamp(number), &entry));
+            lines.push(Line::encode(Timestamp(number), &entry).unwrap());
             fold.add(entry);
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use session::Expected;
 use super::{
     SystemError,
     doors::Doors,
-    launch::{Loaded, LoadedSession, TakenUp, load_run},
+    launch::{Claiming, Loaded, LoadedSession, TakenUp, load_run},
     routes::Route,
     run_actor::{Carry, RunActor},
     system::Shared,
@@ -260,7 +260,7 @@ impl Actor for Agent {
                 state.children.remove(&run);
             }
             AgentMessage::Rested(run, life, rest) => state.rested(&myself, run, life, *rest),
-            AgentMessage::Again(run) => state.load(&myself, run, false),
+            AgentMessage::Again(run) => state.load(&myself, run, Claiming::Free),
             AgentMessage::StartBelow(name) => state.start_below(&myself, &name).await,
             AgentMessage::Retry(run) => state.retry(&myself, run),
             AgentMessage::Retire(reply) => {
@@ -361,11 +361,12 @@ impl AgentState {
             session.desk.set_busy(true);
         }
         self.admit_run(myself, run, run, None).wake = reply;
-        self.load(myself, run, take_over);
+        self.load(myself, run, Claiming::by(take_over));
     }
 
-    /// Reads a run's journal, off the mailbox.
-    fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, take_over: bool) {
+    /// Claims a run and reads its journal, off the mailbox. A child is claimed with its parent:
+    /// who owns the parent owns the child.
+    fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
         }
@@ -375,6 +376,7 @@ impl AgentState {
             .and_then(|session| self.shared.team(&session.id.team));
         let known = known.map(|team| (team.digest, team.pinned.clone()));
         let child = self.runs.get(&run).and_then(|hosted| hosted.child.as_ref());
+        let claim = child.map_or(claim, |child| Claiming::Below(child.parent, child.epoch));
         let known = child
             .map(|c| (c.start.definition, c.pinned.clone()))
             .or(known);
@@ -383,7 +385,7 @@ impl AgentState {
         let aside = aside.map(|session| session.id.clone());
         let (doors, myself) = (self.shared.doors.clone(), myself.clone());
         self.loads.spawn(async move {
-            let loaded = load_run(&doors, run, take_over, aside, known).await;
+            let loaded = load_run(&doors, run, claim, aside, known).await;
             let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
         });
     }
@@ -418,6 +420,9 @@ impl AgentState {
                 self.carry(myself, loaded, Some(taken)).await;
             }
             Err(error) => {
+                if self.claims_again(myself, run, &error) {
+                    return;
+                }
                 tracing::warn!(%run, %error, "the run cannot be taken up");
                 match (reply, error) {
                     (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
@@ -575,6 +580,7 @@ impl AgentState {
         reply: Option<WakeReply>,
         run: RunId,
     ) -> oneshot::Sender<()> {
+        self.shared.awake(run);
         let (taken, when_taken) = oneshot::channel();
         if let Some(reply) = reply {
             self.loads.spawn(async move {

@@ -1,7 +1,7 @@
 //! The one who looks after what sleeps.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -27,6 +27,8 @@ pub(crate) enum Nothing {}
 pub(crate) enum Errand {
     /// Wake this run then.
     WakeAt(Timestamp, RunId),
+    /// This run is awake: when it falls asleep again it says anew when it is to be woken.
+    Awake(RunId),
     /// Tell this agent then that so much had happened when it had nothing to do.
     Idle(Timestamp, ActorRef<AgentMessage>, u64),
     /// This session has nothing to do.
@@ -42,7 +44,7 @@ pub(crate) struct AttendantArguments {
 /// attendant: a sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct ErrandBook {
     errands: mpsc::UnboundedReceiver<Errand>,
-    alarms: BTreeSet<(Timestamp, RunId)>,
+    alarms: Alarms,
     /// Agents without anything to do, the first that is due first. All are due after the same
     /// time, so one line of them stands for a timer each.
     idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
@@ -53,10 +55,39 @@ impl ErrandBook {
     pub(crate) fn new(errands: mpsc::UnboundedReceiver<Errand>) -> Self {
         Self {
             errands,
-            alarms: BTreeSet::new(),
+            alarms: Alarms::default(),
             idle: VecDeque::new(),
             mark: 0,
         }
+    }
+}
+
+/// When runs are to be woken: one time for each run, the first that was asked for. A run that is
+/// woken before its time says again for when it waits.
+#[derive(Default)]
+struct Alarms {
+    by_time: BTreeSet<(Timestamp, RunId)>,
+    by_run: HashMap<RunId, Timestamp>,
+}
+
+impl Alarms {
+    fn set(&mut self, at: Timestamp, run: RunId) {
+        if self.by_run.get(&run).is_some_and(|set| *set <= at) {
+            return;
+        }
+        self.clear(run);
+        self.by_run.insert(run, at);
+        self.by_time.insert((at, run));
+    }
+
+    fn clear(&mut self, run: RunId) {
+        if let Some(at) = self.by_run.remove(&run) {
+            self.by_time.remove(&(at, run));
+        }
+    }
+
+    fn first(&self) -> Option<(Timestamp, RunId)> {
+        self.by_time.first().copied()
     }
 }
 
@@ -89,15 +120,14 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
     } = book;
     let mut look = clock.now();
     loop {
-        let alarm = alarms.first().map(|(at, _)| *at);
+        let alarm = alarms.first().map(|(at, _)| at);
         let rested = idle.front().map(|(due, ..)| *due);
         let next = alarm.into_iter().chain(rested).fold(look, Timestamp::min);
         tokio::select! {
             biased;
             errand = errands.recv() => match errand {
-                Some(Errand::WakeAt(at, run)) => {
-                    alarms.insert((at, run));
-                }
+                Some(Errand::WakeAt(at, run)) => alarms.set(at, run),
+                Some(Errand::Awake(run)) => alarms.clear(run),
                 Some(Errand::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
                 // One that has something to do asks again when it has had nothing for long enough.
                 Some(Errand::Passivate(session)) => drop(shared.end_agent(&session).await),
@@ -106,9 +136,9 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
             () = clock.sleep_until(next) => {}
         }
         let now = clock.now();
-        while let Some((at, run)) = alarms.first().copied().filter(|(at, _)| *at <= now) {
+        while let Some((_, run)) = alarms.first().filter(|(at, _)| *at <= now) {
             shared.wake(run).await;
-            alarms.remove(&(at, run));
+            alarms.clear(run);
         }
         while let Some((_, agent, stirred)) = idle.pop_front_if(|(due, ..)| *due <= now) {
             // One that ended meanwhile has nothing to do for good.
@@ -129,5 +159,24 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
             }
             Err(error) => tracing::warn!(%error, "inboxes cannot be looked at"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_falls_asleep_again_and_again_has_one_alarm() {
+        let mut alarms = Alarms::default();
+        let run = RunId::from_random(1 << 100);
+        for cycle in 0..10_000 {
+            alarms.set(Timestamp(1_000_000 + cycle), run);
+            alarms.set(Timestamp(2_000_000 - cycle), run);
+        }
+        assert_eq!((alarms.by_time.len(), alarms.by_run.len()), (1, 1));
+        assert_eq!(alarms.first(), Some((Timestamp(1_000_000), run)));
+        alarms.clear(run);
+        assert_eq!((alarms.by_time.len(), alarms.by_run.len()), (0, 0));
     }
 }

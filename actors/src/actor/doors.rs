@@ -22,7 +22,7 @@ use crate::{
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded,
-        Registry, StateTurn, ToolEnd, ToolInvocation,
+        Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
     vocabulary::{
         Digest, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
@@ -38,11 +38,27 @@ const LIVES: u32 = 250;
 /// How often a run that another process may carry is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How many values' turns are kept before those that nobody has or wants are forgotten.
+/// How many values' turns are kept at the least before those that nobody has or wants are forgotten.
 const IDLE_TURNS: usize = 1024;
 
 /// Who may change which value of shared state.
-type Turns = HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>;
+#[derive(Default)]
+pub(crate) struct Turns {
+    by_value: HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>,
+    /// How many there may be before it is looked for those that nobody has or wants: twice as many
+    /// as were wanted when it was looked last, so that a turn costs the same however many there are.
+    bound: usize,
+}
+
+impl Turns {
+    fn of(&mut self, value: (String, String)) -> Arc<tokio::sync::Mutex<()>> {
+        if self.by_value.len() >= self.bound.max(IDLE_TURNS) {
+            self.by_value.retain(|_, lock| Arc::strong_count(lock) > 1);
+            self.bound = 2 * self.by_value.len();
+        }
+        self.by_value.entry(value).or_default().clone()
+    }
+}
 
 /// What every part of a System shares.
 #[derive(Clone)]
@@ -135,6 +151,10 @@ impl Ports for Doors {
             return Box::pin(async move { Err(error).into() });
         };
         gateway.carry(call)
+    }
+
+    fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
+        self.executor.slot(call)
     }
 
     fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>> {
@@ -259,13 +279,7 @@ impl Ports for Doors {
     }
 
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
-        let lock = {
-            let mut turns = self.turns.lock();
-            if turns.len() >= IDLE_TURNS {
-                turns.retain(|_, lock| Arc::strong_count(lock) > 1);
-            }
-            turns.entry((scope, key)).or_default().clone()
-        };
+        let lock = self.turns.lock().of((scope, key));
         Box::pin(async move { StateTurn::new(lock.lock_owned().await) })
     }
 
@@ -321,9 +335,13 @@ impl Ports for Doors {
         Box::pin(async move { read_from(&doors, &JournalId::Run(run), 0).await })
     }
 
-    fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>> {
+    fn inbox(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> BoxFuture<'static, Result<Vec<(u64, InboxItem)>, StoreError>> {
         let store = self.store.clone();
-        Box::pin(async move { store.inbox(run).await })
+        Box::pin(async move { store.inbox_after(run, after).await })
     }
 
     fn preview(&self, run: RunId, preview: Preview) {
@@ -348,5 +366,31 @@ impl fmt::Debug for Doors {
         f.debug_struct("Doors")
             .field("store", &self.store)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_nobody_wants_are_forgotten_however_many_are_wanted() {
+        let mut turns = Turns::default();
+        let value = |key: usize| ("scope".to_owned(), key.to_string());
+        let wanted: Vec<_> = (0..5_000).map(|key| turns.of(value(key))).collect();
+        for key in 5_000..50_000 {
+            drop(turns.of(value(key)));
+        }
+        assert!(turns.by_value.len() <= 2 * wanted.len() + IDLE_TURNS);
+        assert!(Arc::ptr_eq(&turns.of(value(7)), &wanted[7]));
+        drop(wanted);
+        for key in 50_000..100_000 {
+            drop(turns.of(value(key)));
+        }
+        assert!(
+            turns.by_value.len() <= IDLE_TURNS,
+            "{}",
+            turns.by_value.len()
+        );
     }
 }

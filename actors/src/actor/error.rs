@@ -60,6 +60,17 @@ pub enum SystemError {
     /// An owner without a name.
     #[error("the owner's name is empty: say who it is, or name no owner")]
     EmptyOwner,
+    /// A message has no form as JSON, so nothing was told.
+    #[error(
+        "a message {message:?} cannot be written as JSON ({error}), so nothing was told: its maps \
+         need keys that are texts"
+    )]
+    Unwritable {
+        /// The stable name of its type.
+        message: &'static str,
+        /// What is wrong.
+        error: String,
+    },
     /// A turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,

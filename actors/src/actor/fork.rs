@@ -153,7 +153,7 @@ impl Run {
                 state: plain(&state.values),
                 owner: None,
             };
-            lines.push(Line::encode(branch.now, &entry));
+            lines.push(Line::encode(branch.now, &entry)?);
         }
         let said = runs.first().map(|run| run.start.input.clone());
         let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
@@ -161,12 +161,12 @@ impl Run {
         lines.push(Line::encode(
             branch.now,
             &Entry::TurnStarted(Box::new(turn)),
-        ));
+        )?);
         let mut batch = Batch::of(Append::new(journal, 0, claim.epoch, lines));
         let todays = definition.map(|digest| (digest, entry.bytes.clone()));
         batch.blobs.extend(todays);
         batch.posts = posts;
-        batch.appends.extend(appends(&runs, &branch));
+        batch.appends.extend(appends(&runs, &branch)?);
         let place = (forked.cut, &forked.copies);
         batch.writes = kept::memory(&recording, place, store, run).await?;
         if let Some(from) = from {
@@ -261,7 +261,7 @@ impl ForkedRun {
 }
 
 /// The journals of a fork's tree, in the order of the recorded one's commits.
-fn appends(runs: &[ForkedRun], branch: &Branch) -> Vec<Append> {
+fn appends(runs: &[ForkedRun], branch: &Branch) -> Result<Vec<Append>, StoreError> {
     let mut entries: Vec<(u64, &ForkedRun, &Entry)> = Vec::new();
     for run in runs {
         let of_run = run.entries.iter();
@@ -271,7 +271,7 @@ fn appends(runs: &[ForkedRun], branch: &Branch) -> Vec<Append> {
     let mut have: BTreeMap<RunId, u64> = BTreeMap::new();
     let mut appends: Vec<Append> = Vec::new();
     for (_, run, entry) in entries {
-        let line = Line::encode(branch.now, entry);
+        let line = Line::encode(branch.now, entry)?;
         let have = have.entry(run.run).or_default();
         match appends.last_mut() {
             Some(last) if last.journal == JournalId::Run(run.run) => last.lines.push(line),
@@ -287,7 +287,7 @@ fn appends(runs: &[ForkedRun], branch: &Branch) -> Vec<Append> {
         }
         *have += 1;
     }
-    appends
+    Ok(appends)
 }
 
 fn status_of(end: &RunEnd) -> RunStatus {

@@ -423,7 +423,10 @@ impl Run {
     pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
         let id = format!("tell/{:032x}", self.system.shared().doors.entropy.bits());
-        let value = serde_json::to_value(message).unwrap_or_default();
+        let value = serde_json::to_value(message).map_err(|error| SystemError::Unwritable {
+            message: M::NAME,
+            error: error.to_string(),
+        })?;
         self.post(
             id,
             InboxBody::Message {

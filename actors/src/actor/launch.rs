@@ -40,6 +40,26 @@ pub(crate) struct LoadedSession {
     pub(crate) kept: u64,
 }
 
+/// From whom a run is claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Claiming {
+    /// From nobody who lives.
+    Free,
+    /// From whoever has it.
+    TakeOver,
+    /// From whoever has it, as long as its parent is carried here in this epoch.
+    Below(RunId, u64),
+}
+
+impl Claiming {
+    pub(crate) fn by(take_over: bool) -> Self {
+        match take_over {
+            true => Self::TakeOver,
+            false => Self::Free,
+        }
+    }
+}
+
 /// Reads a whole journal from an entry on.
 pub(crate) async fn read_from(
     doors: &Doors,
@@ -73,7 +93,7 @@ pub(crate) async fn read_journal(
 pub(crate) async fn load_run(
     doors: &Doors,
     run: RunId,
-    take_over: bool,
+    claim: Claiming,
     aside: Option<SessionId>,
     known: Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Loaded, SystemError> {
@@ -98,7 +118,15 @@ pub(crate) async fn load_run(
                 entries: 0,
             }
         } else {
-            doors.store.claim(journal.clone(), take_over).await?
+            let journal = journal.clone();
+            match claim {
+                Claiming::Free => doors.store.claim(journal, false).await?,
+                Claiming::TakeOver => doors.store.claim(journal, true).await?,
+                Claiming::Below(parent, epoch) => {
+                    let above = JournalId::Run(parent);
+                    doors.store.claim_below(journal, above, epoch).await?
+                }
+            }
         };
         // What its owner wrote until then.
         let read = lines.len() as u64;

@@ -1,7 +1,7 @@
 //! Which runs are live in this process, and how to reach them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -29,9 +29,14 @@ struct Table {
     roots: usize,
     /// Rings when a run comes to rest, for those that wait for it.
     bells: HashMap<RunId, watch::Sender<Rings>>,
-    /// Roots that this process had to stop, and why.
-    failed: HashMap<RunId, StoreError>,
+    /// The last roots that this process had to stop, and why, the first that it stopped at the
+    /// front.
+    failed: VecDeque<(RunId, StoreError)>,
 }
+
+/// How many runs that this process had to stop it tells why of. Who waits for one before them waits
+/// for whoever takes it up.
+const FAILED: usize = 1024;
 
 /// What those know who wait for a run.
 #[derive(Debug, Default)]
@@ -102,7 +107,7 @@ impl Routes {
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
         let root = route.parent.is_none();
-        table.failed.remove(&run);
+        table.failed.retain(|(failed, _)| *failed != run);
         if table.runs.insert(run, route).is_none() && root {
             table.roots += 1;
         }
@@ -143,13 +148,19 @@ impl Routes {
     /// This process cannot go on with a run.
     pub(crate) fn fail(&self, run: RunId, error: StoreError) {
         let mut table = self.0.lock();
-        table.failed.insert(run, error);
+        table.failed.retain(|(failed, _)| *failed != run);
+        if table.failed.len() == FAILED {
+            table.failed.pop_front();
+        }
+        table.failed.push_back((run, error));
         table.ring(run);
     }
 
     /// Why this process could not go on with a run, if it tried.
     pub(crate) fn failure(&self, run: RunId) -> Option<StoreError> {
-        self.0.lock().failed.get(&run).cloned()
+        let table = self.0.lock();
+        let failed = table.failed.iter().find(|(failed, _)| *failed == run);
+        failed.map(|(_, error)| error.clone())
     }
 
     /// Forgets all runs of a tree.
@@ -206,5 +217,22 @@ impl Routes {
     /// All live runs.
     pub(crate) fn live(&self) -> Vec<RunId> {
         self.0.lock().runs.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_runs_that_were_stopped_the_last_are_remembered() {
+        let routes = Routes::default();
+        for number in 0..10_000 {
+            routes.fail(RunId::from_random(number << 100), StoreError::Closed);
+            routes.fail(RunId::from_random(number << 100), StoreError::Closed);
+        }
+        assert_eq!(routes.0.lock().failed.len(), FAILED);
+        let failure = |number: u128| routes.failure(RunId::from_random(number << 100));
+        assert!(failure(9_999).is_some() && failure(0).is_none());
     }
 }

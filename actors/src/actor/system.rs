@@ -267,6 +267,11 @@ impl Shared {
         let _ = self.errands.send(Errand::Idle(due, agent, stirred));
     }
 
+    /// Lets no run be woken that is awake.
+    pub(crate) fn awake(&self, run: RunId) {
+        let _ = self.errands.send(Errand::Awake(run));
+    }
+
     /// Asks for a run to be woken then.
     pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
         let _ = self.errands.send(Errand::WakeAt(at, run));

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, Clock, Entropy},
-    run::{Called, ToolEnd, ToolInvocation},
+    run::{Called, ToolEnd, ToolInvocation, ToolSlot},
     vocabulary::Effect,
 };
 
@@ -180,16 +180,10 @@ impl ToolExecutor {
     }
 
     async fn end_of(&self, call: &ToolInvocation, reconcile: bool) -> Called<ToolEnd> {
-        let tool_slots = call
-            .definition
-            .concurrency
-            .zip(call.code.as_ref().ok())
-            .map(|(bound, code)| self.slots_of(code.tool.address(), bound));
-        let _tool_slot = match &tool_slots {
-            Some(slots) => Some(slots.acquire(call.root).await),
-            None => None,
+        let _slot = match &call.slot {
+            Some(slot) => slot.clone(),
+            None => self.slot(call).await,
         };
-        let _slot = self.slots.acquire(call.root).await;
         if call.cancelled.is_cancelled() {
             // It was cancelled while it waited for its slot.
             ToolEnd::DidNotHappen.into()
@@ -198,6 +192,21 @@ impl ToolExecutor {
         } else {
             self.caller.call(call).await
         }
+    }
+
+    /// Waits for a slot of the call's tool, and then for one of all.
+    pub(crate) fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
+        let bound = call.definition.concurrency.zip(call.code.as_ref().ok());
+        let of_tool = bound.map(|(bound, code)| self.slots_of(code.tool.address(), bound));
+        let (of_all, root) = (self.slots.clone(), call.root);
+        Box::pin(async move {
+            let of_tool = match of_tool {
+                Some(slots) => Some(slots.acquire(root).await),
+                None => None,
+            };
+            let of_all = of_all.acquire(root).await;
+            ToolSlot::new((of_tool, of_all))
+        })
     }
 
     /// The slots of one tool, whatever those who call it call it.

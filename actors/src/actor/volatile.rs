@@ -147,6 +147,16 @@ impl Store for VolatileTeams {
         ask!(self, self.holds(&journal).await?, claim(journal, take_over))
     }
 
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        let held = self.holds(&journal).await?;
+        ask!(self, held, claim_below(journal, above, epoch))
+    }
+
     async fn claim_all(
         &self,
         journals: Vec<JournalId>,
@@ -260,8 +270,12 @@ impl Store for VolatileTeams {
         ask!(self, self.has(run).await?, post(run, item))
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        ask!(self, self.has(run).await?, inbox(run))
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        ask!(self, self.has(run).await?, inbox_after(run, after))
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {

@@ -1,6 +1,6 @@
 //! Entries as text.
 
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use super::StoreError;
@@ -17,10 +17,24 @@ pub struct Line {
 
 impl Line {
     /// Encodes an entry.
-    pub fn encode(at: Timestamp, entry: &Entry) -> Self {
-        // Entries hold text keys and finite numbers only, so encoding cannot fail.
-        let text = serde_json::to_string(entry).unwrap_or_default().into();
-        Self { at, text }
+    ///
+    /// # Errors
+    /// [`StoreError::Unwritable`] for an entry that has no form as JSON, such as one whose maps
+    /// have keys that are no texts: nothing of it is to be written.
+    pub fn encode(at: Timestamp, entry: &Entry) -> Result<Self, StoreError> {
+        Self::of(at, entry)
+    }
+
+    fn of(at: Timestamp, entry: &impl Serialize) -> Result<Self, StoreError> {
+        match serde_json::to_string(entry) {
+            Ok(text) => {
+                let text = text.into();
+                Ok(Self { at, text })
+            }
+            Err(error) => Err(StoreError::Unwritable {
+                reason: error.to_string(),
+            }),
+        }
     }
 
     /// Encodes an [`Entry::Completed`] whose result is written where it belongs, so that it is
@@ -161,6 +175,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_has_no_form_as_json_is_refused_and_no_empty_line() {
+        let odd = std::collections::HashMap::from([((1, 2), 3)]);
+        let refused = Line::of(Timestamp::default(), &odd);
+        assert!(matches!(refused, Err(StoreError::Unwritable { .. })));
+    }
+
+    #[test]
     fn a_completed_operation_is_encoded_like_its_entry() {
         let op = OperationId {
             leg: 3,
@@ -190,7 +211,10 @@ mod tests {
                 spent,
                 |buffer| serde_json::to_writer(buffer, &result),
             );
-            assert_eq!(line.unwrap(), Line::encode(Timestamp::default(), &entry));
+            assert_eq!(
+                line.unwrap(),
+                Line::encode(Timestamp::default(), &entry).unwrap()
+            );
             assert!(buffer.is_empty());
         }
     }

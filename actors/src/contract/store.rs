@@ -35,6 +35,21 @@ pub trait Store: Send + Sync + 'static {
         take_over: bool,
     ) -> impl Future<Output = Result<Claim, StoreError>> + Send;
 
+    /// Makes this process the owner of a journal that goes with another one, whoever owns it, as
+    /// [`claim`](Self::claim) does with `take_over`; but only as long as this is the epoch of the
+    /// other. Who was taken the other from is refused as [`StoreError::Stale`], so that it cannot
+    /// take this one back. Both are looked at in one transaction; the default, for stores of one
+    /// process, looks at the one journal only.
+    fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> impl Future<Output = Result<Claim, StoreError>> + Send {
+        let _ = (above, epoch);
+        self.claim(journal, true)
+    }
+
     /// Makes this process the owner of several journals, each as [`claim`](Self::claim) does
     /// without `take_over`; one that is refused does not hinder the others. A store that can
     /// makes them durable together.
@@ -138,8 +153,21 @@ pub trait Store: Send + Sync + 'static {
         item: InboxItem,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
+    /// What is in a run's inbox, was posted after this mark, and was not yet taken by a commit,
+    /// oldest first, each with its own mark. Marks grow in the order in which items of a run can be
+    /// read; a run that goes on reads only what is new, so it must cost nothing to have more before
+    /// the mark.
+    fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> impl Future<Output = Result<Vec<(u64, InboxItem)>, StoreError>> + Send;
+
     /// What is in a run's inbox and was not yet taken by a commit, oldest first.
-    fn inbox(&self, run: RunId) -> impl Future<Output = Result<Vec<InboxItem>, StoreError>> + Send;
+    fn inbox(&self, run: RunId) -> impl Future<Output = Result<Vec<InboxItem>, StoreError>> + Send {
+        let items = self.inbox_after(run, 0);
+        async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
+    }
 
     /// The runs that have something in their inboxes that was posted after this mark, and the
     /// new mark. It is asked some ten times a second, so it must be cheap when nothing is new.

@@ -68,6 +68,15 @@ pub enum StoreError {
         /// The last commit that was durable.
         expected: u64,
     },
+    /// An entry has no form as JSON.
+    #[error(
+        "an entry cannot be written as JSON ({reason}), so nothing of it was written: this is a \
+         defect of the program that made it"
+    )]
+    Unwritable {
+        /// What is wrong.
+        reason: String,
+    },
     /// The run was deleted, as its retention wanted.
     #[error("run {run} was deleted after its retention time, and nothing of it is left")]
     Deleted {

@@ -48,6 +48,8 @@ erased_store! {
     fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
     /// See [`Store::claim`].
     fn claim(journal: JournalId, take_over: bool) -> Claim;
+    /// See [`Store::claim_below`].
+    fn claim_below(journal: JournalId, above: JournalId, epoch: u64) -> Claim;
     /// See [`Store::claim_all`].
     fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
     /// See [`Store::held_elsewhere`].
@@ -72,6 +74,8 @@ erased_store! {
     fn blob(digest: Digest) -> Option<Arc<[u8]>>;
     /// See [`Store::post`].
     fn post(run: RunId, item: InboxItem) -> bool;
+    /// See [`Store::inbox_after`].
+    fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
     /// See [`Store::inbox`].
     fn inbox(run: RunId) -> Vec<InboxItem>;
     /// See [`Store::posted`].

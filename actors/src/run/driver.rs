@@ -9,11 +9,12 @@ mod dropping;
 mod idling;
 mod inbox;
 mod patience;
+mod waits;
 pub(super) mod waker;
 mod writing;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -23,22 +24,24 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use charging::charge_of;
+use inbox::Inbox;
 pub use inbox::answers;
 pub(super) use patience::not_asked;
+use waits::Waits;
 use waker::{Function, FunctionWaker, Polled};
 use writing::bring_content;
 
 use super::{
-    ChildResult, Command, Commands, News, ParentDoor, Ports,
+    Command, Commands, News, ParentDoor, Ports,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, RecordedCall},
     load::RecordedDelivery,
     notes::Note,
-    operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, ErasedWait, FinishChild, Made},
+    operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild, Made},
 };
 use crate::{
-    contract::{BoxFuture, InboxItem, StoreError},
+    contract::{BoxFuture, StoreError},
     vocabulary::{
         AgentError, Entry, OperationError, OperationId, OperationMap, Outcome, Resource, RunId,
         Spent, StopReason, Timestamp,
@@ -80,6 +83,8 @@ struct Under {
     /// What it comes to where the change is not made that it is about to make: it has done all
     /// else.
     unsaved: Option<ErasedUnsaved>,
+    /// How often somebody else changed first what it is about to change.
+    conflicts: u32,
 }
 
 impl Under {
@@ -95,6 +100,7 @@ impl Under {
             once: false,
             items: Vec::new(),
             unsaved: None,
+            conflicts: 0,
         }
     }
 
@@ -147,17 +153,14 @@ pub(crate) struct Driver {
     pub(crate) parent: Option<ParentDoor>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
     under: OperationMap<Under>,
-    waits: OperationMap<ErasedWait>,
-    timers: BTreeSet<(Timestamp, OperationId)>,
+    waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
-    ended_children: OperationMap<ChildResult>,
     ready: VecDeque<(OperationId, Deferred)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
     /// The ends of calls that nobody wants any more: the run waits for them also when it is
     /// cancelled.
     aborts: FuturesUnordered<BoxFuture<'static, ()>>,
-    inbox: VecDeque<InboxItem>,
-    seen: HashSet<String>,
+    inbox: Inbox,
     /// The turns that were said to the run, and that it heard.
     pub(crate) heard: Vec<String>,
     /// Until when the run waits for the outside, as the parent and the index were told; nothing
@@ -209,15 +212,12 @@ impl Driver {
             parent: None,
             replay: VecDeque::new(),
             under: OperationMap::default(),
-            waits: OperationMap::default(),
-            timers: BTreeSet::new(),
+            waits: Waits::default(),
             children: BTreeMap::new(),
-            ended_children: OperationMap::default(),
             ready: VecDeque::new(),
             acts: FuturesUnordered::new(),
             aborts: FuturesUnordered::new(),
-            inbox: VecDeque::new(),
-            seen: HashSet::new(),
+            inbox: Inbox::default(),
             heard: Vec::new(),
             told_idle: None,
         }
@@ -268,8 +268,7 @@ impl Driver {
                 self.complete(leg, op, make());
                 continue;
             }
-            self.match_inbox(leg);
-            if waker.comes_first() {
+            if self.match_inbox(leg) || waker.comes_first() {
                 continue;
             }
             let idle = self.settle_idle();
@@ -364,6 +363,7 @@ impl Driver {
         let recorded = self
             .journal
             .append_completed(op, &under.identity, &made, spent);
+        self.strike_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));
     }
@@ -372,19 +372,11 @@ impl Driver {
     fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<Under> {
         let under = self.under.remove(&op)?;
         self.goes_on();
-        for (_, said) in leg.taken.lock().extract_if(.., |(by, _)| *by == op) {
-            self.journal.strike(said.item);
-            if let Some(turn) = said.turn {
-                let heard = turn.clone();
-                self.journal.append(&Entry::TurnHeard { op, turn });
-                self.heard.push(heard);
-            }
-        }
         for item in under.items.iter().cloned() {
             self.journal.strike(item);
         }
-        self.waits.remove(&op);
-        self.timers.retain(|(_, timer)| *timer != op);
+        self.waits.remove(op);
+        self.strike_items_for(op);
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
             // An earlier life began it. Cancelling closes what has no end, and this has one now.
             call.completed = true;
@@ -449,7 +441,7 @@ impl Driver {
         let linger = self.linger.filter(|_| idle);
         // Who looks again whether all runs below are done with what they were told lets them.
         let linger = linger.map(|linger| clock.now().after(linger.max(LINGER_MIN)));
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.waits.first_timer().map(|(at, _)| at);
         let warning = self.wall_time_warning.map(|(at, _)| at);
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
         let mut deadline = alarm(self.deadline);
@@ -524,6 +516,9 @@ impl Driver {
     ) -> Option<LegEnd> {
         match progress {
             ErasedProgress::Done(made) => self.complete(leg, op, made),
+            ErasedProgress::Deferred(make) if self.under.contains_key(&op) => {
+                self.complete(leg, op, make());
+            }
             ErasedProgress::Aborted(end) => self.aborted(leg, op, end),
             ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
                 // It may be long, and in another life, until there is an end to write it with.
@@ -534,7 +529,11 @@ impl Driver {
             ErasedProgress::Attempt(write) if self.under.contains_key(&op) => {
                 self.attempt(op, write);
             }
-            ErasedProgress::Wait(_) | ErasedProgress::Attempt(..) | ErasedProgress::Cancelled => {}
+            ErasedProgress::Act(act) => self.begin_act(op, act, false),
+            ErasedProgress::Deferred(_)
+            | ErasedProgress::Wait(_)
+            | ErasedProgress::Attempt(..)
+            | ErasedProgress::Cancelled => {}
             ErasedProgress::Start(start) => {
                 self.has_started(start.run);
                 if start.start.when_parent_ends.outlives() {
@@ -545,9 +544,7 @@ impl Driver {
                 }
             }
             ErasedProgress::Write(made, changes, attempt, turn) => {
-                let end = self.write(leg, op, (made, *changes), attempt).await;
-                drop(turn);
-                return end;
+                return self.write(leg, op, (made, *changes), (attempt, turn)).await;
             }
         }
         None

@@ -152,11 +152,21 @@ impl JournalWriter {
         self.epoch
     }
 
-    /// Adds an entry to the next commit.
+    /// Adds an entry to the next commit. One that has no form fails the journal, as a commit does
+    /// that fails: nothing is written after it.
     pub(crate) fn append(&mut self, entry: &Entry) {
-        self.pending
-            .push(Line::encode(self.ports.clock().now(), entry));
-        self.next += 1;
+        match Line::encode(self.ports.clock().now(), entry) {
+            Ok(line) => {
+                self.pending.push(line);
+                self.next += 1;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Fails the journal: nothing is written any more, and the driver hears of it.
+    pub(crate) fn fail(&self, error: StoreError) {
+        self.durable.acknowledge(0, Err(error));
     }
 
     /// Adds the end of an operation to the next commit. The error when its result cannot be
@@ -214,7 +224,7 @@ impl JournalWriter {
 
     /// Takes what is pending as one batch.
     pub(crate) fn take(&mut self) -> Option<Batch> {
-        if !self.is_pending() {
+        if !self.is_pending() || self.durable.failed.get().is_some() {
             return None;
         }
         let lines = std::mem::take(&mut self.pending);
@@ -295,9 +305,9 @@ impl JournalWriter {
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Takes back the entries of a refused batch, of which there were so many.
-    pub(crate) fn take_back(&mut self, entries: u64) {
-        self.next -= entries;
+    /// Takes back the entries of a refused batch: there are so many without it.
+    pub(crate) fn take_back_to(&mut self, entries: u64) {
+        self.next = entries;
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -31,6 +31,8 @@ use crate::{
 /// One leg of a run: what does not change, and the books of its operations.
 pub(crate) struct Leg {
     pub(crate) run: RunId,
+    /// The epoch in which the run's journal is written.
+    pub(crate) epoch: u64,
     pub(crate) number: u32,
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
@@ -55,9 +57,9 @@ pub(crate) struct Leg {
     pub(crate) books: Mutex<Books>,
     /// What people said to the run, until a model call takes it along.
     pub(crate) steering: Mutex<Vec<Steering>>,
-    /// What a model call took along: it is struck off the inbox with that call's result, or
-    /// said again when the call comes to nothing.
-    pub(crate) taken: Mutex<Vec<(OperationId, Steering)>>,
+    /// What the model call takes along whose result is being recorded: it is struck off the inbox
+    /// in that commit.
+    taken: Mutex<Vec<Steering>>,
     /// What interceptors told of calls whose end is not recorded yet.
     told: Mutex<Vec<(OperationId, Emission)>>,
     /// What people said to the run that its loops have heard: in earlier legs, and in this one.
@@ -162,6 +164,7 @@ pub(crate) enum Delivery {
 /// Where a leg begins.
 pub(crate) struct Opening<'a> {
     pub(crate) run: RunId,
+    pub(crate) epoch: u64,
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
@@ -183,6 +186,7 @@ impl Leg {
     pub(crate) fn open(opening: Opening<'_>, recorded: &mut Recorded) -> Self {
         let Opening {
             run,
+            epoch,
             start,
             pinned,
             agent,
@@ -222,6 +226,7 @@ impl Leg {
         };
         Self {
             run,
+            epoch,
             number,
             start,
             pinned,
@@ -371,12 +376,33 @@ impl Leg {
         }
     }
 
+    /// What interceptors told of a call so far, as entries.
+    pub(crate) fn told_of(&self, op: OperationId) -> Vec<Entry> {
+        let told = self.told.lock();
+        let told = told.iter().filter(|(of, _)| *of == op).cloned();
+        told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
+            .collect()
+    }
+
     /// Takes what interceptors told of a call, as entries.
     pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
         let mut told = self.told.lock();
         let told = told.extract_if(.., |(of, _)| *of == op);
         told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
             .collect()
+    }
+
+    /// Takes what people said to the run, for a result that is recorded now.
+    pub(crate) fn hear(&self) -> Vec<Message> {
+        let said = std::mem::take(&mut *self.steering.lock());
+        let messages = said.iter().map(|said| said.message.clone()).collect();
+        *self.taken.lock() = said;
+        messages
+    }
+
+    /// What the result that was just made takes along.
+    pub(crate) fn take_heard(&self) -> Vec<Steering> {
+        std::mem::take(&mut *self.taken.lock())
     }
 
     /// Takes over what an entry says of the run's passing state.

@@ -248,6 +248,7 @@ impl Recorded {
             }
             Entry::Settled { op, spent } => {
                 self.unwanted.retain(|child| child.op != op);
+                self.children.retain(|child| child.op != op);
                 if self.ledger.settle(op) {
                     self.ledger.charge(spent);
                 }

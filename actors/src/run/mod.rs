@@ -45,7 +45,7 @@ pub use policy::{
 };
 pub use ports::{
     Acknowledge, Called, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
-    ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation,
+    ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation, ToolSlot,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};

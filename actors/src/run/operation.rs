@@ -188,6 +188,11 @@ impl Gate {
 pub enum Progress<T> {
     /// Its end.
     Done(Result<T, OperationError>),
+    /// Its end, made in the moment in which it is recorded; where nobody wants it any more by then,
+    /// it is not made.
+    Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
+    /// What it waited for inside of the process is there: it begins now.
+    Act(Act<T>),
     /// Its end will come from outside.
     Wait(Wait<T>),
     /// It is done, and its end changes shared state.
@@ -213,9 +218,13 @@ pub enum WaitFor {
     Message(Cow<'static, str>),
     /// A point in time.
     Timer(Timestamp),
-    /// The end of the child run that this operation began, and that goes on beside the function;
-    /// in whatever journal it ends.
-    Child(OperationId),
+    /// The end of a child run that goes on beside the function; in whatever journal it ends.
+    Child {
+        /// The operation that began it.
+        begun_by: OperationId,
+        /// The child.
+        run: RunId,
+    },
 }
 
 /// What came from outside.
@@ -363,11 +372,7 @@ impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
 /// Erased forms, which the driver handles without knowing the result's type.
 pub(crate) enum ErasedBegin {
     Ready(Deferred),
-    Act {
-        record_start: bool,
-        gate: Gate,
-        future: BoxFuture<'static, ErasedProgress>,
-    },
+    Act(ErasedAct),
     Wait(ErasedWait),
     Write(ErasedWrite),
     Child {
@@ -376,6 +381,12 @@ pub(crate) enum ErasedBegin {
         share: Option<u8>,
         finish: FinishChild,
     },
+}
+
+pub(crate) struct ErasedAct {
+    pub(crate) record_start: bool,
+    pub(crate) gate: Gate,
+    pub(crate) future: BoxFuture<'static, ErasedProgress>,
 }
 
 pub(crate) type FinishChild = Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Made + Send>;
@@ -394,6 +405,8 @@ pub(crate) struct ErasedWrite {
 
 pub(crate) enum ErasedProgress {
     Done(Made),
+    Deferred(Deferred),
+    Act(ErasedAct),
     Wait(ErasedWait),
     /// It is done, and its end is to be committed with a change of shared state.
     Attempt(ErasedWrite),
@@ -409,8 +422,10 @@ pub(crate) enum ErasedProgress {
 
 pub(crate) struct ErasedWait {
     pub(crate) wait_for: WaitFor,
-    pub(crate) finish: Box<dyn FnOnce(Arrival) -> Made + Send>,
+    pub(crate) finish: FinishWait,
 }
+
+pub(crate) type FinishWait = Box<dyn FnOnce(Arrival) -> Made + Send>;
 
 /// An operation that has been polled and not yet begun.
 pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegin + Send>;
@@ -419,21 +434,7 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
     Box::new(move |cx| match operation.begin(cx) {
         Begin::Ready(result) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(result))),
         Begin::Deferred(make) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(make()))),
-        Begin::Act(Act {
-            record_start,
-            gate,
-            future,
-        }) => ErasedBegin::Act {
-            record_start,
-            gate,
-            future: Box::pin(async move {
-                match future.await {
-                    Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
-                    Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
-                    Progress::Write(write) => ErasedProgress::Attempt(erase_write::<O>(write)),
-                }
-            }),
-        },
+        Begin::Act(act) => ErasedBegin::Act(erase_act::<O>(act)),
         Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
         Begin::Write(write) => ErasedBegin::Write(erase_write::<O>(write)),
         Begin::Child(Child {
@@ -448,6 +449,29 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             finish: Box::new(move |run, end| Made::by::<O>(finish(run, end))),
         },
     })
+}
+
+fn erase_act<O: Operation>(act: Act<O::Output>) -> ErasedAct {
+    let Act {
+        record_start,
+        gate,
+        future,
+    } = act;
+    ErasedAct {
+        record_start,
+        gate,
+        future: Box::pin(async move {
+            match future.await {
+                Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
+                Progress::Deferred(make) => {
+                    ErasedProgress::Deferred(Box::new(move || Made::by::<O>(make())))
+                }
+                Progress::Act(act) => ErasedProgress::Act(erase_act::<O>(act)),
+                Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
+                Progress::Write(write) => ErasedProgress::Attempt(erase_write::<O>(write)),
+            }
+        }),
+    }
 }
 
 pub(crate) fn erase_write<O: Operation>(write: Write<O::Output>) -> ErasedWrite {

@@ -1,10 +1,11 @@
 //! What a run asks of the world. The actors answer; tests may.
 
 use std::{
+    any::Any,
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -43,6 +44,10 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
         &self,
         call: ModelCall,
     ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>>;
+
+    /// Waits until a tool call may run: so many run at once, of its tool and of all. A call of which
+    /// a start is recorded has its slot before.
+    fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot>;
 
     /// Calls a tool, through its executor. A call that is under way already under this operation
     /// is joined, not repeated.
@@ -114,8 +119,12 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
     /// What is recorded of this run.
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 
-    /// What is in this run's inbox.
-    fn inbox(&self, run: RunId) -> BoxFuture<'static, Result<Vec<InboxItem>, StoreError>>;
+    /// What is in this run's inbox after this mark, each item with its own.
+    fn inbox(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> BoxFuture<'static, Result<Vec<(u64, InboxItem)>, StoreError>>;
 
     /// Shows something that is not recorded.
     fn preview(&self, run: RunId, preview: Preview);
@@ -139,6 +148,23 @@ impl StateTurn {
     /// The turn of whoever holds this value's lock.
     pub fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
         Self(held)
+    }
+}
+
+/// The right of a tool call to run; when all that share it have dropped it, it is the next one's.
+#[derive(Clone)]
+pub struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
+
+impl ToolSlot {
+    /// The right of whoever holds this.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Self(Arc::new(held))
+    }
+}
+
+impl fmt::Debug for ToolSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToolSlot")
     }
 }
 
@@ -182,6 +208,8 @@ pub struct ToolInvocation {
     pub credential: Option<Credential>,
     /// What the call may read of what its team keeps.
     pub kept: Arc<dyn Kept>,
+    /// The right to run, where it was given before; else it is waited for.
+    pub slot: Option<ToolSlot>,
     /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
     pub cancelled: CancellationToken,
 }
@@ -227,6 +255,9 @@ pub struct ChildStart {
     pub run: RunId,
     /// The run that begins it.
     pub parent: RunId,
+    /// The epoch in which this process carries the parent: with it the child is claimed, so that
+    /// a process that the parent was taken from cannot take the child back.
+    pub epoch: u64,
     /// The agent that is to carry it.
     pub agent: String,
     /// How it begins; for one that is taken up, its journal says so.
@@ -383,6 +414,9 @@ impl ChildResult {
 pub struct News {
     door: mpsc::UnboundedSender<Command>,
     tree: Arc<Told>,
+    /// Whether the word that something is in the inbox waits in the door: one is enough for all
+    /// that came before it is taken.
+    inbox: Arc<AtomicBool>,
 }
 
 /// What the runs of one tree were told. The root falls asleep with all of them, and must not do so
@@ -412,12 +446,14 @@ impl News {
 
     fn of(tree: Arc<Told>) -> (Self, Commands) {
         let (door, queue) = mpsc::unbounded();
+        let inbox = Arc::new(AtomicBool::new(false));
         let commands = Commands {
             queue,
             tree: tree.clone(),
+            inbox: inbox.clone(),
             taken: 0,
         };
-        (Self { door, tree }, commands)
+        (Self { door, tree, inbox }, commands)
     }
 
     /// Tells the run. `false` when it is gone.
@@ -427,6 +463,11 @@ impl News {
 
     /// Tells the run, or gives it back when the run is gone.
     fn send(&self, command: Command) -> Result<(), Command> {
+        let is_inbox = matches!(command, Command::Inbox);
+        if is_inbox && !self.door.is_closed() && self.inbox.swap(true, Ordering::AcqRel) {
+            self.tree.ever.fetch_add(1, Ordering::AcqRel);
+            return Ok(());
+        }
         self.tree.open.fetch_add(1, Ordering::AcqRel);
         self.tree.ever.fetch_add(1, Ordering::AcqRel);
         self.door.unbounded_send(command).map_err(|untold| {
@@ -451,6 +492,7 @@ impl News {
 pub struct Commands {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
+    inbox: Arc<AtomicBool>,
     /// What was taken and not dealt with yet.
     taken: usize,
 }
@@ -469,8 +511,12 @@ impl Commands {
             self.tree.open.fetch_sub(dealt_with, Ordering::AcqRel);
         }
         let next = self.queue.poll_next_unpin(cx);
-        if let Poll::Ready(Some(_)) = &next {
+        if let Poll::Ready(Some(command)) = &next {
             self.taken = 1;
+            if matches!(command, Command::Inbox) {
+                // Before the inbox is read: what comes from now on has a word of its own.
+                self.inbox.store(false, Ordering::Release);
+            }
         }
         next
     }

@@ -276,6 +276,8 @@ impl Rehearsal<'_> {
         );
         let opening = Opening {
             run,
+            // Nothing is claimed.
+            epoch: 0,
             start,
             pinned,
             agent,

@@ -174,17 +174,17 @@ impl RunTask {
 
 /// The first entry of a child run, with its row; of one that outlives its parent, also that of the
 /// session that it has for itself.
-pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Vec<Append> {
+pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>, StoreError> {
     let first = Entry::RunStarted(Box::new(start.clone()));
-    let line = Line::encode(start.at, &first);
+    let line = Line::encode(start.at, &first)?;
     let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start))];
     if let Some(session) = &start.session {
         let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
-        let line = Line::encode(start.at, &Entry::TurnStarted(Box::new(turn)));
+        let line = Line::encode(start.at, &Entry::TurnStarted(Box::new(turn)))?;
         let journal = JournalId::Session(session.clone());
         appends.push(Append::new(journal, 0, 1, vec![line]));
     }
-    appends
+    Ok(appends)
 }
 
 /// The row of a run that begins now.
@@ -394,6 +394,7 @@ impl Carrier {
         };
         let opening = Opening {
             run: self.run,
+            epoch: self.driver.journal.epoch(),
             start: self.start.clone(),
             pinned: self.pinned.clone(),
             agent: pinned,

@@ -170,7 +170,7 @@ mod tests {
         let line = |(place, entry): (usize, Entry)| StoredLine {
             sequence: place as u64,
             position: 10 + place as u64,
-            line: Line::encode(Timestamp(place as u64), &entry),
+            line: Line::encode(Timestamp(place as u64), &entry).unwrap(),
         };
         entries.into_iter().enumerate().map(line).collect()
     }

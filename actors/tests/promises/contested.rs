@@ -17,7 +17,7 @@ use ghostlight_actors::{
 };
 use tokio::sync::watch;
 
-use crate::stage::{Stage, pass_on, silent};
+use crate::stage::{Stage, pass_on, pause, silent};
 
 /// A store in which others are faster, reads of state fail, or take their time.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(crate) struct Contested {
     pub(crate) claims: Arc<AtomicU32>,
     /// How often a run was looked up.
     pub(crate) lookups: Arc<AtomicU32>,
+    /// How long commits of changes take.
+    pub(crate) commit_ms: u64,
 }
 
 impl Contested {
@@ -53,6 +55,7 @@ impl Contested {
             most_writes: Arc::default(),
             claims: Arc::default(),
             lookups: Arc::default(),
+            commit_ms: 0,
         }
     }
 }
@@ -79,7 +82,7 @@ impl Store for Contested {
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn inbox(run: RunId) -> Vec<InboxItem>;
+        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
@@ -127,6 +130,9 @@ impl Store for Contested {
         for batch in batches {
             self.most_writes
                 .fetch_max(batch.writes.len(), Ordering::SeqCst);
+            if !batch.writes.is_empty() && self.commit_ms > 0 {
+                pause(self.commit_ms).await;
+            }
             if let Some(write) = batch.writes.first()
                 && one_of(&self.conflicts)
             {

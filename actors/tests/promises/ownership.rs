@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{SystemError, supervisor::Supervisor},
     contract::StoreError,
     run::{Agent, RunContext},
     vocabulary::{Effect, Entry, Outcome},
@@ -67,4 +67,40 @@ async fn a_take_over_fences_the_first_owner_and_takes_the_children_along() {
         .iter()
         .filter(|e| matches!(e, Entry::Activated { .. }));
     assert_eq!(taken_up.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_taken_over_and_wakes_takes_no_child_back() {
+    let stage = Stage::new();
+    let first = stage.start(payer(&stage)).await;
+    let run = ask(&first, "payer", "go").await;
+    pause(1000).await;
+    let mut other = Stage::new();
+    other.store = stage.store.another_process();
+    let second = other.start(payer(&other)).await;
+    let taken = second.resume(run.id(), true).await.unwrap();
+    pause(500).await;
+    // The first one has not heard of it, and takes its child up again after its agent was lost.
+    let teams = first.supervisor().unwrap().find_child("teams").await;
+    let teams = Supervisor::from_actor(teams.unwrap().unwrap()).unwrap();
+    let session = teams.find_child("payer/s").await.unwrap().unwrap();
+    session
+        .get_children()
+        .into_iter()
+        .next_back()
+        .unwrap()
+        .kill();
+    assert_eq!(text(&taken).await, "pay {}");
+    pause(100_000).await;
+    assert_eq!((stage.log.count("pay"), other.log.count("pay")), (1, 1));
+    for row in stage.rows().await {
+        let entries = stage.entries(row.run).await;
+        let taken_up = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
+        let times = entries.iter().filter(taken_up).count();
+        assert_eq!(
+            times, 1,
+            "{} was taken up by the second one only",
+            row.agent
+        );
+    }
 }

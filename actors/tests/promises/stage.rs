@@ -249,8 +249,12 @@ impl Store for SlowStore {
         self.inner.commit(batches).await
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        let found = self.inner.inbox(run).await;
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        let found = self.inner.inbox_after(run, after).await;
         pause(self.inbox_ms).await;
         found
     }

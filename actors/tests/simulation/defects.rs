@@ -244,13 +244,18 @@ impl Store for Defective {
         self.disk.post(run, item).await
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
         if self.has(Defect::DeliversTwice) {
             let posted = self.posted.lock();
-            let mine = posted.iter().filter(|(to, _)| *to == run);
-            return Ok(mine.map(|(_, item)| item.clone()).collect());
+            let marked = posted.iter().zip(1..);
+            let mine = marked.filter(|((to, _), mark)| *to == run && *mark > after);
+            return Ok(mine.map(|((_, item), mark)| (mark, item.clone())).collect());
         }
-        self.disk.inbox(run).await
+        self.disk.inbox_after(run, after).await
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {

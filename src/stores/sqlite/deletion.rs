@@ -149,12 +149,9 @@ impl Step<'_> {
             let owner = None;
             JournalRow { owner, ..journal }.write(connection, &doomed)?;
         }
-        for sql in [
-            "DELETE FROM runs WHERE run = ?1",
-            "DELETE FROM inbox WHERE run = ?1",
-        ] {
-            connection.prepare_cached(sql)?.execute([&run])?;
-        }
+        let mut row = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
+        row.execute([&run])?;
+        rows::delete_inbox(connection, &run)?;
         remember(connection, &run, self.at)?;
         self.doomed.push(row.run);
         self.deleted.runs += 1;

@@ -227,6 +227,16 @@ impl Store for SqliteStore {
         self.committer()?.submit(work).await?
     }
 
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        let work = move |writer: &mut Writer| writer.claim_below(journal, &above, epoch);
+        self.committer()?.submit(work).await?
+    }
+
     async fn claim_all(
         &self,
         journals: Vec<JournalId>,
@@ -314,8 +324,12 @@ impl Store for SqliteStore {
         self.committer()?.submit(work).await
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        self.read(move |connection| reader::inbox(connection, run))
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        self.read(move |connection| reader::inbox_after(connection, run, after))
             .await
     }
 

@@ -441,16 +441,22 @@ pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Arc
     }
 }
 
-/// See `Store::inbox`.
-pub(super) fn inbox(connection: &Connection, run: RunId) -> Result<Vec<InboxItem>, Fault> {
+/// See `Store::inbox_after`.
+pub(super) fn inbox_after(
+    connection: &Connection,
+    run: RunId,
+    after: u64,
+) -> Result<Vec<(u64, InboxItem)>, Fault> {
+    // The index of what waits is ordered by mark within a run.
     let mut select = connection.prepare_cached(
-        "SELECT run, id, at, body, digest FROM inbox \
-         WHERE run = ?1 AND body IS NOT NULL ORDER BY mark",
+        "SELECT run, id, at, body, digest, mark FROM inbox INDEXED BY inbox_waiting \
+         WHERE run = ?1 AND mark > ?2 AND body IS NOT NULL ORDER BY mark",
     )?;
-    let mut rows = select.query([run.to_string()])?;
+    let mut rows = select.query(params![run.to_string(), after.cast_signed()])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
-        items.extend(rows::read_item(row)?);
+        let mark = row.get::<_, i64>(5)?.cast_unsigned();
+        items.extend(rows::read_item(row)?.map(|item| (mark, item)));
     }
     Ok(items)
 }

@@ -298,6 +298,28 @@ pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), 
     Ok(())
 }
 
+/// Deletes a run's inbox. The last mark of all stays taken, by a row that is nobody's until there is
+/// a later one: a mark that was given twice would hide what is new from whoever read up to it.
+pub(super) fn delete_inbox(connection: &Connection, run: &str) -> Result<(), Fault> {
+    let mut find = connection.prepare_cached(
+        "SELECT mark, at FROM inbox WHERE run = ?1 AND mark = (SELECT max(mark) FROM inbox)",
+    )?;
+    let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+    if let Some((mark, at)) = find.query_row([run], columns).optional()? {
+        let (nobody, id) = ("", mark.to_string());
+        let digest = inbox_check(nobody, &id, at, None).done();
+        let mut keep = connection.prepare_cached(
+            "UPDATE inbox SET run = ?2, id = ?3, body = NULL, digest = ?4 WHERE mark = ?1",
+        )?;
+        keep.execute(params![mark, nobody, id, digest])?;
+    }
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM inbox WHERE run IN (?1, '') AND mark < (SELECT max(mark) FROM inbox)",
+    )?;
+    delete.execute([run])?;
+    Ok(())
+}
+
 /// An inbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
 pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
     let (run, id, at, body) = (needed(row, 0)?, needed(row, 1)?, row.get(2)?, text(row, 3)?);

@@ -171,6 +171,34 @@ impl Writer {
         answer(self.try_claim(journal, take_over))
     }
 
+    /// See `Store::claim_below`.
+    pub(super) fn claim_below(
+        &mut self,
+        journal: JournalId,
+        above: &JournalId,
+        epoch: u64,
+    ) -> Result<Result<Claim, StoreError>, Fault> {
+        let checked = self.check_carried(above, epoch);
+        answer(checked.and_then(|()| self.try_claim(journal, true)))
+    }
+
+    /// Refuses where this is not the epoch of a journal that this process owns.
+    fn check_carried(&mut self, journal: &JournalId, epoch: u64) -> Result<(), Stop> {
+        let head = self.head(journal);
+        let head = head.map_err(|fault| self.unreadable(fault))?;
+        let row = head.as_ref().map(|head| &head.row);
+        if row
+            .is_some_and(|row| row.epoch == epoch && row.owner.as_deref() == Some(self.owner.id()))
+        {
+            return Ok(());
+        }
+        Err(Stop::Refused(StoreError::Stale {
+            journal: journal.clone(),
+            epoch,
+            current: row.map_or(0, |row| row.epoch),
+        }))
+    }
+
     fn try_claim(&mut self, journal: JournalId, take_over: bool) -> Result<Claim, Stop> {
         let found = self
             .head(&journal)

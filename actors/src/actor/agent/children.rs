@@ -8,7 +8,7 @@ use super::{Agent, AgentArguments, AgentMessage, AgentState, Below};
 use crate::{
     actor::{
         SystemError,
-        launch::Loaded,
+        launch::{Claiming, Loaded},
         supervisor::{Backoff, Intensity},
     },
     contract::{Claim, RunRow, RunStatus, StoreError},
@@ -76,11 +76,31 @@ impl AgentState {
         self.gone_on.get(&begun).copied().unwrap_or(begun)
     }
 
+    /// Claims a child once more whose parent was taken up again in this process while the child was
+    /// claimed in the parent's life before.
+    pub(super) fn claims_again(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        error: &SystemError,
+    ) -> bool {
+        let SystemError::Store(StoreError::Stale { epoch, current, .. }) = error else {
+            return false;
+        };
+        let hosted = self.runs.get(&run);
+        let child = hosted.and_then(|hosted| hosted.child.as_ref());
+        let again = epoch != current && child.is_some_and(|child| child.epoch == *current);
+        if again {
+            self.load(myself, run, Claiming::Free);
+        }
+        again
+    }
+
     /// Tries a parked run again.
     pub(super) fn retry(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         let hosted = self.runs.get_mut(&run);
         if hosted.is_some_and(|hosted| std::mem::take(&mut hosted.parked)) {
-            self.load(myself, run, true);
+            self.load(myself, run, Claiming::Free);
         }
     }
 
@@ -127,9 +147,7 @@ impl AgentState {
         }
         if !child.fresh {
             self.admit_run(myself, run, child.start.root, Some(child));
-            // Who owns the parent owns the child: a process that the parent was taken from may
-            // live, and the child goes with the parent.
-            self.load(myself, run, true);
+            self.load(myself, run, Claiming::Free);
             return;
         }
         let row = row_of(run, &child.start);
@@ -196,7 +214,7 @@ impl AgentState {
             };
             let (run, root) = (child.run, child.start.root);
             self.admit_run(myself, run, root, Some(child)).give_up = Some(error);
-            self.load(myself, run, true);
+            self.load(myself, run, Claiming::Free);
         }
     }
 

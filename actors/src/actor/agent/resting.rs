@@ -6,7 +6,7 @@ use ractor::{ActorId, ActorRef};
 
 use super::{AgentMessage, AgentState, Hosted, SessionState};
 use crate::{
-    actor::routes::Route,
+    actor::{launch::Claiming, routes::Route},
     run::{ChildNews, Rest},
     vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };
@@ -146,7 +146,7 @@ impl AgentState {
             claim.entries += 1;
         }
         self.runs.insert(next, hosted);
-        self.load(myself, next, false);
+        self.load(myself, next, Claiming::Free);
         let doors = self.doors().clone();
         self.loads.spawn(async move {
             // What came while it went on. Who cannot do so now does it when the next process starts.

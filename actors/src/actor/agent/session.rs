@@ -298,14 +298,21 @@ impl AgentState {
         let mut said = SessionTurn::new(turn_id, run, turn.message);
         said.owner = turn.owner;
         let row = row_of(run, &start);
-        let line = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
+        let turn_started = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
+        let run_started = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
+        let (turn_started, run_started) = match (turn_started, run_started) {
+            (Ok(turn), Ok(run)) => (turn, run),
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = reply.send(Err(error.into()));
+                return;
+            }
+        };
         let journal = JournalId::Session(id.clone());
-        let in_session = Append::new(journal, claim.entries, claim.epoch, vec![line]);
-        let line = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
+        let in_session = Append::new(journal, claim.entries, claim.epoch, vec![turn_started]);
         let mut batch = Batch::of(in_session);
         batch
             .appends
-            .push(Append::new(run, 0, 1, vec![line]).row(row));
+            .push(Append::new(run, 0, 1, vec![run_started]).row(row));
         batch.blobs.push((team.digest, team.bytes.clone()));
         batch.taken.extend(said_to);
         let (ports, root) = (doors.clone(), run);

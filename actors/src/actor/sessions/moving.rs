@@ -111,7 +111,7 @@ impl Sessions {
             .take_while(|line| line.sequence < cut.entries);
         let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
         let state = Kept::of_session(&self.store, session, cut.position).await?;
-        lines.push(self.began(session, &state.values, journal.log.owner.clone()));
+        lines.push(self.began(session, &state.values, journal.log.owner.clone())?);
         let (from, to) = (
             operations::session_scope(session),
             operations::session_scope(&branch),
@@ -166,7 +166,7 @@ impl Sessions {
             active_agent: next.agent_before.clone(),
             state: plain(&kept.values),
         };
-        let line = Line::encode(self.clock.now(), &entry);
+        let line = Line::encode(self.clock.now(), &entry)?;
         let append = Append::new(id, claim.entries, claim.epoch, vec![line]);
         let batch = Batch {
             writes,
@@ -255,7 +255,7 @@ impl Sessions {
         });
         let values = values.collect();
         let mut lines = document.entries.clone();
-        lines.push(self.began(&document.session, &values, owner));
+        lines.push(self.began(&document.session, &values, owner)?);
         batch.writes = writes(&scope, values, &Copies::default());
         let mut artifacts: Vec<&ArtifactInfo> = document.artifacts.iter().collect();
         artifacts.sort_by_key(|info| info.version);
@@ -272,7 +272,12 @@ impl Sessions {
     }
 
     /// The entry with which a session goes on by itself, after what it has from another.
-    fn began(&self, from: &SessionId, values: &Values, owner: Option<String>) -> Line {
+    fn began(
+        &self,
+        from: &SessionId,
+        values: &Values,
+        owner: Option<String>,
+    ) -> Result<Line, StoreError> {
         let entry = Entry::SessionBranched {
             from: from.clone(),
             state: plain(values),

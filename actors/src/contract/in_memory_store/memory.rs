@@ -1,7 +1,7 @@
 //! What the in-memory store remembers, and the rules by which it changes.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -58,8 +58,15 @@ pub(super) struct Versioned {
 pub(super) struct Inbox {
     /// In the order in which they were posted; an item's mark is its place, counted from 1.
     posts: Vec<Post>,
-    /// Places in `posts`, by run and then by the item's id.
-    by_run: HashMap<RunId, BTreeMap<String, usize>>,
+    by_run: HashMap<RunId, Posted>,
+}
+
+/// What was posted to a run: places in the order of posts.
+#[derive(Default)]
+struct Posted {
+    by_id: HashMap<String, usize>,
+    /// Those that no commit took.
+    waiting: BTreeSet<usize>,
 }
 
 struct Post {
@@ -104,6 +111,20 @@ impl Memory {
             epoch: 1,
             entries: 0,
         })
+    }
+
+    /// Refuses where this is not the epoch of a journal that this process owns.
+    pub(super) fn check_epoch(
+        &self,
+        process: u64,
+        id: &JournalId,
+        epoch: u64,
+    ) -> Result<(), StoreError> {
+        let journal = self.journals.get(id);
+        if journal.is_some_and(|it| it.epoch == epoch && it.owner == process) {
+            return Ok(());
+        }
+        Err(stale(id, epoch, journal.map_or(0, |it| it.epoch)))
     }
 
     /// Whether another process that lives owns a journal.
@@ -346,11 +367,13 @@ impl Memory {
 
 impl Inbox {
     pub(super) fn post(&mut self, run: RunId, item: InboxItem) -> bool {
-        let ids = self.by_run.entry(run).or_default();
-        if ids.contains_key(&item.id) {
-            return false;
-        }
-        ids.insert(item.id.clone(), self.posts.len());
+        let place = self.posts.len();
+        let posted = self.by_run.entry(run).or_default();
+        match posted.by_id.entry(item.id.clone()) {
+            Entry::Occupied(_) => return false,
+            Entry::Vacant(id) => id.insert(place),
+        };
+        posted.waiting.insert(place);
         self.posts.push(Post {
             run,
             item: Some(item),
@@ -359,26 +382,32 @@ impl Inbox {
     }
 
     fn take(&mut self, run: RunId, id: &str) {
-        let place = self.by_run.get(&run).and_then(|ids| ids.get(id));
-        if let Some(post) = place.and_then(|place| self.posts.get_mut(*place)) {
+        let Some(posted) = self.by_run.get_mut(&run) else {
+            return;
+        };
+        if let Some(place) = posted.by_id.get(id)
+            && let Some(post) = self.posts.get_mut(*place)
+        {
+            posted.waiting.remove(place);
             post.item = None;
         }
     }
 
-    pub(super) fn of(&self, run: RunId) -> Vec<InboxItem> {
-        let ids = self.by_run.get(&run);
-        let mut places: Vec<usize> = ids
-            .into_iter()
-            .flat_map(|ids| ids.values().copied())
-            .collect();
-        places.sort_unstable();
-        let posts = places.into_iter().filter_map(|place| self.posts.get(place));
-        posts.filter_map(|post| post.item.clone()).collect()
+    /// What waits for a run and has a mark after this one.
+    pub(super) fn of(&self, run: RunId, after: u64) -> Vec<(u64, InboxItem)> {
+        let from = usize::try_from(after).unwrap_or(usize::MAX);
+        let posted = self.by_run.get(&run).into_iter();
+        let places = posted.flat_map(|posted| posted.waiting.range(from..));
+        let item = |place: &usize| {
+            let item = self.posts.get(*place)?.item.clone()?;
+            Some((*place as u64 + 1, item))
+        };
+        places.filter_map(item).collect()
     }
 
     /// Forgets a run's items; their places stay taken, since they are marks.
     pub(super) fn delete(&mut self, run: RunId) {
-        for place in self.by_run.remove(&run).unwrap_or_default().into_values() {
+        for place in self.by_run.remove(&run).unwrap_or_default().waiting {
             if let Some(post) = self.posts.get_mut(place) {
                 post.item = None;
             }

@@ -98,6 +98,18 @@ impl Store for InMemoryStore {
         self.with(|memory| memory.claim(self.process, journal, take_over))
     }
 
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        self.with(|memory| {
+            memory.check_epoch(self.process, &above, epoch)?;
+            memory.claim(self.process, journal, true)
+        })
+    }
+
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
         self.with(|memory| {
             let held = journals.iter().map(|id| memory.is_held(self.process, id));
@@ -161,8 +173,12 @@ impl Store for InMemoryStore {
         self.with(|memory| Ok(memory.inbox.post(run, item)))
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        self.with(|memory| Ok(memory.inbox.of(run)))
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        self.with(|memory| Ok(memory.inbox.of(run, after)))
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {

@@ -14,8 +14,8 @@ use crate::{
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
-            Arrival, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait, ErasedWrite,
-            FinishChild, Gate, Made, OperationContext,
+            Arrival, ErasedAct, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait,
+            ErasedWrite, FinishChild, FinishWait, Gate, Made, OperationContext,
         },
         task,
     },
@@ -124,20 +124,7 @@ impl Driver {
         self.under.insert(op, under);
         match operation(cx) {
             ErasedBegin::Ready(make) => self.ready.push_back((op, make)),
-            ErasedBegin::Act {
-                record_start,
-                gate,
-                future,
-            } => {
-                if let Some(under) = self.under.get_mut(&op) {
-                    under.once = record_start;
-                }
-                if record_start && started.is_none() {
-                    self.record_start(op, Begun::Effect);
-                }
-                let window = if record_start { 0 } else { self.window };
-                self.act(op, (gate, window), cancelled, future);
-            }
+            ErasedBegin::Act(act) => self.begin_act(op, act, started.is_some()),
             ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
             ErasedBegin::Write(write) => self.attempt(op, write),
             ErasedBegin::Child {
@@ -166,7 +153,26 @@ impl Driver {
         });
     }
 
-    pub(super) fn act(
+    /// Begins something outside of the process, of which an earlier life may have begun it.
+    pub(super) fn begin_act(&mut self, op: OperationId, act: ErasedAct, started: bool) {
+        let ErasedAct {
+            record_start,
+            gate,
+            future,
+        } = act;
+        let Some(under) = self.under.get_mut(&op) else {
+            return;
+        };
+        under.once = record_start;
+        let cancelled = under.cancelled.clone();
+        if record_start && !started {
+            self.record_start(op, Begun::Effect);
+        }
+        let window = if record_start { 0 } else { self.window };
+        self.act(op, (gate, window), cancelled, future);
+    }
+
+    fn act(
         &mut self,
         op: OperationId,
         (gate, window): (Gate, u64),
@@ -207,14 +213,7 @@ impl Driver {
             under.unsaved = unsaved;
         }
         let turn = self.ports.state_turn(scope, key);
-        self.acts.push(Box::pin(async move {
-            let turn = turn.await;
-            let (made, changes) = attempt().await;
-            (
-                op,
-                ErasedProgress::Write(made, Box::new(changes), attempt, turn),
-            )
-        }));
+        self.make_attempt(op, attempt, turn);
     }
 
     pub(super) fn begin_wait(&mut self, op: OperationId, wait: ErasedWait, started: Option<Begun>) {
@@ -225,15 +224,11 @@ impl Driver {
             WaitFor::Result => (Some(Begun::Ticket), None),
             WaitFor::Timer(at) => (Some(Begun::Timer(*at)), Some(*at)),
             WaitFor::Message(_) => (None, None),
-            WaitFor::Child(begun_by) => {
-                if let Some(result) = self.ended_children.get(begun_by) {
-                    let arrival = Arrival::Child(Box::new(result.clone()));
-                    self.ready
-                        .push_back((op, Box::new(|| (wait.finish)(arrival))));
-                    return;
-                }
-                (None, None)
+            WaitFor::Child { run, .. } if !self.children.contains_key(run) => {
+                let run = *run;
+                return self.join_ended(op, run, wait.finish);
             }
+            WaitFor::Child { .. } => (None, None),
         };
         // What an effect turned into is recorded too; the same waiting only once.
         let recorded = matches!(
@@ -245,8 +240,25 @@ impl Driver {
         if let (Some(begun), false) = (begun, recorded) {
             self.record_start(op, begun);
         }
-        self.timers.extend(timer.map(|at| (at, op)));
-        self.waits.insert(op, wait);
+        self.waits.insert(op, wait, timer);
+        self.inbox.awaited(op);
+    }
+
+    /// Waits for a child that has ended: how it did is in its journal.
+    fn join_ended(&mut self, op: OperationId, run: RunId, finish: FinishWait) {
+        let outcome = self.ports.outcome(run);
+        // The end of one that ended just now is durable with what this run records of it.
+        let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
+        self.acts.push(Box::pin(async move {
+            if durable.reached(mark).await.is_err() {
+                return std::future::pending().await;
+            }
+            let made = match outcome.await {
+                Ok(result) => finish(Arrival::Child(Box::new(result))),
+                Err(error) => Made::failed(error),
+            };
+            (op, ErasedProgress::Done(made))
+        }));
     }
 
     pub(super) fn begin_child(
@@ -298,8 +310,12 @@ impl Driver {
         let mut first = RunStart::clone(&start.start);
         (first.budget, first.at) = (budget, self.journal.now());
         start.start = Arc::new(first);
+        let first = match task::first_entries(run, &start.start) {
+            Ok(first) => first,
+            Err(error) => return self.journal.fail(error),
+        };
         if let Some(mut batch) = self.journal.take() {
-            batch.appends.extend(task::first_entries(run, &start.start));
+            batch.appends.extend(first);
             let definition = start.definition.take();
             let definition = definition.map(|bytes| (start.start.definition, bytes));
             batch.blobs.extend(definition);
@@ -372,6 +388,7 @@ impl Driver {
         let child = ChildStart {
             run,
             parent: leg.run,
+            epoch: self.journal.epoch(),
             agent,
             start,
             pinned,

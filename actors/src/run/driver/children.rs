@@ -6,7 +6,7 @@ use super::{Driver, FunctionWaker, LegEnd, Turn};
 use crate::{
     contract::Append,
     run::{
-        ChildNews, ChildResult, ChildStart, Command, WaitFor,
+        ChildNews, ChildResult, ChildStart, Command,
         leg::{CallIdentity, Leg},
         operation::{Arrival, ErasedProgress, Made},
     },
@@ -75,16 +75,12 @@ impl Driver {
         self.journal.commit(batch);
     }
 
-    /// Tells those who wait for the child that this operation began, now or later.
+    /// Tells those who wait for the child that this operation began. Whoever waits for it later reads
+    /// how it ended in its journal.
     fn joined_child_ended(&mut self, leg: &Arc<Leg>, begun_by: OperationId, result: ChildResult) {
-        let waits = self.waits.iter();
-        let joining = waits.filter(|(_, wait)| wait.wait_for == WaitFor::Child(begun_by));
-        let mut joining: Vec<OperationId> = joining.map(|(op, _)| *op).collect();
-        joining.sort_unstable();
-        for op in joining {
+        for op in self.waits.joiners(begun_by) {
             self.arrive(leg, op, Arrival::Child(Box::new(result.clone())));
         }
-        self.ended_children.insert(begun_by, result);
     }
 
     /// Records the ends of what has done all that it does but for a change of shared state, which
@@ -104,7 +100,6 @@ impl Driver {
     /// What was begun and has not ended, for the closing of a cancelled run.
     pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity, Spent)> {
         self.waits.clear();
-        self.timers.clear();
         self.ready.clear();
         self.acts.clear();
         // What is recorded and did not begin yet still has to come to its end.

@@ -35,9 +35,8 @@ impl Driver {
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
             call.dropped = true;
         }
-        give_back(leg, op);
-        self.waits.remove(&op);
-        self.timers.retain(|(_, timer)| *timer != op);
+        self.waits.remove(op);
+        self.strike_items_for(op);
         self.ready.retain(|(id, _)| *id != op);
         if under.identity.kind == "tool" {
             self.abort_in_background(leg.run, op);
@@ -76,11 +75,4 @@ impl Driver {
             abort.await;
         }));
     }
-}
-
-/// What a call took along that comes to nothing waits for the next one.
-fn give_back(leg: &Leg, op: OperationId) {
-    let mut taken = leg.taken.lock();
-    let untaken = taken.extract_if(.., |(by, _)| *by == op);
-    leg.steering.lock().extend(untaken.map(|(_, said)| said));
 }

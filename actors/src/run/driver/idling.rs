@@ -56,7 +56,7 @@ impl Driver {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.waits.first_timer().map(|(at, _)| at);
         let children = self.children.values().filter_map(|child| child.wake_at);
         let warning = self.wall_time_warning.map(|(at, _)| at);
         let own = timer.into_iter().chain(warning).chain(self.deadline);

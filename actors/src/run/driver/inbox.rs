@@ -1,7 +1,7 @@
 //! What comes from outside.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -13,25 +13,65 @@ use crate::{
     run::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
-        operation::{Arrival, ErasedProgress, ErasedWait, Made},
+        operation::{Arrival, ErasedProgress, Made},
         operations::{changes::unsaved, outlasts_journal},
     },
     vocabulary::{
-        ErrorKind, OperationError, OperationId, Question, QuestionKind, StopReason, ToolResult,
+        Entry, ErrorKind, OperationError, OperationId, OperationMap, Question, QuestionKind,
+        StopReason, ToolResult,
     },
 };
 
+/// What came for a run and nothing has dealt with yet. Each item is read once in a life of the run,
+/// and found by what it is for, however many wait.
+#[derive(Default)]
+pub(super) struct Inbox {
+    /// The mark of the last item that was read.
+    read: u64,
+    /// What was read and not looked at.
+    new: VecDeque<InboxItem>,
+    /// Messages that no operation has received, by their names.
+    messages: HashMap<String, VecDeque<(String, Value)>>,
+    /// What is for an operation that does not wait for it yet.
+    for_operations: OperationMap<VecDeque<(String, Arrival)>>,
+    /// Operations that began to wait since something was last looked for.
+    awaited: VecDeque<OperationId>,
+}
+
+impl Inbox {
+    /// An operation waits from now on: what it waits for may be here.
+    pub(super) fn awaited(&mut self, op: OperationId) {
+        self.awaited.push_back(op);
+    }
+
+    /// The oldest message of this name.
+    fn message(&mut self, name: &str) -> Option<(String, Value)> {
+        let messages = self.messages.get_mut(name)?;
+        let oldest = messages.pop_front();
+        if messages.is_empty() {
+            self.messages.remove(name);
+        }
+        oldest
+    }
+
+    /// The ids of what is for the run in whatever journal it goes on.
+    fn held(&self) -> impl Iterator<Item = &String> {
+        let messages = self.messages.values().flatten().map(|(id, _)| id);
+        self.new.iter().map(|item| &item.id).chain(messages)
+    }
+}
+
 impl Driver {
-    /// Reads the inbox. `Some` when it holds the run's cancellation or cannot be read.
+    /// Reads what is new in the inbox. `Some` when it holds the run's cancellation or cannot be
+    /// read.
     pub(crate) async fn read_inbox(&mut self) -> Option<LegEnd> {
-        let items = match self.ports.inbox(self.journal.run).await {
+        let items = self.ports.inbox(self.journal.run, self.inbox.read).await;
+        let items = match items {
             Ok(items) => items,
             Err(error) => return Some(LegEnd::Store(error)),
         };
-        for item in items {
-            if !self.seen.insert(item.id.clone()) {
-                continue;
-            }
+        for (mark, item) in items {
+            self.inbox.read = self.inbox.read.max(mark);
             if let InboxBody::Cancel { reason } = item.body {
                 self.journal.strike(item.id);
                 return Some(LegEnd::Cancel {
@@ -39,104 +79,164 @@ impl Driver {
                     record: true,
                 });
             }
-            self.inbox.push_back(item);
+            self.inbox.new.push_back(item);
         }
         None
     }
 
     /// What came for the run, in whatever journal it goes on, and was not dealt with.
     pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
-        let mut items = self.ports.inbox(self.journal.run).await?;
+        let items = self.ports.inbox(self.journal.run, 0).await?;
         let steering = leg.steering.lock();
-        let held = self.inbox.iter().map(|item| &item.id);
-        let held: HashSet<&String> = held.chain(steering.iter().map(|said| &said.item)).collect();
-        items.retain(|item| {
-            let unread = !self.seen.contains(&item.id) || held.contains(&item.id);
+        let said = steering.iter().map(|said| &said.item);
+        let held: HashSet<&String> = self.inbox.held().chain(said).collect();
+        let unread = items.into_iter().filter(|(mark, item)| {
+            let unread = *mark > self.inbox.read || held.contains(&item.id);
             unread && outlasts_journal(&item.body)
         });
-        Ok(items)
+        Ok(unread.map(|(_, item)| item).collect())
     }
 
-    /// Gives what is in the inbox to the operations that wait for it.
-    pub(super) fn match_inbox(&mut self, leg: &Arc<Leg>) {
-        let mut kept = VecDeque::new();
-        while let Some(item) = self.inbox.pop_front() {
-            if let Some(item) = self.match_item(leg, item) {
-                kept.push_back(item);
+    /// Gives what is in the inbox to the operations that wait for it, one at a time: the function
+    /// goes on with each before it is given the next, as it does in replay. `true` when an
+    /// operation ended.
+    pub(super) fn match_inbox(&mut self, leg: &Arc<Leg>) -> bool {
+        while let Some(op) = self.inbox.awaited.front().copied() {
+            let ended = match self.waits.of(op) {
+                Some(WaitFor::Message(name)) => {
+                    let name = name.clone();
+                    self.match_message(leg, &name)
+                }
+                _ => self.match_operation(leg, op),
+            };
+            if ended {
+                return true;
+            }
+            self.inbox.awaited.pop_front();
+        }
+        while let Some(item) = self.inbox.new.pop_front() {
+            if self.match_item(leg, item) {
+                return true;
             }
         }
-        self.inbox = kept;
+        false
     }
 
-    /// Deals with one item, or gives it back.
-    pub(super) fn match_item(&mut self, leg: &Arc<Leg>, item: InboxItem) -> Option<InboxItem> {
-        let (op, arrival) = match &item.body {
+    /// Deals with one item, or keeps it. `true` when an operation ended.
+    fn match_item(&mut self, leg: &Arc<Leg>, item: InboxItem) -> bool {
+        let InboxItem { id, body, .. } = item;
+        let (turn, message) = match body {
             InboxBody::Answer { operation, value } => {
-                (Some(*operation), Arrival::Answer(value.clone()))
+                return self.keep_for(leg, operation, (id, Arrival::Answer(value)));
             }
             InboxBody::Result { operation, result } => {
-                (Some(*operation), Arrival::Result(result.clone()))
+                return self.keep_for(leg, operation, (id, Arrival::Result(result)));
             }
             InboxBody::Message { name, value } => {
-                let waiting = |wait: &ErasedWait| match &wait.wait_for {
-                    WaitFor::Message(wanted) => wanted == name,
-                    _ => false,
-                };
-                let mut ops: Vec<_> = self.waits.iter().filter(|(_, w)| waiting(w)).collect();
-                ops.sort_by_key(|(op, _)| **op);
-                let op = ops.first().map(|(op, _)| **op);
-                let Some(op) = op else { return Some(item) };
-                (Some(op), Arrival::Message(value.clone()))
-            }
-            InboxBody::Steer(message) | InboxBody::Turn { message, .. } => {
-                let turn = match &item.body {
-                    InboxBody::Turn { turn, .. } => Some(turn.clone()),
-                    _ => None,
-                };
-                let message = message.clone();
-                let item = item.id;
-                leg.steering.lock().push(Steering {
-                    item,
-                    turn,
-                    message,
-                });
-                return None;
+                let messages = self.inbox.messages.entry(name.clone()).or_default();
+                messages.push_back((id, value));
+                return self.match_message(leg, &name);
             }
             InboxBody::CancelCall { operation } => {
-                self.cancel_call(leg, *operation, item.id);
-                return None;
+                return self.cancel_call(leg, operation, id);
             }
             InboxBody::Cancel { .. } | InboxBody::Retry => {
-                self.journal.strike(item.id);
-                return None;
+                self.journal.strike(id);
+                return false;
             }
+            InboxBody::Steer(message) => (None, message),
+            InboxBody::Turn { turn, message, .. } => (Some(turn), message),
         };
-        let op = op?;
-        let fits = self
-            .waits
-            .get(&op)
-            .is_some_and(|wait| fits(&wait.wait_for, &arrival));
-        if fits {
-            self.journal.strike(item.id);
-            self.arrive(leg, op, arrival);
-            return None;
+        leg.steering.lock().push(Steering {
+            item: id,
+            turn,
+            message,
+        });
+        false
+    }
+
+    fn keep_for(&mut self, leg: &Arc<Leg>, op: OperationId, item: (String, Arrival)) -> bool {
+        let items = self.inbox.for_operations.entry(op).or_default();
+        items.push_back(item);
+        self.match_operation(leg, op)
+    }
+
+    /// Gives the oldest message of this name to the first operation that waits for one.
+    fn match_message(&mut self, leg: &Arc<Leg>, name: &str) -> bool {
+        let Some(op) = self.waits.receiver(name) else {
+            return false;
+        };
+        let Some((id, value)) = self.inbox.message(name) else {
+            return false;
+        };
+        self.journal.strike(id);
+        self.arrive(leg, op, Arrival::Message(value));
+        true
+    }
+
+    /// Gives an operation what came for it, if it waits. What does not end its waiting is struck
+    /// off, and so is what came for one that has ended.
+    fn match_operation(&mut self, leg: &Arc<Leg>, op: OperationId) -> bool {
+        let Some(mut items) = self.inbox.for_operations.remove(&op) else {
+            return false;
+        };
+        let Some(wait_for) = self.waits.of(op) else {
+            let recorded = leg
+                .books
+                .lock()
+                .recorded
+                .get(&op)
+                .map(|call| call.completed);
+            if recorded == Some(true) {
+                items
+                    .into_iter()
+                    .for_each(|(id, _)| self.journal.strike(id));
+            } else {
+                // It has not begun yet in this life, or does not wait yet.
+                self.inbox.for_operations.insert(op, items);
+            }
+            return false;
+        };
+        let answer = items.iter().position(|(_, came)| fits(wait_for, came));
+        let answer = answer.and_then(|place| items.remove(place));
+        items
+            .into_iter()
+            .for_each(|(id, _)| self.journal.strike(id));
+        let Some((id, arrival)) = answer else {
+            return false;
+        };
+        self.journal.strike(id);
+        self.arrive(leg, op, arrival);
+        true
+    }
+
+    /// Strikes off what the result takes along that was just recorded; where it could not be
+    /// recorded, it is there for the next.
+    pub(super) fn strike_heard(&mut self, leg: &Leg, op: OperationId, recorded: bool) {
+        let heard = leg.take_heard();
+        if !recorded {
+            leg.steering.lock().splice(..0, heard);
+            return;
         }
-        let over = leg
-            .books
-            .lock()
-            .recorded
-            .get(&op)
-            .is_some_and(|call| call.completed);
-        if over || self.waits.contains_key(&op) {
-            // The question is answered already, or this is no answer to it.
-            self.journal.strike(item.id);
-            return None;
+        for said in heard {
+            self.journal.strike(said.item);
+            if let Some(turn) = said.turn {
+                self.heard.push(turn.clone());
+                self.journal.append(&Entry::TurnHeard { op, turn });
+            }
         }
-        Some(item)
+    }
+
+    /// What came for an operation that has ended is for nobody.
+    pub(super) fn strike_items_for(&mut self, op: OperationId) {
+        let items = self.inbox.for_operations.remove(&op);
+        for (id, _) in items.into_iter().flatten() {
+            self.journal.strike(id);
+        }
     }
 
     pub(super) fn arrive(&mut self, leg: &Arc<Leg>, op: OperationId, arrival: Arrival) {
-        if let Some(wait) = self.waits.remove(&op) {
+        if let Some(wait) = self.waits.remove(op) {
             let made = (wait.finish)(arrival);
             self.complete(leg, op, made);
         }
@@ -144,36 +244,37 @@ impl Driver {
 
     /// Ends one call from outside; the function gets an error and goes on. A `once` tool may come
     /// to a known end within its grace period, which then counts. An operation that is not under
-    /// way is not there to be cancelled.
-    pub(super) fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId, item: String) {
+    /// way is not there to be cancelled. `true` when it has ended.
+    fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId, item: String) -> bool {
         let Some(under) = self.under.get_mut(&op) else {
             self.journal.strike(item);
-            return;
+            return false;
         };
         under.items.push(item);
         if under.items.len() > 1 {
             // It is being cancelled.
-            return;
+            return false;
         }
         under.cancelled.cancel();
         if let Some(unsaved) = under.unsaved.clone() {
             // All else is done, and its end is known.
             self.complete(leg, op, unsaved(&cancelled()));
-            return;
+            return true;
         }
         let is_tool = under.identity.kind == "tool";
-        if is_tool && under.once && !self.waits.contains_key(&op) {
+        if is_tool && under.once && self.waits.of(op).is_none() {
             let abort = self.ports.abort_tool(leg.run, op);
             self.acts.push(Box::pin(async move {
                 (op, ErasedProgress::Aborted(abort.await))
             }));
-            return;
+            return false;
         }
         if is_tool {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
         self.complete(leg, op, Made::failed(cancelled()));
+        true
     }
 
     /// A `once` call that was to be cancelled can do nothing more.
@@ -194,14 +295,13 @@ impl Driver {
 
     pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
         let now = self.journal.now();
-        let Some((at, op)) = self.timers.first().copied() else {
+        let Some((at, op)) = self.waits.first_timer() else {
             return;
         };
         if at > now {
             return;
         }
-        self.timers.remove(&(at, op));
-        match self.waits.get(&op).map(|wait| &wait.wait_for) {
+        match self.waits.of(op) {
             Some(WaitFor::Timer(_)) => self.arrive(leg, op, Arrival::Timer),
             Some(WaitFor::Answer(question)) => match &question.default {
                 Some(default) => {
@@ -214,7 +314,7 @@ impl Driver {
                     self.complete(leg, op, Made::failed(error));
                 }
             },
-            _ => {}
+            _ => drop(self.waits.remove(op)),
         }
     }
 }

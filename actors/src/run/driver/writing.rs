@@ -1,14 +1,17 @@
 //! Results that are committed with a change of shared state, and contents that results refer to.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
+
+use futures_util::FutureExt;
 
 use super::{Driver, LegEnd, delivery};
 use crate::{
-    contract::StoreError,
+    contract::{BoxFuture, StoreError},
     run::{
         Changes, Ports,
         leg::{CallIdentity, Leg},
-        operation::{Ended, ErasedAttempt, ErasedUnsaved, ErasedWrite, Made},
+        operation::{Ended, ErasedAttempt, ErasedProgress, ErasedUnsaved, ErasedWrite, Made},
+        ports::StateTurn,
     },
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
 };
@@ -16,31 +19,62 @@ use crate::{
 /// How many times a conflicting write is tried again before it fails.
 const WRITE_ATTEMPTS: u32 = 32;
 
+/// What became of an attempt to record an end together with a change of shared state.
+enum Attempted {
+    Recorded(Result<(), OperationError>, Made),
+    /// Somebody else was faster.
+    Conflict,
+}
+
 impl Driver {
-    /// Commits a change of shared state together with its operation's result.
+    /// Commits a change of shared state together with its operation's result. Where somebody else
+    /// was faster the change is decided again, beside all else that the run does: it hears of its
+    /// cancellation and its deadline between two attempts.
     pub(super) async fn write(
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
         (made, changes): (Made, Changes),
-        attempt: ErasedAttempt,
+        (attempt, turn): (ErasedAttempt, StateTurn),
     ) -> Option<LegEnd> {
         let under = self.under.get(&op)?;
-        let (identity, charge, unsaved) = (
-            under.identity.clone(),
-            under.charge(),
-            under.unsaved.clone(),
-        );
-        let attempts = (&attempt, unsaved.as_ref());
+        let (identity, charge) = (under.identity.clone(), under.charge());
+        let (made, changes) = match under.conflicts < WRITE_ATTEMPTS {
+            true => (made, changes),
+            false => (contested(), Changes::none()),
+        };
+        let unsaved = under.unsaved.clone();
         let call = (op, &identity, charge);
-        match self.record(leg, call, (made, changes), attempts).await {
-            Ok((recorded, made)) => {
+        match self.record(leg, call, (made, changes), unsaved).await {
+            Ok(Attempted::Recorded(recorded, made)) => {
                 self.strike_off(leg, op);
                 leg.deliver(op, delivery(recorded, made));
                 None
             }
+            Ok(Attempted::Conflict) => {
+                if let Some(under) = self.under.get_mut(&op) {
+                    under.conflicts += 1;
+                }
+                self.make_attempt(op, attempt, ready(turn).boxed());
+                None
+            }
             Err(error) => Some(LegEnd::Store(error)),
         }
+    }
+
+    /// Decides a change of shared state in its turn.
+    pub(super) fn make_attempt(
+        &mut self,
+        op: OperationId,
+        attempt: ErasedAttempt,
+        turn: BoxFuture<'static, StateTurn>,
+    ) {
+        self.acts.push(Box::pin(async move {
+            let turn = turn.await;
+            let (made, changes) = attempt().await;
+            let write = ErasedProgress::Write(made, Box::new(changes), attempt, turn);
+            (op, write)
+        }));
     }
 
     /// Records the end of an operation of which no function knows, with the change that it makes.
@@ -51,77 +85,81 @@ impl Driver {
         write: ErasedWrite,
     ) -> Result<(), StoreError> {
         let (scope, key) = write.place;
-        let turn = self.ports.state_turn(scope, key).await;
-        let first = (write.attempt)().await;
-        let attempts = (&write.attempt, write.unsaved.as_ref());
+        let _turn = self.ports.state_turn(scope, key).await;
+        for _ in 0..WRITE_ATTEMPTS {
+            let attempt = (write.attempt)().await;
+            let call = (op, identity, Spent::default());
+            let unsaved = write.unsaved.clone();
+            if let Attempted::Recorded(..) = self.record(leg, call, attempt, unsaved).await? {
+                return Ok(());
+            }
+        }
         let call = (op, identity, Spent::default());
-        let recorded = self.record(leg, call, first, attempts).await;
-        drop(turn);
+        let attempt = (contested(), Changes::none());
+        let recorded = self.record(leg, call, attempt, write.unsaved).await;
         recorded.map(drop)
     }
 
-    /// Records the end of an operation, committed with a change of shared state. The change is
-    /// decided again as often as somebody else was faster.
+    /// Records the end of an operation, committed with a change of shared state.
     async fn record(
         &mut self,
         leg: &Leg,
         (op, identity, charge): (OperationId, &CallIdentity, Spent),
         (mut made, mut changes): (Made, Changes),
-        (attempt, unsaved): (&ErasedAttempt, Option<&ErasedUnsaved>),
-    ) -> Result<(Result<(), OperationError>, Made), StoreError> {
+        unsaved: Option<ErasedUnsaved>,
+    ) -> Result<Attempted, StoreError> {
         self.journal.flush();
-        let told = leg.take_told(op);
-        let mut conflicts = 0;
-        loop {
-            if conflicts == WRITE_ATTEMPTS {
-                let message = "others kept changing the value first".to_owned();
-                let error = OperationError::new(ErrorKind::Conflict, message).retryable();
-                (made, changes) = (Made::failed(error), Changes::none());
+        if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
+            if error.kind == ErrorKind::Store {
+                // Whether the change can be made is not known, so neither is recorded.
+                return Err(StoreError::Io {
+                    place: format!("operation {op} of run {}", self.journal.run),
+                    reason: error.message.clone(),
+                });
             }
-            if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
-                if error.kind == ErrorKind::Store {
-                    // Whether the change can be made is not known, so neither is recorded.
-                    return Err(StoreError::Io {
-                        place: format!("operation {op} of run {}", self.journal.run),
-                        reason: error.message.clone(),
-                    });
-                }
-                (made, changes) = (unsaved(error), Changes::none());
-            }
-            let spent = made.spent.unwrap_or(charge);
-            let entries = told.iter().chain(&changes.entries);
-            entries.for_each(|entry| self.journal.append(entry));
-            let recorded = self.journal.append_completed(op, identity, &made, spent);
-            if !changes.writes.is_empty()
-                && let Some(mut batch) = self.journal.take()
-            {
-                let places = changes.writes.iter();
-                let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
-                (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
-                let told = changes.posts.iter().map(|(run, _)| *run).collect();
-                batch.posts = changes.posts;
-                let committed = self.journal.commit_checked(batch).await;
-                if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
-                    self.ports.state_changed(places);
-                }
-                match committed {
-                    Ok(()) => self.ports.posted(told),
-                    Err(StoreError::Conflict { .. }) => {
-                        self.journal
-                            .take_back(1 + (told.len() + changes.entries.len()) as u64);
-                        conflicts += 1;
-                        (made, changes) = attempt().await;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            let told = changes.entries.into_iter();
-            told.for_each(|entry| leg.remember(entry));
-            self.charge(spent);
-            return Ok((recorded, made));
+            (made, changes) = (unsaved(error), Changes::none());
         }
+        let spent = made.spent.unwrap_or(charge);
+        let told = leg.told_of(op);
+        let before = self.journal.entries();
+        let entries = told.iter().chain(&changes.entries);
+        entries.for_each(|entry| self.journal.append(entry));
+        let recorded = self.journal.append_completed(op, identity, &made, spent);
+        if !changes.writes.is_empty()
+            && let Some(mut batch) = self.journal.take()
+        {
+            let places = changes.writes.iter();
+            let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
+            (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
+            let posted = changes.posts.iter().map(|(run, _)| *run).collect();
+            batch.posts = changes.posts;
+            let committed = self.journal.commit_checked(batch).await;
+            if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
+                self.ports.state_changed(places);
+            }
+            match committed {
+                Ok(()) => self.ports.posted(posted),
+                Err(StoreError::Conflict { .. }) => {
+                    self.journal.take_back_to(before);
+                    return Ok(Attempted::Conflict);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        drop(leg.take_told(op));
+        changes
+            .entries
+            .into_iter()
+            .for_each(|entry| leg.remember(entry));
+        self.charge(spent);
+        Ok(Attempted::Recorded(recorded, made))
     }
+}
+
+/// The end of a change before which others came too often.
+fn contested() -> Made {
+    let message = "others kept changing the value first";
+    Made::failed(OperationError::new(ErrorKind::Conflict, message).retryable())
 }
 
 /// Puts the content that a recorded result refers to where the function finds it.

@@ -127,6 +127,7 @@ impl Delegate {
         Ok(ChildStart {
             run,
             parent: cx.run,
+            epoch: cx.leg.epoch,
             agent: start.agent.clone(),
             start: Arc::new(start),
             pinned,
@@ -268,7 +269,10 @@ impl Operation for Join {
             });
         }
         Begin::Wait(Wait {
-            wait_for: WaitFor::Child(self.0.operation),
+            wait_for: WaitFor::Child {
+                begun_by: self.0.operation,
+                run: self.0.run,
+            },
             finish: Box::new(|arrival| match arrival {
                 Arrival::Child(result) => Ok(*result),
                 other => Err(super::tool::unexpected(&other)),

@@ -64,15 +64,15 @@ impl Operation for CallModel {
             future: Box::pin(async move {
                 let called = answer.await;
                 leg.tell(id, called.told);
-                let mut answer = called.end;
-                if let Ok(response) = &mut answer {
-                    let mut taken = leg.taken.lock();
-                    for said in leg.steering.lock().drain(..) {
-                        response.steering.push(said.message.clone());
-                        taken.push((id, said));
-                    }
+                match called.end {
+                    // Words are taken when the answer that brings them is recorded: one that is
+                    // cancelled or dropped before that leaves them for the next.
+                    Ok(mut response) => Progress::Deferred(Box::new(move || {
+                        response.steering.extend(leg.hear());
+                        Ok(response)
+                    })),
+                    failed => Progress::Done(failed),
                 }
-                Progress::Done(answer)
             }),
         })
     }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::{
@@ -7,10 +8,10 @@ use super::{
     changes::{Changing, KeptByTeam},
 };
 use crate::{
-    contract::{BoxFuture, Credential},
+    contract::Credential,
     run::{
-        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Ports, Progress,
-        RunContext, ToolEnd, ToolInvocation, Wait, WaitFor, leg::Leg,
+        Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
+        Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, leg::Leg,
     },
     safety,
     vocabulary::{
@@ -84,38 +85,102 @@ impl CallTool {
         }
         let effect = definition.effect;
         let once = effect == Effect::Once;
+        let in_doubt = once && cx.started.is_some();
         let invocation = ToolInvocation {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
             agent: cx.leg.agent.name.clone(),
-            call: call.clone(),
-            definition: definition.clone(),
             code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),
+            call,
+            definition,
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
             credential,
             kept: KeptByTeam::of(&cx.ports, &cx.leg),
+            slot: None,
         };
-        let dry_run = cx.start().dry_run;
-        let changing = Changing::of(cx.id, &cx.ports, &cx.leg, effect);
-        let in_doubt = once && cx.started.is_some();
-        let (leg, ports) = (cx.leg, cx.ports);
-        let future: BoxFuture<'static, Progress<ToolResult>> = Box::pin(async move {
-            let end = call_or_reconcile(&*ports, &leg, invocation, in_doubt).await;
-            match end {
-                // A dry run changes nothing, whatever the tool says of itself.
-                ToolEnd::Changing(result, changes) if !dry_run => {
-                    Progress::Write(changing.write(result, changes))
-                }
-                end => ended(call, &definition, end),
+        let calling = Calling {
+            changing: Changing::of(cx.id, &cx.ports, &cx.leg, effect),
+            leg: cx.leg,
+            ports: cx.ports,
+            invocation,
+        };
+        if !once || in_doubt {
+            return Begin::Act(calling.act(once, in_doubt));
+        }
+        // A call that began and whose end is not known is in doubt for good, so none is said to
+        // have begun before it has its slot.
+        let mut slot = calling.ports.slot(&calling.invocation);
+        match (&mut slot).now_or_never() {
+            Some(slot) => Begin::Act(calling.with(slot).act(true, false)),
+            None => Begin::Act(Act {
+                record_start: false,
+                gate: Gate::Open,
+                future: Box::pin(async move {
+                    Progress::Act(calling.with(slot.await).act(true, false))
+                }),
+            }),
+        }
+    }
+}
+
+/// A call that is about to be made.
+struct Calling {
+    changing: Changing,
+    leg: Arc<Leg>,
+    ports: Arc<dyn Ports>,
+    invocation: ToolInvocation,
+}
+
+impl Calling {
+    fn with(mut self, slot: ToolSlot) -> Self {
+        self.invocation.slot = Some(slot);
+        self
+    }
+
+    fn act(self, record_start: bool, in_doubt: bool) -> Act<ToolResult> {
+        let gate = Gate::of(self.invocation.definition.effect);
+        Act {
+            record_start,
+            gate,
+            future: Box::pin(self.end(in_doubt)),
+        }
+    }
+
+    async fn end(self, in_doubt: bool) -> Progress<ToolResult> {
+        let Self {
+            changing,
+            leg,
+            ports,
+            invocation,
+        } = self;
+        let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
+        let (slot, dry_run) = (invocation.slot.clone(), leg.start.dry_run);
+        let progress = match call_or_reconcile(&*ports, &leg, invocation, in_doubt).await {
+            // A dry run changes nothing, whatever the tool says of itself.
+            ToolEnd::Changing(result, changes) if !dry_run => {
+                Progress::Write(changing.write(result, changes))
             }
-        });
-        Begin::Act(Act {
-            record_start: once,
-            gate: Gate::of(effect),
-            future,
-        })
+            end => ended(call, &definition, end),
+        };
+        match (progress, slot) {
+            // The slot is free when the end is being recorded: with one that is free before, more
+            // calls than there are slots would be in doubt after a crash.
+            (Progress::Done(result), Some(slot)) => Progress::Deferred(Box::new(move || {
+                drop(slot);
+                result
+            })),
+            (Progress::Write(write), Some(slot)) => {
+                let attempt = write.attempt;
+                let attempt: Attempt<ToolResult> = Arc::new(move || {
+                    let _held = &slot;
+                    attempt()
+                });
+                Progress::Write(Write { attempt, ..write })
+            }
+            (progress, _) => progress,
+        }
     }
 }
 

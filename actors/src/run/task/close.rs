@@ -219,9 +219,26 @@ impl Carrier {
                 // Nothing was done that it could undo.
                 continue;
             }
+            let effect = definition.effect;
+            let once = effect == Effect::Once;
+            let mut invocation = ToolInvocation {
+                run: self.run,
+                root: self.start.root,
+                operation: op,
+                agent: agent.name.clone(),
+                code: self.registry.tool_of(&agent, &call.name),
+                call: call.clone(),
+                definition,
+                deadline: None,
+                credential: None,
+                kept: KeptByTeam::of(&self.driver.ports, leg),
+                slot: None,
+                cancelled: CancellationToken::new(),
+            };
             let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
             let (kind, name) = ("tool", call.name.clone());
             if !started {
+                invocation.slot = Some(self.driver.ports.slot(&invocation).await);
                 let begun = Begun::Effect;
                 let entry = Entry::Started {
                     op,
@@ -235,21 +252,6 @@ impl Carrier {
             self.driver.journal.flush();
             let entries = self.driver.journal.entries();
             self.driver.journal.durable.reached(entries).await?;
-            let effect = definition.effect;
-            let once = effect == Effect::Once;
-            let invocation = ToolInvocation {
-                run: self.run,
-                root: self.start.root,
-                operation: op,
-                agent: agent.name.clone(),
-                code: self.registry.tool_of(&agent, &call.name),
-                call: call.clone(),
-                definition,
-                deadline: None,
-                credential: None,
-                kept: KeptByTeam::of(&self.driver.ports, leg),
-                cancelled: CancellationToken::new(),
-            };
             let ports = &*self.driver.ports;
             let end = call_or_reconcile(ports, leg, invocation, started && once).await;
             let identity = CallIdentity {

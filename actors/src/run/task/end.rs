@@ -122,7 +122,9 @@ impl Carrier {
             }
         } else {
             let end = turn.clone();
-            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end));
+            if let Err(rest) = self.append_to_session(&mut batch, |_| Entry::TurnEnded(end)) {
+                return rest;
+            }
             if let Err(rest) = self.commit_last(batch).await {
                 return rest;
             }
@@ -135,14 +137,20 @@ impl Carrier {
     }
 
     /// Adds an entry of the session's journal to the run's last batch.
-    fn append_to_session(&mut self, batch: &mut Batch, entry: impl FnOnce(RunId) -> Entry) {
+    fn append_to_session(
+        &mut self,
+        batch: &mut Batch,
+        entry: impl FnOnce(RunId) -> Entry,
+    ) -> Result<(), Rest> {
         if let Some(tail) = self.session.take() {
             let line = Line::encode(self.driver.journal.now(), &entry(self.run));
+            let line = line.map_err(Rest::Store)?;
             let journal = JournalId::Session(tail.session);
             let Claim { entries, epoch } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
             batch.appends.push(append);
         }
+        Ok(())
     }
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets it in
@@ -192,7 +200,10 @@ impl Carrier {
             start.root = next;
         }
         let row = row_of(next, &start);
-        let line = Line::encode(now, &Entry::RunStarted(Box::new(start)));
+        let line = match Line::encode(now, &Entry::RunStarted(Box::new(start))) {
+            Ok(line) => line,
+            Err(error) => return Rest::Store(error),
+        };
         let end = RunEnd::Continued { next, spent };
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
@@ -208,11 +219,14 @@ impl Carrier {
         batch.posts.extend(posts);
         let heard = std::mem::take(&mut self.driver.heard);
         let said = heard.clone();
-        self.append_to_session(&mut batch, |run| Entry::TurnContinued {
+        let continued = self.append_to_session(&mut batch, |run| Entry::TurnContinued {
             run,
             next,
             heard: said,
         });
+        if let Err(rest) = continued {
+            return rest;
+        }
         match self.commit_last(batch).await {
             Ok(()) => Rest::Continued {
                 next,
@@ -244,7 +258,10 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // What the input does to its agent is no reason for the session to wait.
-            self.append_to_session(&mut batch, |run| Entry::TurnSetAside { run });
+            let set_aside = |run| Entry::TurnSetAside { run };
+            if let Err(rest) = self.append_to_session(&mut batch, set_aside) {
+                return rest;
+            }
         }
         match self.commit_last(batch).await {
             Ok(()) => Rest::Parked(reason),

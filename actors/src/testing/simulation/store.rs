@@ -293,6 +293,7 @@ impl Store for SimulatedStore {
 
     pass_on! {
         fn claim(journal: JournalId, take_over: bool) -> Claim;
+        fn claim_below(journal: JournalId, above: JournalId, epoch: u64) -> Claim;
         fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
@@ -303,7 +304,7 @@ impl Store for SimulatedStore {
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
         fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox(run: RunId) -> Vec<InboxItem>;
+        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
         fn expired(expiry: Expiry) -> Vec<RunRow>;
         fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
         fn deleted(run: RunId) -> Option<Timestamp>;

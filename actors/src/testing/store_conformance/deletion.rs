@@ -60,6 +60,31 @@ async fn plant(store: &impl Store) -> Checked {
     Ok(())
 }
 
+pub(super) async fn marks(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let note = |id: &str| InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+    let open = of_tree(9, 9, RunStatus::Running);
+    commit(&store, making(open, &["a"])).await?;
+    for number in 1..=3 {
+        let ended = of_tree(number, number, RunStatus::Answered);
+        commit(&store, making(ended, &["a"])).await?;
+        for id in ["x", "y", "z"] {
+            store.post(run(number), note(id)).await?;
+        }
+        let (mark, _) = store.posted(0).await?;
+        while store.delete_tree(run(number), NOW, 100).await?.more {}
+        same!(store.posted(mark).await?.1, [], "what a deletion tells");
+        let id = format!("after {number}");
+        store.post(run(9), note(&id)).await?;
+        same!(
+            store.posted(mark).await?.1,
+            [run(9)],
+            "what is told of an item that came after a deletion"
+        );
+    }
+    Ok(())
+}
+
 const WHOLE: [&str; 6] = ["a", "b", "c", "c", "c", "d"];
 
 pub(super) async fn whole_trees(place: &impl Place) -> Checked {
@@ -248,7 +273,7 @@ pub(super) async fn blobs(place: &impl Place) -> Checked {
         let bytes: Arc<[u8]> = definition.as_bytes().into();
         let digest = Digest::of(&bytes);
         let start = RunStart::new(run(number), "t", "a", digest, Message::user("go"));
-        let line = Line::encode(Timestamp(1), &Entry::RunStarted(Box::new(start)));
+        let line = Line::encode(Timestamp(1), &Entry::RunStarted(Box::new(start)))?;
         let row = of_tree(number, root, RunStatus::Answered);
         let mut batch = Batch::of(Append::new(run(number), 0, 1, vec![line]).row(row));
         batch.blobs.push((digest, bytes));

@@ -228,6 +228,36 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn read_on(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    commit(&store, making(row(1), &["a"])).await?;
+    for id in ["x", "y", "z"] {
+        store.post(run(1), item(id)).await?;
+        store.post(run(2), item(id)).await?;
+    }
+    let all = store.inbox_after(run(1), 0).await?;
+    let ids: Vec<&str> = all.iter().map(|(_, item)| &*item.id).collect();
+    same!(ids, ["x", "y", "z"], "what is read from the beginning");
+    ensure!(
+        all.is_sorted_by_key(|(mark, _)| *mark) && all.iter().all(|(mark, _)| *mark > 0),
+        "the marks do not grow: {all:?}"
+    );
+    for (place, (mark, _)) in all.iter().enumerate() {
+        let rest = store.inbox_after(run(1), *mark).await?;
+        same!(rest, all[place + 1..], "what is read after a mark");
+    }
+    commit(&store, taking(1, 1, &["y"])).await?;
+    let first = all.first().map_or(0, |(mark, _)| *mark);
+    let rest = store.inbox_after(run(1), first).await?;
+    same!(rest, all[2..], "what is read after one was taken");
+    let last = all.last().map_or(0, |(mark, _)| *mark);
+    store.post(run(1), item("later")).await?;
+    let rest = store.inbox_after(run(1), last).await?;
+    let ids: Vec<&str> = rest.iter().map(|(_, item)| &*item.id).collect();
+    same!(ids, ["later"], "what is read of what came later");
+    Ok(())
+}
+
 pub(super) async fn from_outside(place: &impl Place) -> Checked {
     let owner = place.open().await?;
     let outside = place.open().await?;

@@ -173,13 +173,16 @@ promises! {
     "a copied value keeps its version" => state::copies;
     "a scope lists its values by key" => state::scopes;
     "blobs are kept by their hash" => state::blobs;
+    "a journal that goes with another is claimed with its epoch" => ownership::below;
     "checkpoints are replaced and deleted" => state::checkpoints;
     "an inbox item counts once, also after it was taken" => inbox::counted_once;
     "items are taken with the batch that deals with them" => inbox::taken_with_batch;
     "items are posted with the batch that tells of them" => inbox::posted_with_batch;
     "an inbox keeps the order in which it was filled" => inbox::order;
     "marks tell which inboxes have news" => inbox::marks;
+    "an inbox is read on from after a mark" => inbox::read_on;
     "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;
+    "a deletion gives no mark a second time" => deletion::marks;
     "a tree with a run that has not ended is not deleted" => deletion::open_trees;
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;

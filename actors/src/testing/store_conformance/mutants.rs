@@ -27,6 +27,8 @@ enum Flaw {
     ListsOldestFirst,
     ForgetsTakenIds,
     RepeatsMarks,
+    ReadsAllAnew,
+    ClaimsBelowUnasked,
     ForgetsBlobs,
     KeepsCheckpoints,
     StaysOpen,
@@ -120,6 +122,18 @@ impl Store for Mutant {
         held.iter_mut()
             .for_each(|held| *held &= !self.has(Flaw::KnowsNoOwners));
         Ok(held)
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        if self.has(Flaw::ClaimsBelowUnasked) {
+            return self.claim(journal, true).await;
+        }
+        self.0.claim_below(journal, above, epoch).await
     }
 
     async fn claim_all(
@@ -219,8 +233,17 @@ impl Store for Mutant {
         Ok(new || (self.has(Flaw::ForgetsTakenIds) && !waiting))
     }
 
-    async fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, StoreError> {
-        self.0.inbox(run).await
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        let after = if self.has(Flaw::ReadsAllAnew) {
+            0
+        } else {
+            after
+        };
+        self.0.inbox_after(run, after).await
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
@@ -322,6 +345,8 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ListsOldestFirst, "latest begun first"),
         (Flaw::ForgetsTakenIds, "outlives the process"),
         (Flaw::RepeatsMarks, "marks tell"),
+        (Flaw::ReadsAllAnew, "after a mark"),
+        (Flaw::ClaimsBelowUnasked, "goes with another"),
         (Flaw::ForgetsBlobs, "a batch may be large"),
         (Flaw::KeepsCheckpoints, "checkpoints are replaced"),
         (Flaw::StaysOpen, "closed store refuses"),

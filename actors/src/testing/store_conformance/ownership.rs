@@ -266,6 +266,40 @@ pub(super) async fn take_over(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn below(place: &impl Place) -> Checked {
+    let (first, second) = (place.open().await?, place.open().await?);
+    for number in [1, 2] {
+        commit(&first, making(row(number), &["a"])).await?;
+    }
+    let below = |store, epoch| Store::claim_below(store, run(2).into(), run(1).into(), epoch);
+    same!(below(&first, 1).await?.epoch, 2, "the owner's claim below");
+    // Only who owns what is above has its epoch.
+    refused!(
+        below(&second, 1).await,
+        StoreError::Stale { .. },
+        "a claim below what another owns"
+    );
+    let above = second.claim(run(1).into(), true).await?;
+    same!(above.epoch, 2, "the epoch above, taken over");
+    let claimed = below(&second, 2).await?;
+    same!((claimed.epoch, claimed.entries), (3, 1), "the claim below");
+    for epoch in [1, 2, 3] {
+        refused!(
+            below(&first, epoch).await,
+            StoreError::Stale { .. },
+            "a claim back"
+        );
+    }
+    refused!(
+        commit(&first, appending(2, 1, &["late"])).await,
+        StoreError::Stale { .. } | StoreError::Owned { .. },
+        "entries of who was taken it from"
+    );
+    let append = Append::new(run(2), 1, 3, lines(&["b"]));
+    commit(&second, Batch::of(append)).await?;
+    Ok(())
+}
+
 pub(super) async fn dead_owner(place: &impl Place) -> Checked {
     let owner = place.open().await?;
     let other = place.open().await?;

@@ -1,0 +1,96 @@
+//! What the operations of a run wait for, and until when.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    run::{WaitFor, operation::ErasedWait},
+    vocabulary::{OperationId, OperationMap, Timestamp},
+};
+
+/// Operations that wait for something from outside. Each is found by what it waits for, so that
+/// what comes is not compared with all of them.
+#[derive(Default)]
+pub(super) struct Waits {
+    by_operation: OperationMap<(ErasedWait, Option<Timestamp>)>,
+    timers: BTreeSet<(Timestamp, OperationId)>,
+    /// Operations that wait for a message, by its name.
+    receivers: BTreeMap<String, BTreeSet<OperationId>>,
+    /// Operations that wait for a child, by the operation that began it.
+    joiners: BTreeMap<OperationId, BTreeSet<OperationId>>,
+}
+
+impl Waits {
+    /// An operation waits, until this time where one is set.
+    pub(super) fn insert(&mut self, op: OperationId, wait: ErasedWait, until: Option<Timestamp>) {
+        match &wait.wait_for {
+            WaitFor::Message(name) => {
+                let receivers = self.receivers.entry(name.clone().into_owned());
+                receivers.or_default().insert(op);
+            }
+            WaitFor::Child { begun_by, .. } => {
+                self.joiners.entry(*begun_by).or_default().insert(op);
+            }
+            _ => {}
+        }
+        self.timers.extend(until.map(|at| (at, op)));
+        self.by_operation.insert(op, (wait, until));
+    }
+
+    /// An operation waits no longer.
+    pub(super) fn remove(&mut self, op: OperationId) -> Option<ErasedWait> {
+        let (wait, until) = self.by_operation.remove(&op)?;
+        if let Some(at) = until {
+            self.timers.remove(&(at, op));
+        }
+        match &wait.wait_for {
+            WaitFor::Message(name) => strike(&mut self.receivers, &**name, op),
+            WaitFor::Child { begun_by, .. } => strike(&mut self.joiners, begun_by, op),
+            _ => {}
+        }
+        Some(wait)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_operation.is_empty()
+    }
+
+    /// What an operation waits for.
+    pub(super) fn of(&self, op: OperationId) -> Option<&WaitFor> {
+        self.by_operation.get(&op).map(|(wait, _)| &wait.wait_for)
+    }
+
+    /// The first operation that waits for a message of this name.
+    pub(super) fn receiver(&self, name: &str) -> Option<OperationId> {
+        self.receivers.get(name)?.first().copied()
+    }
+
+    /// The operations that wait for the child that this one began, in their order.
+    pub(super) fn joiners(&self, begun_by: OperationId) -> Vec<OperationId> {
+        let joiners = self.joiners.get(&begun_by);
+        joiners.into_iter().flatten().copied().collect()
+    }
+
+    /// When the first of those ends that wait until a time, and which it is.
+    pub(super) fn first_timer(&self) -> Option<(Timestamp, OperationId)> {
+        self.timers.first().copied()
+    }
+}
+
+/// Takes an operation out of an index, and a place of the index that is empty then.
+fn strike<K: Ord + std::borrow::Borrow<Q>, Q: Ord + ?Sized>(
+    index: &mut BTreeMap<K, BTreeSet<OperationId>>,
+    key: &Q,
+    op: OperationId,
+) {
+    let Some(places) = index.get_mut(key) else {
+        return;
+    };
+    places.remove(&op);
+    if places.is_empty() {
+        index.remove(key);
+    }
+}
