@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use self::kept::{Kept, plain};
 use super::{Run, SystemError, acting::Use, recording::recording};
 use crate::{
-    contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreHandle},
+    contract::{
+        Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreError, StoreHandle,
+    },
     run::{Branch, ForkedRun, Recording, Task, fork, row_of},
     vocabulary::{
         Digest, Entry, JournalId, Message, RunEnd, RunId, RunStart, SessionId, SessionTurn,
