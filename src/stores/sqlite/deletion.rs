@@ -149,8 +149,8 @@ impl Step<'_> {
             let owner = None;
             JournalRow { owner, ..journal }.write(connection, &doomed)?;
         }
-        let mut row = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
-        row.execute([&run])?;
+        let mut indexed = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
+        indexed.execute([&run])?;
         rows::delete_inbox(connection, &run)?;
         remember(connection, &run, self.at)?;
         self.doomed.push(row.run);
