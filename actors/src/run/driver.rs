@@ -43,8 +43,8 @@ use super::{
 use crate::{
     contract::{BoxFuture, StoreError},
     vocabulary::{
-        AgentError, Entry, OperationError, OperationId, OperationMap, Outcome, Resource, RunId,
-        Spent, StopReason, Timestamp,
+        AgentError, OperationError, OperationId, OperationMap, Outcome, Resource, RunId, Spent,
+        StopReason, Timestamp,
     },
 };
 
