@@ -27,8 +27,12 @@ fn refund(euro: f64, card_token: String) -> String {
     )
 }
 
-/// What the person says, or would say.
+/// What the person says, or would say. A person who approves sees the whole call, in which each character that
+/// acts can be seen, and the answer is for that very call.
 fn decide(question: &Question, instead: &str) -> io::Result<Value> {
+    if let Some(call) = &question.call {
+        println!("{} {}", call.name, call.arguments.text());
+    }
     print!(
         "{} {} [yes, always, or why not] ",
         question.path.join("/"),
@@ -43,6 +47,9 @@ fn decide(question: &Question, instead: &str) -> io::Result<Value> {
         said.push_str(instead);
     }
     Ok(match said.trim() {
+        "yes" if question.digest.is_some() => {
+            json!({ "approved": true, "digest": question.digest })
+        }
         "yes" => json!(true),
         // For these very arguments; `{"euro": 5}` or `{"note": "trip to *"}` would be a pattern.
         "always" => json!({ "approved": true, "remember": true }),
@@ -53,7 +60,7 @@ fn decide(question: &Question, instead: &str) -> io::Result<Value> {
 #[tokio::main]
 async fn main() -> Result<(), ghostlight::Error> {
     let rule = ApprovalRule::required()
-        .prompt("Refund {euro} euro (card {card_token})?") // secrets are put in as [redacted]
+        .prompt("Refund {euro} euro (card {card_token})?") // secrets are left out
         .expires(3600, OnExpiry::Deny)
         .remember();
     let desk = Agent::new("desk")

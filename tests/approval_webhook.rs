@@ -127,7 +127,7 @@ async fn the_server_is_asked_in_a_signed_request_that_holds_no_secret() {
     assert_eq!(asked["question"], "Wipe notes/x?");
     assert_eq!(
         asked["arguments"],
-        json!({ "path": "notes/x", "password": "[redacted]" })
+        json!({ "path": "notes/x", "password": "⟦redacted 1: 7 characters⟧" })
     );
     assert_eq!(
         (&asked["tool"], &asked["agent"]),
@@ -181,7 +181,10 @@ async fn whatever_is_no_plain_yes_is_a_no() {
 
 #[tokio::test]
 async fn the_server_may_give_other_arguments() {
-    let decision = r#"{"approved": true, "arguments": {"path": "y", "password": "[redacted]"}}"#;
+    let decision = concat!(
+        r#"{"approved": true, "arguments": {"path": "y", "#,
+        r#""password": "⟦redacted 1: 7 characters⟧"}}"#,
+    );
     let (url, _) = server(said("200 OK", decision));
     let (status, text, count) = decided(url, LONG).await;
     assert_eq!((status, count), (ToolStatus::Success, 1), "{text}");

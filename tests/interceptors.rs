@@ -1,6 +1,8 @@
 //! What stands around the calls to models and tools, each kind in a System of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "interceptors/audited.rs"]
+mod audited;
 #[path = "interceptors/outages.rs"]
 mod outages;
 #[path = "interceptors/validation.rs"]

@@ -5,8 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::{
     actor::Retention,
+    safety::redact_json,
     vocabulary::{Budget, OperationId},
 };
+use serde_json::Value;
 
 use super::session_arguments::{Session, Sessions};
 
@@ -233,6 +235,12 @@ pub(super) struct Runs {
 pub(super) struct Show {
     /// The run, or the beginning of its id
     pub(super) run: String,
+    /// Show only what it asks, with all of each call that a question is about
+    #[arg(long)]
+    pub(super) questions: bool,
+    /// Show also what is redacted
+    #[arg(long, requires = "questions")]
+    pub(super) reveal: bool,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -266,6 +274,10 @@ pub(super) struct Answer {
     pub(super) rest: Vec<String>,
     #[command(flatten)]
     pub(super) decision: Decision,
+    /// Answer only if it asks about the call of this digest, or of one that begins with these digits (8 or
+    /// more); `ghostlight show RUN --questions` tells it
+    #[arg(long, value_name = "DIGEST")]
+    pub(super) digest: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -370,10 +382,57 @@ pub(super) struct Replay {
     pub(super) show: ShowArguments,
 }
 
+/// What becomes of secrets in what is exported.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct Secrets {
+    /// Print also what looks like a secret; without this and the next option nothing is printed that holds one
+    #[arg(long)]
+    pub(super) with_secrets: bool,
+    /// Leave out what looks like a secret; such a copy is to be read, and differs when it is replayed
+    #[arg(long)]
+    pub(super) redact: bool,
+}
+
+impl Secrets {
+    /// A line of JSON as it may leave this machine.
+    ///
+    /// # Errors
+    /// That it holds what looks like a secret, and nothing was said about secrets.
+    pub(super) fn leaving(self, line: String) -> Result<String, String> {
+        if self.with_secrets {
+            return Ok(line);
+        }
+        let Ok(Value::Object(mut fields)) = serde_json::from_str::<Value>(&line) else {
+            return Ok(line);
+        };
+        let mut shown = fields.clone();
+        for (name, value) in &mut shown {
+            // Definitions hold references to secrets, and contents are bytes.
+            if !matches!(name.as_str(), "definition" | "contents") {
+                *value = redact_json(value);
+            }
+        }
+        if shown == fields {
+            return Ok(line);
+        }
+        if !self.redact {
+            return Err(String::from(
+                "it holds what looks like secrets: give --with-secrets to print them, or --redact to leave \
+                 them out",
+            ));
+        }
+        fields = shown;
+        Ok(Value::Object(fields).to_string())
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Export {
     /// The run, or the beginning of its id; its whole tree is printed
     pub(super) run: String,
+    #[command(flatten)]
+    pub(super) secrets: Secrets,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

@@ -12,16 +12,18 @@ use std::{
 use ghostlight_actors::{
     actor::{EventStream, Run, System, SystemError},
     contract::{Clock as _, InboxBody, RunRow, RunStatus, SystemClock},
+    safety::redact_json,
     vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId},
 };
 
 use super::{
+    asking,
     echo::Echo,
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
     plain_text,
-    questions::{self, Open, Person},
+    questions::{self, Look, Open, Person},
     screen::Screen,
     timeline::{Detail, Timeline},
 };
@@ -182,6 +184,11 @@ impl Follow {
             View::Json => print_json(record)?,
             View::Screen(screen, timeline) => {
                 screen.follow(record);
+                // Whoever answers it here is shown all of it.
+                let is_put = matches!(record.event, Event::QuestionAsked { .. });
+                if is_put && self.person.is_some() && !self.yes {
+                    return Ok(());
+                }
                 for line in timeline.lines(record) {
                     screen.line(&line);
                 }
@@ -201,6 +208,7 @@ impl Follow {
                 if self.yes
                     && let Some(value) = questions::yes(question)
                 {
+                    let value = questions::bound(question, value);
                     self.answer(system, run, *operation, value).await?;
                 } else if let Some(person) = &mut self.person {
                     let first = person.current().is_none();
@@ -265,8 +273,20 @@ impl Follow {
         let (Some(line), Some((_, (run, operation, question)))) = (line, current) else {
             return Ok(());
         };
+        if let Some(look) = Look::asked(&question, &line) {
+            let mut seen = question;
+            if look.reveal
+                && let Some(call) = system.run(run).unredacted(operation).await?
+            {
+                seen = asking::revealed(&seen, &call);
+            }
+            self.note(&look.at(&seen));
+            self.put();
+            return Ok(());
+        }
         match questions::answer_of(&question, &line) {
             Ok(value) => {
+                let value = questions::bound(&question, value);
                 if let Some(person) = &mut self.person {
                     person.take_back(run, operation);
                 }
@@ -461,9 +481,10 @@ async fn type_line(person: &mut Option<Person>) -> Option<String> {
     }
 }
 
-/// Prints something as one line of JSON on stdout.
+/// Prints something as one line of JSON on stdout, without secrets.
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).map_err(io::Error::other)?;
+    let value = serde_json::to_value(value).map_err(io::Error::other)?;
+    let text = redact_json(&value).to_string();
     let mut out = io::stdout().lock();
     writeln!(out, "{}", plain_text::json(text))?;
     out.flush()?;

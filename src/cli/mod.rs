@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod arguments;
+mod asking;
 mod commands;
 mod decisions;
 mod default_model;

@@ -6,39 +6,28 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Whether a character does something else than being seen.
-fn acts(c: char) -> bool {
-    c.is_control()
-        // Marks that change the direction in which text is read, and so what it seems to say.
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        // Separators that some terminals take for a line's end.
-        || matches!(c, '\u{2028}' | '\u{2029}')
-}
+use ghostlight_actors::safety::{printable, redact_text, screened};
 
-/// The text with its lines and tabs, and with everything else that acts made visible.
+/// The text with its lines and tabs, and with everything else that acts or hides made visible.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| acts(c) && c != '\n' && c != '\t') {
-        return Cow::Borrowed(text);
-    }
-    let mut result = String::with_capacity(text.len() + 16);
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\n' | '\t' => result.push(c),
-            '\r' if rest.peek() == Some(&'\n') => {}
-            c if acts(c) => result.extend(c.escape_default()),
-            c => result.push(c),
-        }
-    }
-    Cow::Owned(result)
+    printable(text)
 }
 
-/// The text on one line of at most so many characters. Breaks and blanks become one blank.
+/// The text on one line of at most so many characters, without secrets: terminals are logged, and looked over
+/// shoulders at. Breaks and blanks become one blank.
 pub(super) fn line(text: &str, limit: usize) -> String {
+    // What is cut off need not be looked at.
+    let looked_at = limit.saturating_mul(4).saturating_add(4096);
+    let end = text
+        .char_indices()
+        .nth(looked_at)
+        .map_or(text.len(), |(end, _)| end);
+    let text = redact_text(&text[..end]);
+    let text = text.as_ref();
     let mut result = String::new();
     let mut count = 0;
     let mut gap = false;
-    for c in text.chars() {
+    for (c, hides) in screened(text) {
         if c.is_whitespace() {
             gap = count > 0;
             continue;
@@ -52,7 +41,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
             result.push('…');
             return result;
         }
-        if acts(c) {
+        if hides {
             result.extend(c.escape_default());
         } else {
             result.push(c);
@@ -81,14 +70,15 @@ pub(super) fn tail(text: &str, limit: usize) -> String {
 /// JSON whose strings hold no character that acts: `serde_json` leaves those past ASCII as they
 /// are. Outside of strings JSON has none, so each can be written as an escape.
 pub(super) fn json(text: String) -> String {
-    if !text.chars().any(acts) {
+    if !screened(&text).any(|(_, hides)| hides) {
         return text;
     }
     let mut result = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if acts(c) {
-            // All that act are in the basic plane.
-            let _ = write!(result, "\\u{:04x}", u32::from(c));
+    for (c, hides) in screened(&text) {
+        if hides {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(result, "\\u{unit:04x}");
+            }
         } else {
             result.push(c);
         }
@@ -102,6 +92,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn acts(text: &str) -> bool {
+        screened(text).any(|(_, hides)| hides)
+    }
 
     #[test]
     fn what_acts_is_made_visible() {
@@ -126,12 +120,12 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_printed_acts(text in any::<String>(), limit in 0_usize..50) {
-            let keeps_lines = |c: char| c == '\n' || c == '\t';
-            prop_assert!(!plain(&text).chars().any(|c| acts(c) && !keeps_lines(c)));
-            prop_assert!(!line(&text, limit).chars().any(acts));
-            prop_assert!(!tail(&text, limit).chars().any(acts));
+            let keeps_lines = plain(&text).replace(['\n', '\t'], "");
+            prop_assert!(!acts(&keeps_lines));
+            prop_assert!(!acts(&line(&text, limit)));
+            prop_assert!(!acts(&tail(&text, limit)));
             let json_text = json(serde_json::to_string(&text).unwrap());
-            prop_assert!(!json_text.chars().any(acts));
+            prop_assert!(!acts(&json_text));
             prop_assert_eq!(serde_json::from_str::<String>(&json_text).unwrap(), text);
         }
     }

@@ -8,7 +8,14 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{arguments::Decision, timeline::describe_question, typing::Typing};
+use super::{
+    arguments::Decision,
+    asking::{Asked, Fold, PAGE},
+    typing::Typing,
+};
+
+/// How many digits of a digest are told.
+const DIGITS: usize = 16;
 
 /// A question that a run waits for.
 pub(super) type Open = (RunId, OperationId, Question);
@@ -118,7 +125,7 @@ pub(super) fn decided(question: &Question, decision: &Decision) -> Result<Value,
         } else {
             Err(format!(
                 "it asks something else: {}",
-                describe_question(question)
+                Asked::of(question, Fold::Long).text()
             ))
         }
     };
@@ -150,7 +157,7 @@ pub(super) fn yes(question: &Question) -> Option<Value> {
 
 /// The question as it is put to a person, who sees what is typed unless it is hidden.
 pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
-    let asked = describe_question(question);
+    let asked = Asked::of(question, Fold::Long);
     let how = match question.kind {
         QuestionKind::Approval => "[yes / no, because …]",
         QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
@@ -158,7 +165,74 @@ pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
         QuestionKind::Authentication => "[is shown as you type it; nothing refuses]",
         _ => ">",
     };
-    format!("{agent} asks: {asked} {how}")
+    let more = match (asked.folded, asked.redacted) {
+        (false, false) => "",
+        (true, false) => " (? shows all of it)",
+        (_, true) => " (? shows all of it, ?? also what is redacted)",
+    };
+    let text = asked.text();
+    let gap = if asked.lines.len() > 1 { '\n' } else { ' ' };
+    format!("{agent} asks: {text}{gap}{how}{more}")
+}
+
+/// What a person wants to see of a call before answering: `?` or `??`, and the number of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Whether what is redacted is shown too.
+    pub(super) reveal: bool,
+    /// The page, from 1.
+    pub(super) page: usize,
+}
+
+impl Look {
+    /// What a typed line asks to see of this question, if it asks for that.
+    pub(super) fn asked(question: &Question, line: &str) -> Option<Self> {
+        question.call.as_ref()?;
+        let line = line.trim();
+        let (reveal, page) = match line.strip_prefix("??") {
+            Some(page) => (true, page),
+            None => (false, line.strip_prefix('?')?),
+        };
+        let page = match page.trim() {
+            "" => 1,
+            page => page.parse().ok()?,
+        };
+        Some(Self { reveal, page })
+    }
+
+    /// The page of the question, which has to be one that shows what is wanted.
+    pub(super) fn at(self, question: &Question) -> String {
+        let lines = Asked::of(question, Fold::Nothing).lines;
+        let pages = lines.len().div_ceil(PAGE).max(1);
+        let page = self.page.clamp(1, pages);
+        let from = (page - 1) * PAGE;
+        let shown = lines.iter().skip(from).take(PAGE);
+        let text: Vec<&str> = shown.map(String::as_str).collect();
+        let mark = if self.reveal { "??" } else { "?" };
+        let next = match page < pages {
+            true => format!("; {mark} {} shows the next", page + 1),
+            false => String::new(),
+        };
+        format!("{}\n(page {page} of {pages}{next})", text.join("\n"))
+    }
+}
+
+/// An answer that counts for the call alone that the question shows.
+pub(super) fn bound(question: &Question, value: Value) -> Value {
+    let Some(digest) = question
+        .digest
+        .filter(|_| question.kind == QuestionKind::Approval)
+    else {
+        return value;
+    };
+    match value {
+        Value::Bool(approved) => json!({ "approved": approved, "digest": digest }),
+        Value::Object(mut fields) => {
+            fields.entry("digest").or_insert_with(|| json!(digest));
+            Value::Object(fields)
+        }
+        other => other,
+    }
 }
 
 /// How to answer a question from another process.
@@ -172,7 +246,14 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
         String::new()
     };
     let run = run.short();
+    let digest = question.digest.map(|digest| digest.to_string());
+    let digest = digest.as_ref().and_then(|digest| digest.get(..DIGITS));
     let answer = match question.kind {
+        QuestionKind::Approval if digest.is_some() => {
+            let digest = digest.unwrap_or_default();
+            let how = format!("--approve --digest {digest}{store}   (or --deny [REASON])");
+            return format!("ghostlight answer {run}{operation} {how}");
+        }
         QuestionKind::Approval | QuestionKind::Confirmation => "--approve   (or --deny [REASON])",
         QuestionKind::InDoubt => "--happened   (or --did-not)",
         QuestionKind::Choice => "OPTION",

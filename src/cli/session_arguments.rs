@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::SessionId;
 
-use super::arguments::{ShowArguments, StoreArguments, age};
+use super::arguments::{Secrets, ShowArguments, StoreArguments, age};
 
 #[derive(Debug, Args)]
 pub(super) struct Sessions {
@@ -98,6 +98,8 @@ pub(super) struct SessionExport {
     /// The session, as TEAM/KEY
     #[arg(value_name = "SESSION", value_parser = session)]
     pub(super) session: SessionId,
+    #[command(flatten)]
+    pub(super) secrets: Secrets,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

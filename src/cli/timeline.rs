@@ -9,13 +9,15 @@ use ghostlight_actors::{
     definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
     safety::{self, Redaction},
     vocabulary::{
-        Arguments, Event, EventRecord, Question, RunId, RunResult, Spent, ToolCall, ToolResult,
-        ToolStatus,
+        Arguments, Event, EventRecord, RunId, RunResult, Spent, ToolCall, ToolResult, ToolStatus,
     },
 };
 use serde_json::Value;
 
-use super::{decisions, plain_text};
+use super::{
+    asking::{Asked, Fold},
+    decisions, plain_text,
+};
 
 /// How many characters of an argument are shown.
 const SHOWN: usize = 600;
@@ -154,11 +156,12 @@ impl Timeline {
                 operation,
                 question,
             } => {
-                let asked = describe_question(question);
-                one(
-                    Tone::Question,
-                    format!("asks ({operation}): {}", self.short(&asked)),
-                )
+                let mut asked = Asked::of(question, Fold::Long).lines;
+                if let Some(first) = asked.first_mut() {
+                    *first = format!("asks ({operation}): {first}");
+                }
+                let told = asked.into_iter().map(|line| (Tone::Question, line));
+                told.collect()
             }
             Event::QuestionAnswered { answer, .. } => one(
                 Tone::Plain,
@@ -348,26 +351,9 @@ fn say_arguments(arguments: &Arguments) -> String {
     }
 }
 
-/// The question, with the call and the options that it is about.
-pub(super) fn describe_question(question: &Question) -> String {
-    let mut text = question.prompt.clone();
-    if let Some(call) = &question.call {
-        let call = say_call(call);
-        text = if text.is_empty() {
-            call
-        } else {
-            format!("{text} — {call}")
-        };
-    }
-    if !question.options.is_empty() {
-        text = format!("{text} ({})", question.options.join(" / "));
-    }
-    text
-}
-
-/// A value for people: a text without its quotation marks.
+/// A value for people: a text without its quotation marks, and without secrets.
 fn in_words(value: &Value) -> String {
-    match value {
+    match &safety::redact_json(value) {
         Value::String(text) => text.clone(),
         Value::Bool(true) => String::from("yes"),
         Value::Bool(false) => String::from("no"),

@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use ghostlight_actors::vocabulary::{
-    AgentError, ErrorKind, FinishReason, OperationError, OperationId, StopReason, Timestamp, Usage,
+    AgentError, ErrorKind, FinishReason, OperationError, OperationId, Question, StopReason,
+    Timestamp, Usage,
 };
 use serde_json::json;
 
@@ -238,7 +239,9 @@ fn what_goes_wrong_and_what_is_asked_is_always_told() {
     let path: &[&str] = &["desk"];
     let events: Vec<_> = events.into_iter().map(|event| (path, event)).collect();
     let expected = "\
-desk      asks (0.0.1): May I? — wipe(disk: \"/dev/sda\")
+desk      asks (0.0.1): May I?
+desk        wipe: 1 argument
+desk          disk: \"/dev/sda\"
 desk      asks (0.0.2): Which? (red / blue)
 desk      was answered: yes
 desk      was answered: red

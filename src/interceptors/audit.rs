@@ -6,7 +6,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        Interceptor, ModelContext, ModelError, NextModel, NextTool, Origin, ToolContext, ToolError,
         ToolOutput,
     },
     safety,
@@ -19,7 +19,10 @@ use serde_json::{Value, json};
 use super::logging::tool_end;
 use crate::files;
 
-/// Writes down each attempt before it is made and how it ended, redacted, one JSON object a line.
+/// Writes down each attempt before it is made and how it ended, redacted, one JSON object a line: its run,
+/// operation, session, user (the session's owner) and agent, and of a call that wanted approval the
+/// `approver` and the `decision` (`approved`, `edited` or `remembered`). What was denied is not attempted; it
+/// is in the run's journal as the answer to its question.
 /// What cannot be written down is not done.
 ///
 /// A file that has reached its bound is kept once more, with `.1` added to its name, and begun
@@ -146,8 +149,17 @@ fn is_at(path: &Path, about: &Metadata) -> io::Result<bool> {
 }
 
 /// What both lines of an attempt begin with.
-fn line(at: u64, what: Value, run: String, operation: String) -> Value {
+fn line(at: u64, what: Value, run: String, operation: String, origin: Option<&Origin>) -> Value {
     let mut line = json!({ "at_ms": at, "run": run, "operation": operation });
+    if let Some(origin) = origin {
+        line["session"] = json!(origin.session.as_ref().map(ToString::to_string));
+        line["user"] = json!(origin.user);
+        line["agent"] = json!(origin.agent);
+        if let Some(approval) = &origin.approval {
+            line["approver"] = json!(approval.by);
+            line["decision"] = json!(approval.decision);
+        }
+    }
     if let (Some(line), Value::Object(what)) = (line.as_object_mut(), what) {
         line.extend(what);
     }
@@ -164,11 +176,19 @@ impl Interceptor for Audit {
         let refuse = |reason| ModelError::new(ErrorKind::Denied, reason);
         let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
         let (model, began) = (request.model.clone(), next.clock().now());
+        let origin = cx.origin().cloned();
+        let origin = origin.as_ref();
         let begins = json!({
             "model": model, "begins": true, "messages": request.conversation.len(),
         });
-        self.write(&line(began.0, begins, run.clone(), operation.clone()))
-            .map_err(refuse)?;
+        self.write(&line(
+            began.0,
+            begins,
+            run.clone(),
+            operation.clone(),
+            origin,
+        ))
+        .map_err(refuse)?;
         let answer = next.respond(request, cx).await;
         let now = next.clock().now();
         let mut ended = json!({ "model": model, "ms": super::millis(now.since(began)) });
@@ -177,7 +197,7 @@ impl Interceptor for Audit {
             Err(error) => ended["error"] = safety::redact_text(&error.message).into(),
         }
         // What was answered was paid for.
-        if let Err(error) = self.write(&line(now.0, ended, run, operation)) {
+        if let Err(error) = self.write(&line(now.0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
         answer
@@ -191,12 +211,20 @@ impl Interceptor for Audit {
     ) -> Result<ToolOutput, ToolError> {
         let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
         let (tool, began) = (next.definition().name.clone(), next.clock().now());
+        let origin = cx.origin().cloned();
+        let origin = origin.as_ref();
         let begins = json!({
             "tool": tool, "begins": true, "agent": cx.agent(),
             "arguments": safety::redact_arguments(arguments.text()),
         });
-        self.write(&line(began.0, begins, run.clone(), operation.clone()))
-            .map_err(ToolError::new)?;
+        self.write(&line(
+            began.0,
+            begins,
+            run.clone(),
+            operation.clone(),
+            origin,
+        ))
+        .map_err(ToolError::new)?;
         let output = next.call(arguments, cx).await;
         let now = next.clock().now();
         let mut ended = json!({
@@ -206,7 +234,7 @@ impl Interceptor for Audit {
             ended["error"] = safety::redact_text(&error.message).into();
         }
         // What has happened stays what it was.
-        if let Err(error) = self.write(&line(now.0, ended, run, operation)) {
+        if let Err(error) = self.write(&line(now.0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
         output

@@ -38,8 +38,9 @@ fn default_timeout_s() -> u64 {
 /// A tool that asks a server whether another tool may be called: name it in an agent's
 /// [`ApprovalRule`](crate::definition::ApprovalRule), and do not give it to the agent itself.
 ///
-/// The server gets a POST with `question`, `tool`, `arguments` (secrets and paths redacted),
-/// `agent`, `run` and `call`, and these headers:
+/// The server gets a POST with `question`, `tool`, `arguments` (whatever acts in them, with an escape for
+/// each character that cannot be seen and a token with its length for each secret), `digest` (of the exact
+/// call), `agent`, `run` and `call`, and these headers:
 ///
 /// - `Ghostlight-Timestamp`: seconds since 1970.
 /// - `Ghostlight-Signature`: `v1=` and the HMAC-SHA-256, in hexadecimal, of the timestamp, a dot,
@@ -47,7 +48,8 @@ fn default_timeout_s() -> u64 {
 /// - `Idempotency-Key`: the same when one question is asked again after a failure.
 ///
 /// It answers with status 200 and `{"approved": true}`, or with `false` and a `reason`; it may
-/// give other `arguments`. Whatever else comes, an object with other keys too, or nothing in time,
+/// give other `arguments`, which run as they are written; a token that stands where it was stands for its
+/// secret. Where it gives a `digest`, it has to be that of the request. Whatever else comes, an object with other keys too, or nothing in time,
 /// is a refusal.
 #[derive(Debug)]
 pub struct ApprovalWebhook {

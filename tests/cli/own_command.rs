@@ -113,6 +113,16 @@ fn question(settings: &Value) -> Question {
             let call = ToolCall::new("c1", "send", json!({ "to": "Ann" }));
             Question::approval("Shall I send it?", call)
         }
+        Some("hostile") => {
+            let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+            let arguments = json!({
+                "command": "echo ok \u{1b}]0;rm -rf ~;\u{7}true\n# a comment\na\u{202e}txt.exe",
+                "long": lines,
+                "password": "hunter2",
+                "zz": "the last",
+            });
+            Question::approval("May it run?", ToolCall::new("c1", "shell", arguments))
+        }
         Some("authentication") => {
             let call = ToolCall::new("c1", "send", json!({ "to": "Ann" }));
             Question::authentication("Your code?", call)

@@ -16,8 +16,8 @@ const ENGINE_ROOMS: [&str; 7] = [
     "run",
     "definition",
     "contract",
-    "safety",
     "vocabulary",
+    "safety",
 ];
 
 /// The engine's test kit may name every room; what ships below it may not name the kit.
@@ -341,7 +341,7 @@ mod tests {
             engine("definition::tree", "\nfn f() { crate::run::Scope::new() }"),
             [
                 "definition/tree.rs:2: definition → run (run::Scope::new): definition may name \
-              contract, safety, vocabulary"
+              contract, vocabulary, safety"
             ]
         );
     }

@@ -200,6 +200,7 @@ impl ModelGateway {
         let next = made.load(Ordering::Relaxed) + 1;
         let cancelled = call.cancelled.clone();
         let cx = ModelContext::new(call.run, call.operation, next, cancelled)
+            .with_origin(call.origin.clone())
             .previews(self.previews.sink(call.run));
         let request = call.request.clone();
         let chain = &call.code.chain;

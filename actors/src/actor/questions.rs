@@ -6,7 +6,9 @@ use super::{Run, SystemError, acting::Use, launch::read_from};
 use crate::{
     contract::{Credential, InboxBody, RunRow, StoreError, StoreHandle},
     run::answers,
-    vocabulary::{Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId},
+    vocabulary::{
+        Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall,
+    },
 };
 
 /// How many entries are read at once.
@@ -64,7 +66,7 @@ fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
             op,
             begun: Begun::Question(question),
             ..
-        } => open.push((of, op, *question)),
+        } => open.push((of, op, question.withheld())),
         Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
             open.retain(|(run, asked, _)| (*run, *asked) != (of, op));
         }
@@ -87,6 +89,26 @@ pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool
     Ok(false)
 }
 
+/// An answer without the digest that it names, which has to be that of the question.
+///
+/// # Errors
+/// The digest of another call.
+fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
+    let named = match (question.kind, &mut value) {
+        (QuestionKind::Approval, Value::Object(fields)) => fields.remove("digest"),
+        _ => None,
+    };
+    let Some(named) = named else { return Ok(value) };
+    let asked = question.digest.map(|digest| digest.to_string());
+    if named.as_str() != asked.as_deref() {
+        return Err(named);
+    }
+    // A plain yes or no is recorded as one.
+    let plain = value.as_object().filter(|fields| fields.len() == 1);
+    let plain = plain.and_then(|fields| fields.get("approved")).cloned();
+    Ok(plain.unwrap_or(value))
+}
+
 impl Run {
     /// The questions that the run and the runs below it wait for, oldest first.
     /// [`Question::path`] tells who asks.
@@ -102,6 +124,31 @@ impl Run {
         }
     }
 
+    /// The call that this run asks about in this operation, with its exact arguments: what
+    /// [`Question::call`] shows tokens for is in it. `None` when it asks about no call there, or the journal
+    /// was written before exact arguments were kept.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn unredacted(
+        &self,
+        operation: OperationId,
+    ) -> Result<Option<ToolCall>, SystemError> {
+        let doors = &self.system.shared().doors;
+        for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
+            if let Ok(Entry::Started {
+                op,
+                begun: Begun::Question(question),
+                ..
+            }) = stored.line.decode()
+                && op == operation
+            {
+                return Ok(question.unredacted());
+            }
+        }
+        Ok(None)
+    }
+
     /// Answers a question of this run, or of a run below it. The answer is durable when this
     /// returns; a run that sleeps is woken by it. A question has one answer: a later one changes
     /// nothing. In a session that has an owner only a handle that
@@ -112,10 +159,13 @@ impl Run {
     /// call that asks; the journal holds that it was given. So it must be given where the run
     /// is carried: in another process it would be lost, and asked for again.
     ///
+    /// An approval that names the `digest` of the question counts for that very call and is refused for
+    /// another; so a program that shows a question in one place and answers it in another names it.
+    ///
     /// # Errors
     /// [`SystemError::NoQuestion`] when the run does not ask this, the question has expired, two
-    /// runs below it ask under this operation, or the value is no answer to it;
-    /// [`SystemError::Foreign`]; what the store fails with.
+    /// runs below it ask under this operation, the value names another digest than the question's, or
+    /// is no answer to it; [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
         let who = self.system.acting().owner();
@@ -160,6 +210,12 @@ impl Run {
             )));
         }
         let asking = self.system.run(run);
+        let value = bound(&question, value).map_err(|digest| {
+            refuse(format!(
+                "the answer is for a call of the digest {digest}, and {operation} asks about another: \
+                 look at the question again"
+            ))
+        })?;
         let value = asking.as_recorded(operation, &question, value, who);
         if !answers(&question, &value) {
             return Err(refuse(match question.kind {

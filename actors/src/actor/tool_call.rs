@@ -21,7 +21,7 @@ use crate::{
         BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
         ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Called, ToolCode, ToolEnd, ToolInvocation},
+    run::{Called, ToolCode, ToolEnd, ToolInvocation, operations::schema_fault},
     safety,
     vocabulary::{
         Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
@@ -248,6 +248,7 @@ impl ToolCaller {
             .with_deadline(*deadline)
             .with_credential(invocation.credential.clone())
             .with_kept(invocation.kept.clone())
+            .with_origin(invocation.origin.clone())
             .previews(self.previews.sink(*run))
     }
 
@@ -274,7 +275,7 @@ impl ToolCaller {
                 } else {
                     &place
                 };
-                format!("{place}: {fault}")
+                format!("{place}: {}", schema_fault(&fault))
             })
             .collect();
         Err(format!(

@@ -17,6 +17,7 @@ mod interceptor;
 mod kept;
 mod line;
 mod model;
+mod origin;
 mod session_row;
 mod store;
 mod store_error;
@@ -35,6 +36,7 @@ pub use interceptor::{
 pub use kept::{Change, Kept};
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
+pub use origin::{ApprovalDecision, Approved, Origin};
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
     Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, RunStatus, StateSlot, StateValue,

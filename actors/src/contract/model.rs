@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, PreviewSink};
+use super::{BoxFuture, Origin, PreviewSink};
 use crate::vocabulary::{
     Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
 };
@@ -99,6 +99,7 @@ pub struct ModelContext {
     operation: OperationId,
     attempt: u32,
     cancelled: CancellationToken,
+    origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
 }
 
@@ -115,6 +116,7 @@ impl ModelContext {
             operation,
             attempt,
             cancelled,
+            origin: None,
             previews: None,
         }
     }
@@ -134,6 +136,18 @@ impl ModelContext {
     pub fn with_attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
+    }
+
+    /// Says for whom it is.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// For whom it is and who approved it; `None` outside of a run.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
     }
 
     /// Sends previews there.

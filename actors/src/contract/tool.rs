@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Change, Credential, Kept, PreviewSink};
+use super::{BoxFuture, Change, Credential, Kept, Origin, PreviewSink};
 use crate::vocabulary::{
     Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
 };
@@ -162,6 +162,7 @@ pub struct ToolContext {
     agent: Arc<str>,
     deadline: Option<Timestamp>,
     cancelled: CancellationToken,
+    origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
     credential: Option<Credential>,
     pub(super) kept: Option<Arc<dyn Kept>>,
@@ -181,6 +182,7 @@ impl ToolContext {
             agent: agent.into(),
             deadline: None,
             cancelled,
+            origin: None,
             previews: None,
             credential: None,
             kept: None,
@@ -217,6 +219,18 @@ impl ToolContext {
     pub fn with_kept(mut self, kept: Arc<dyn Kept>) -> Self {
         self.kept = Some(kept);
         self
+    }
+
+    /// Says for whom it is.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// For whom it is and who approved it; `None` outside of a run.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
     }
 
     /// Sends previews there.

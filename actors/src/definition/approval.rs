@@ -25,7 +25,8 @@ pub struct ApprovalRule {
     pub expires_s: Option<u64>,
     /// What counts as the answer then.
     pub on_expiry: OnExpiry,
-    /// Arguments whose paths are shown as they are; secrets never are.
+    /// Arguments in which nothing is taken for a secret, so that all of them is shown; what is named as a
+    /// secret is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reveal: Vec<String>,
     /// Whether a person may decide for the whole session at once.
@@ -87,7 +88,7 @@ impl ApprovalRule {
         self
     }
 
-    /// Shows the paths in this argument as they are.
+    /// Shows all of this argument: nothing in it is taken for a secret, unless its name says so.
     #[must_use]
     pub fn reveal(mut self, argument: impl Into<String>) -> Self {
         self.reveal.push(argument.into());
@@ -131,7 +132,7 @@ struct RuleInFile {
     expires_s: Option<u64>,
     /// What counts as the answer then.
     on_expiry: OnExpiry,
-    /// Arguments whose paths are shown as they are.
+    /// Arguments of which all is shown, also what looks like a secret.
     reveal: Vec<String>,
     /// Whether a person may decide for the whole session at once.
     remember: bool,

@@ -20,7 +20,7 @@ use super::{
     operations::{self, MadeAgent, Temp},
 };
 use crate::{
-    contract::Emission,
+    contract::{Emission, Origin},
     definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, Begun, CallDigest, Digest, Entry, Message, OperationError, OperationId,
@@ -34,6 +34,8 @@ pub(crate) struct Leg {
     /// The epoch in which the run's journal is written.
     pub(crate) epoch: u64,
     pub(crate) number: u32,
+    /// For whom its calls are made.
+    pub(crate) origin: Arc<Origin>,
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
@@ -224,7 +226,14 @@ impl Leg {
             branches: 1,
             ..Books::default()
         };
+        let origin = Origin {
+            session: start.session.clone(),
+            user: start.owner.clone(),
+            agent: agent.name.to_string(),
+            approval: None,
+        };
         Self {
+            origin: Arc::new(origin),
             run,
             epoch,
             number,

@@ -166,7 +166,7 @@ fn started(
         },
         Begun::Question(question) => Event::QuestionAsked {
             operation,
-            question: (**question).clone(),
+            question: question.withheld(),
         },
         Begun::Child(run) => Event::Delegated {
             operation,

@@ -19,7 +19,7 @@ use super::{ModelCode, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Kept, StateSlot, StateValue, StoreError, StoredLine,
+        InboxItem, Kept, Origin, StateSlot, StateValue, StoreError, StoredLine,
     },
     definition::Pinned,
     vocabulary::{
@@ -177,6 +177,8 @@ pub struct ModelCall {
     pub root: RunId,
     /// The operation.
     pub operation: OperationId,
+    /// For whom it is.
+    pub origin: Arc<Origin>,
     /// What is asked; its model's name is filled in.
     pub request: ModelRequest,
     /// The model, as the agent that asks knows it.
@@ -196,6 +198,8 @@ pub struct ToolInvocation {
     pub operation: OperationId,
     /// The agent that calls.
     pub agent: Arc<str>,
+    /// For whom it is, and who approved it.
+    pub origin: Arc<Origin>,
     /// The call.
     pub call: ToolCall,
     /// The pinned definition.

@@ -2,7 +2,7 @@
 
 /// Words that make a name one of a secret, wherever they stand in it, also run together with
 /// others (`clientsecret`).
-const SECRET_PARTS: [&str; 12] = [
+const SECRET_PARTS: [&str; 16] = [
     "password",
     "passwd",
     "passphrase",
@@ -15,6 +15,10 @@ const SECRET_PARTS: [&str; 12] = [
     "authorization",
     "cookie",
     "credential",
+    "accountkey",
+    "sharedkey",
+    "connectionstring",
+    "seedphrase",
 ];
 
 /// Words that make a name one of a secret when they stand in it as words of their own.
@@ -87,6 +91,12 @@ pub fn is_secret_key(name: &str) -> bool {
         .iter()
         .any(|word| is(word, &SECRET_WORDS) || TOKEN_ENDS.iter().any(|end| word.ends_with(end)))
         || is_plural_token(&words)
+        || is_pass(&words)
+}
+
+/// `DB_PASS`, but not the passing of something alone.
+fn is_pass(words: &[String]) -> bool {
+    words.last().is_some_and(|word| word == "pass") && words.len() > 1
 }
 
 /// `tokens` alone or of somebody (`auth_tokens`), where nothing says that they are counted.
@@ -177,6 +187,9 @@ mod tests {
             "encryption_key",
             "apikeys",
             "refreshtoken",
+            "DB_PASS",
+            "AccountKey",
+            "connection_string",
         ] {
             assert!(is_secret_key(name), "{name}");
         }
@@ -198,6 +211,7 @@ mod tests {
             "authority",
             "passenger",
             "compass",
+            "pass",
             "",
             "状态",
         ] {

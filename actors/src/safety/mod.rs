@@ -1,29 +1,38 @@
-//! What may be shown, and what may come in.
+//! What may be shown, and what may come in. Neither changes what is executed.
 //!
-//! [`redact`] takes secrets and paths out of what people, logs and traces are shown: one routine
-//! for approval questions, dry runs, logging, metrics and audit. [`sanitize`] takes out of what
-//! comes in (results of tools, answers of people) what could pass itself off as something else:
-//! terminal codes, hidden characters, the marks of chat templates, forged roles.
+//! - [`redact`] takes secrets and paths out of what logs, traces and audits hold.
+//! - [`visible`] shows a text to the person who decides about it: nothing is taken out, and each character
+//!   that cannot be seen is an escape. [`printable`] is for whatever else a terminal shows.
+//! - [`sanitize`] is for models: it takes out of what comes in (results of tools, answers of people) what
+//!   could pass itself off as something else: terminal codes, hidden characters, the marks of chat
+//!   templates, forged roles.
 //!
-//! All are pure functions of their input, and never fail; the first two change nothing the second
-//! time.
+//! All are pure functions of their input, and never fail. Redacting and sanitising change nothing the
+//! second time.
 //!
 //! Architecture invariant: nothing here knows a run, an actor or a contract.
 
+pub(crate) mod deciding;
+mod folding;
 mod keys;
 mod patterns;
 mod personal;
 mod redaction;
 mod sanitizing;
+mod secrets;
+mod showing;
+#[cfg(test)]
+mod tries;
 
+pub use deciding::visible_value;
 pub use keys::{is_path_key, is_secret_key};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
-pub(crate) use redaction::SHOWN;
 pub use redaction::{
-    INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, redact, redact_arguments, redact_text,
-    restore,
+    INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, log_line, redact, redact_arguments,
+    redact_json, redact_text,
 };
 pub use sanitizing::{FILTERED, sanitize, sanitize_line};
+pub use showing::{printable, printable_line, screened, visible};
 
 /// The first characters of a text, so many at most; where some are cut off, `…` is the last.
 pub(crate) fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {

@@ -5,6 +5,11 @@ use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
+/// How often a search goes on within a match that was none.
+const MAX_RESTARTS: usize = 10_000;
+/// In how many bytes of a match that was none it goes on.
+const MAX_WITHIN: usize = 4096;
+
 /// A pattern, or none if it is no regular expression, which a test rules out.
 pub(super) struct Pattern(LazyLock<Option<Regex>>);
 
@@ -26,6 +31,29 @@ impl Pattern {
             return text;
         }
         Cow::Owned(pattern.replace_all(&text, by).into_owned())
+    }
+
+    /// Gives each match to the function. Where it says that the match is nothing, the search goes on
+    /// within its value, a bounded number of times, so that no text is searched for ever.
+    pub(super) fn each(&self, text: &str, mut take: impl FnMut(&Captures<'_>) -> bool) {
+        let (mut from, mut restarts) = (0, MAX_RESTARTS);
+        let Some(pattern) = &*self.0 else { return };
+        while let Some(found) = pattern.captures_at(text, from) {
+            let Some(whole) = found.get(0) else { return };
+            // None of them matches an empty text.
+            from = whole.end();
+            if take(&found) || restarts == 0 {
+                continue;
+            }
+            let value = ["secret", "plain", "d", "s", "e"];
+            let value = value.iter().find_map(|name| found.name(name));
+            if let Some(value) = value.filter(|value| value.len() <= MAX_WITHIN)
+                && value.start() > whole.start()
+            {
+                restarts -= 1;
+                from = value.start();
+            }
+        }
     }
 
     /// Where the pattern is found in the text from this byte on, one place after the other.
@@ -59,33 +87,67 @@ macro_rules! patterns {
 }
 
 patterns! {
-    /// A private key in PEM, also one that was cut off.
-    PRIVATE_KEY = r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\z)";
+    /// A private key in its armour, also one that was cut off.
+    PRIVATE_KEY = r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\z)";
     /// Keys of well-known services, by how they begin, and JSON web tokens.
     KNOWN_KEY = concat!(
         r"\b(?:(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_A-Za-z0-9]{16,}",
         r"|(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
-        r"|glpat-[-_A-Za-z0-9]{16,}|xox[abeoprs]-[-A-Za-z0-9]{10,}",
-        r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[-_A-Za-z0-9]{30,}|ya29\.[-_A-Za-z0-9]{16,}",
+        r"|gl(?:pat|rt|dt|ptt)-[-_A-Za-z0-9]{16,}|xox[abeoprs]-[-A-Za-z0-9]{10,}|xapp-[-A-Za-z0-9]{16,}",
+        r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[-_A-Za-z0-9]{30,}|ya29\.[-_A-Za-z0-9]{16,}|1//[-_A-Za-z0-9]{30,}",
         r"|hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}",
-        r"|pypi-[-_A-Za-z0-9]{30,}|whsec_[A-Za-z0-9+/=]{16,}|shpat_[A-Fa-f0-9]{20,}",
-        r"|SG\.[-_A-Za-z0-9]{16,}\.[-_A-Za-z0-9]{16,}|dop_v1_[a-f0-9]{32,}",
+        r"|pypi-[-_A-Za-z0-9]{30,}|whsec_[A-Za-z0-9+/=]{16,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{20,}",
+        r"|SG\.[-_A-Za-z0-9]{16,}\.[-_A-Za-z0-9]{16,}|do[por]_v1_[a-f0-9]{32,}|dapi[a-f0-9]{32}",
+        r"|hv[sbr]\.[-_A-Za-z0-9]{20,}|glsa_[A-Za-z0-9_]{20,}|lin_api_[A-Za-z0-9]{20,}|nvapi-[-_A-Za-z0-9]{20,}",
+        r"|pplx-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}|ATATT3[-_=A-Za-z0-9]{20,}|sq0(?:csp|atp)-[-_A-Za-z0-9]{20,}",
+        r"|PMAK-[-a-f0-9]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{30,}|[0-9]{8,10}:AA[-_A-Za-z0-9]{30,}",
         r"|eyJ[-_A-Za-z0-9]{8,}\.[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]*)?)",
     );
     /// `Bearer …` and `Basic …`.
-    AUTHORIZATION = r"(?i)\b(bearer|basic)[ \t]+([-._~+/=A-Za-z0-9]{8,})";
+    AUTHORIZATION = r"(?i)\b(?:bearer|basic)[ \t]+(?P<secret>[-._~+/=A-Za-z0-9]{8,})";
+    /// What stands behind `Authorization:`, after the name of a scheme.
+    HEADER = concat!(
+        r#"(?i)\bauthorization\\*["']?[ \t]*[:=][ \t]*\\*["']?(?P<scheme>[A-Za-z][-A-Za-z0-9]{1,30}[ \t]+)?"#,
+        r#"(?P<secret>[^\s"'\\,;]+(?:"[^"\r\n]*")?(?:,[ \t]*[A-Za-z_-]+=(?:"[^"\r\n]*"|[^\s"'\\,;]*))*)"#,
+    );
+    /// All that stands behind `Cookie:` and `Set-Cookie:`.
+    COOKIES = concat!(
+        r#"(?i)\bcookie\\*["']?[ \t]*[:=][ \t]*\\*["']?(?P<secret>[^\s=;"'\\,]+=[^\s;"'\\]*"#,
+        r#"(?:;[ \t]*[^\s=;"'\\]+(?:=[^;"'\\\r\n]*)?)*)"#,
+    );
+    /// `-u user:password`, as curl takes it.
+    USER_FLAG = r#"(?:^|\s)(?:-u|--user)[ \t=]+["']?(?P<secret>[^\s:"'\[]+:[^\s"']+)"#;
+    /// `--name value`.
+    FLAG = concat!(
+        r#"(?:^|[\s"'])--?(?P<name>[A-Za-z][-A-Za-z0-9_]{1,63})[ \t]+"#,
+        r#"(?:"(?P<d>[^"\r\n]*)|'(?P<s>[^'\r\n]*)|(?P<secret>[^\s"'\[\-][^\s"']*))"#,
+    );
+    /// `<name>value</name>`.
+    TAGGED = r"<(?P<name>[A-Za-z][-A-Za-z0-9_.:]{1,63})(?:\s[^<>]{0,200})?>(?P<secret>[^<>]+)</";
+    /// Addresses of which a part is a key.
+    SECRET_ADDRESS = concat!(
+        r"(?i)(?:hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)",
+        r"(?P<secret>[-A-Za-z0-9_/:]+)",
+    );
     /// The user and password of an address.
-    USER_INFO = r"://[^/\s:@\[\]]*:[^/\s@\[\]]+@";
+    USER_INFO = r"://(?P<secret>[^/\s:@\[\]]*:[^/\s@\[\]]+)@";
     /// A name and its value: `name=value`, `"name": "value"`, also escaped inside of a string.
     ASSIGNMENT = concat!(
         r#"(?P<name>[A-Za-z][-A-Za-z0-9_.]{1,63})(?P<between>\\*["']?[ \t]*[:=][ \t]*)"#,
         r#"(?:(?P<escaped>\\+")(?P<e>[^"\r\n]*)|(?P<double>")(?P<d>(?:[^"\\\r\n]|\\.)*)"#,
         r#"|(?P<single>')(?P<s>[^'\r\n]*)|(?P<plain>[^\s,;&"'\\{}()\[\]]+))"#,
     );
+    /// What a person cannot see, the marks of what is not shown, and a backslash that would make an escape.
+    UNSEEN = concat!(
+        r"\\u\{|[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\x{2800}\x{1d159}\x{27e6}\x{27e7}--[ \n\t]]",
+    );
     /// Letters and digits in a row, long enough to be a key.
     LONG_WORD = r"\b[A-Za-z0-9]{32,}\b";
     /// An address of electronic mail.
-    EMAIL = r"[\p{L}\p{N}._%+\-]+@(?:[\p{L}\p{N}\-]+\.)+\p{L}{2,}";
+    EMAIL = concat!(
+        r"[\p{L}\p{N}._%+\-]+(?:@|[\[({](?i:at)[\])}])",
+        r"(?:[\p{L}\p{N}\-]+(?:\.|[\[({](?i:dot)[\])}]))+\p{L}{2,}",
+    );
     /// What may be an international bank account number, in groups of four or without.
     BANK_ACCOUNT = r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b";
     /// The marks by which chat templates of common models tell messages, roles and tools apart.
@@ -97,12 +159,22 @@ patterns! {
         // Llama 2 and Mistral.
         r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|IMG)\]",
         r"|<</?SYS>>",
-        // Gemma, and calls of tools as Hermes and Qwen write them.
-        r"|</?(?:start_of_turn|end_of_turn|tool_call|tool_response|function_calls|function_results)>",
+        // Gemma, and calls of tools as Hermes, Qwen and others write them.
+        r"|(?i:</?(?:start_of_turn|end_of_turn|tool_calls?|tool_response|function_calls?|function_results)>)",
     );
-    /// A line after an empty one, or with the marks of a heading, by which older templates begin
-    /// the words of somebody else.
-    FORGED_ROLE = r"(?P<before>\n[ \t]*\n)(?P<role>(?:###[ \t]*)?(?:Human|Assistant|System|HUMAN|ASSISTANT|SYSTEM)[ \t]*:)";
+    /// The marks of the beginning and the end of a text, which HTML has too, in pairs.
+    TEXT_MARK = r"</?s>|<(?:bos|eos)>";
+    /// A line at the start or after an empty one by which older templates begin the words of somebody else,
+    /// with the marks of a heading or without.
+    FORGED_ROLE = concat!(
+        r"(?P<before>\A\s*|\n[ \t]*\n)(?P<role>(?:(?:#{2,3}[ \t]*)?(?:\*\*)?",
+        r"(?:Human|Assistant|System|User|Developer|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER)(?:\*\*)?[ \t]*:",
+        r"|#{2,3}[ \t]*(?:Instructions?|Response|Human|Assistant|System|User)[ \t]*:?[ \t]*\n))",
+    );
     /// The best-known words by which a text tries to take over.
-    OVERRULING = r"(?i)(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|prompts?|directions|messages)";
+    OVERRULING = concat!(
+        r"(?i)\b(?:ignore|disregard|forget|override|overrule|bypass)[\s\-_.*]+(?:(?:all|any|everything|of|the|your|my|these|those)[\s\-_.*]+){0,4}",
+        r"(?:previous|prior|above|earlier|preceding|foregoing|former|initial|original)[\s\-_.*]+",
+        r"(?:system[\s\-_.*]+)?(?:instructions?|prompts?|directions?|directives?|messages?|commands?|guidelines?|orders?)",
+    );
 }

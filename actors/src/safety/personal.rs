@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::patterns::{BANK_ACCOUNT, EMAIL};
+use super::{
+    folding::{IN_NUMBERS, fold},
+    patterns::{BANK_ACCOUNT, EMAIL},
+};
 
 /// What sort of personal data something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,10 +71,22 @@ pub fn personal_data(text: &str) -> Vec<PersonalData> {
 /// The same, of what begins at this byte or later: for a text that is looked at in parts. What
 /// stands before tells only where words begin. A byte inside of a character finds nothing.
 pub fn personal_data_from(text: &str, from: usize) -> Vec<PersonalData> {
-    let mut found = Vec::new();
     if !text.is_char_boundary(from) {
-        return found;
+        return Vec::new();
     }
+    let Some(folded) = fold(text, &IN_NUMBERS) else {
+        return found_in(text, from);
+    };
+    let found = found_in(&folded.text, folded.after(from)).into_iter();
+    let found = found.map(|found| PersonalData {
+        range: folded.source(&found.range),
+        ..found
+    });
+    found.filter(|found| found.range.start >= from).collect()
+}
+
+fn found_in(text: &str, from: usize) -> Vec<PersonalData> {
+    let mut found = Vec::new();
     for range in EMAIL.places(text, from) {
         let kind = PersonalKind::Email;
         found.push(PersonalData { kind, range });
@@ -213,9 +228,49 @@ fn number(text: &str, groups: &[Group]) -> Option<(PersonalKind, Range<usize>)> 
     if is_social_security(&digits, &lengths, &separators) {
         return Some((PersonalKind::SocialSecurity, plain));
     }
+    if let Some(kind) = bare(&text[..plain.start], &digits, &lengths) {
+        return Some((kind, plain));
+    }
     let opening = &text[first.before.clone()];
     let start = phone(opening, &digits, &lengths, &separators)?;
     Some((PersonalKind::Phone, first.digits.start - start..plain.end))
+}
+
+/// In how many bytes before digits a word may say what they are.
+const WORDS_BEFORE: usize = 48;
+
+/// What digits in one piece are by the words before them, which alone tell it.
+fn bare(before: &str, digits: &[u8], lengths: &[usize]) -> Option<PersonalKind> {
+    let [count] = lengths else { return None };
+    if !(7..=15).contains(count) {
+        return None;
+    }
+    let near = before.len().saturating_sub(WORDS_BEFORE);
+    let near = (near..)
+        .find(|at| before.is_char_boundary(*at))
+        .unwrap_or(0);
+    let words: Vec<String> = before[near..]
+        .rsplit(|c: char| !c.is_alphabetic())
+        .filter(|word| !word.is_empty())
+        .take(3)
+        .map(str::to_lowercase)
+        .collect();
+    let says = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let security = *count == 9 && (says(&["ssn"]) || (says(&["social"]) && says(&["security"])));
+    if security && is_social_security(digits, &[3, 2, 4], &["-", "-"]) {
+        return Some(PersonalKind::SocialSecurity);
+    }
+    let phone = [
+        "phone",
+        "telephone",
+        "tel",
+        "telefon",
+        "mobile",
+        "mobil",
+        "fax",
+        "whatsapp",
+    ];
+    says(&phone).then_some(PersonalKind::Phone)
 }
 
 fn is_card(digits: &[u8], lengths: &[usize], separators: &[&str]) -> bool {

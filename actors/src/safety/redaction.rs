@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use regex::Captures;
 use serde_json::{Map, Value};
 
 use super::{
     cut,
     keys::{is_path_key, is_secret_key},
-    patterns::{ASSIGNMENT, AUTHORIZATION, KNOWN_KEY, LONG_WORD, PRIVATE_KEY, USER_INFO},
-    sanitizing::sanitize_line,
+    secrets::places,
+    showing::printable_line,
 };
 
 /// What stands in the place of a secret.
@@ -21,6 +20,8 @@ pub const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
 
 /// How deep values are followed, JSON inside of strings included.
 const MAX_DEPTH: usize = 64;
+/// How many characters more than those that are shown are looked at for secrets.
+const MOST_LOOKED_AT: usize = 4096;
 /// How often a text is looked through again when something was taken out of it.
 const MAX_PASSES: usize = 4;
 
@@ -34,6 +35,8 @@ pub struct Redaction {
     pub path: usize,
     /// Whether absolute paths and those that lead upwards are hidden.
     pub hide_paths: bool,
+    /// Whether each text is one line without anything that acts on a terminal.
+    pub one_line: bool,
 }
 
 impl Default for Redaction {
@@ -42,6 +45,7 @@ impl Default for Redaction {
             text: 160,
             path: 120,
             hide_paths: true,
+            one_line: true,
         }
     }
 }
@@ -55,6 +59,18 @@ pub fn redact(value: &Value) -> Value {
     Redaction::default().value(value)
 }
 
+/// A value without secrets, and otherwise as it is: texts in their length and with their lines, and paths.
+/// It is what programs on the same machine are given to read, as `ghostlight --json` prints it.
+pub fn redact_json(value: &Value) -> Value {
+    Redaction {
+        text: usize::MAX,
+        path: usize::MAX,
+        hide_paths: false,
+        one_line: false,
+    }
+    .value(value)
+}
+
 /// The arguments of a call as they may be shown. What is no JSON is not shown at all.
 pub fn redact_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
@@ -64,6 +80,18 @@ pub fn redact_arguments(text: &str) -> Value {
         Ok(value) => redact(&value),
         Err(_) => Value::String(INVALID_ARGUMENTS.to_owned()),
     }
+}
+
+/// A text as one line of a log, of at most so many characters: without secrets, and without anything that acts
+/// on a terminal. Whatever is told of a run in words goes through it.
+pub fn log_line(text: &str, characters: usize) -> String {
+    // What is cut off need not be looked at, but where a secret is cut its beginning would not be known.
+    let looked_at = characters.saturating_mul(4).saturating_add(MOST_LOOKED_AT);
+    let text = match text.char_indices().nth(looked_at) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    };
+    printable_line(&redact_text(text), characters)
 }
 
 /// A text as it may be shown: without what looks like a key, passwords of addresses, and the
@@ -82,61 +110,19 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
 }
 
 fn redact_once(text: &str) -> Cow<'_, str> {
-    let text = PRIVATE_KEY.replace(text.into(), |_| REDACTED.to_owned());
-    let text = KNOWN_KEY.replace(text, |_| REDACTED.to_owned());
-    let text = USER_INFO.replace(text, |_| format!("://{REDACTED}@"));
-    let text = AUTHORIZATION.replace(text, |found| {
-        let secret = &found[2];
-        let mixed = secret.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
-        if secret.len() >= 20 || mixed || secret.bytes().any(|byte| !byte.is_ascii_alphabetic()) {
-            format!("{} {REDACTED}", &found[1])
-        } else {
-            found[0].to_owned()
-        }
-    });
-    let text = ASSIGNMENT.replace(text, assignment);
-    LONG_WORD.replace(text, |found| {
-        let word = &found[0];
-        let shown = if is_random(word) { REDACTED } else { word };
-        shown.to_owned()
-    })
-}
-
-fn assignment(found: &Captures<'_>) -> String {
-    let whole = found[0].to_owned();
-    if !is_secret_key(&found["name"]) {
-        return whole;
+    let places = places(text);
+    if places.is_empty() {
+        return text.into();
     }
-    let (name, between) = (&found["name"], &found["between"]);
-    let text = |group| found.name(group).map(|found| found.as_str());
-    if let (Some(mark), Some(value)) = (text("escaped"), text("e")) {
-        // The mark that closes it is escaped as well.
-        let kept = value.len() - value.trim_end_matches('\\').len();
-        let close = "\\".repeat(kept);
-        return format!("{name}{between}{mark}{REDACTED}{close}");
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = 0;
+    for place in places {
+        shown.push_str(&text[rest..place.start]);
+        shown.push_str(REDACTED);
+        rest = place.end;
     }
-    if let Some(mark) = text("double").or_else(|| text("single")) {
-        return format!("{name}{between}{mark}{REDACTED}");
-    }
-    let value = text("plain").unwrap_or_default();
-    // In prose a colon follows many a word.
-    let prose = between.contains(':') && value.chars().all(char::is_alphabetic);
-    if prose || matches!(value, "null" | "true" | "false") && between.contains(':') {
-        return whole;
-    }
-    format!("{name}{between}{REDACTED}")
-}
-
-/// Whether letters and digits are mixed as only chance mixes them.
-fn is_random(word: &str) -> bool {
-    let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
-    let upper = count(u8::is_ascii_uppercase);
-    let lower = count(u8::is_ascii_lowercase);
-    let bytes = word.as_bytes();
-    let runs = bytes
-        .windows(2)
-        .filter(|pair| pair[1].is_ascii_digit() && !pair[0].is_ascii_digit());
-    upper >= 3 && lower >= 3 && runs.count() >= 3
+    shown.push_str(&text[rest..]);
+    shown.into()
 }
 
 impl Redaction {
@@ -213,10 +199,17 @@ impl Redaction {
         if looks_like_json(text)
             && let Ok(inside) = serde_json::from_str::<Value>(text)
         {
-            let shown = self.at(&inside, None, depth + 1).to_string();
+            let shown = self.at(&inside, None, depth + 1);
+            if shown == inside && !self.one_line {
+                return text.to_owned();
+            }
+            let shown = shown.to_string();
             return cut(&redact_text(&shown), self.text).into_owned();
         }
-        sanitize_line(&redact_text(text), self.text)
+        match self.one_line {
+            true => printable_line(&redact_text(text), self.text),
+            false => redact_text(text).into_owned(),
+        }
     }
 
     fn path(&self, text: &str) -> String {
@@ -226,7 +219,10 @@ impl Redaction {
         if self.hide_paths && leads_out(text) {
             return REDACTED_PATH.to_owned();
         }
-        let shown = sanitize_line(&redact_text(text), self.path);
+        if !self.one_line {
+            return redact_text(text).into_owned();
+        }
+        let shown = printable_line(&redact_text(text), self.path);
         let mut shown = shown.as_str();
         while let Some(rest) = shown.strip_prefix("./") {
             shown = rest.trim_start_matches('/');
@@ -252,45 +248,6 @@ fn leads_out(path: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case("file:"));
     let upwards = path.split(['/', '\\']).any(|part| part.trim() == "..");
     drive || file || upwards || path.starts_with(['/', '\\', '~'])
-}
-
-/// How many characters of a text a person is shown who decides about a call.
-pub(crate) const SHOWN: usize = 2000;
-
-/// What a person edited, who saw the redacted form of `original`, on one line each and cut: what
-/// still stands there as it was shown is what it was.
-pub fn restore(edited: &Value, original: &Value) -> Value {
-    let hidden = Redaction::default().texts(SHOWN);
-    let shown = [hidden.value(original), hidden.show_paths().value(original)];
-    restore_at(edited, &shown.each_ref().map(Some), original)
-}
-
-fn restore_at(edited: &Value, shown: &[Option<&Value>; 2], original: &Value) -> Value {
-    match (edited, original) {
-        _ if shown.contains(&Some(edited)) => original.clone(),
-        (Value::String(text), original) if text == REDACTED || text == REDACTED_PATH => {
-            original.clone()
-        }
-        (Value::Object(fields), Value::Object(originals)) => {
-            let fields = fields.iter().map(|(name, value)| {
-                let shown = shown.map(|shown| shown?.get(name));
-                let value = match originals.get(name) {
-                    Some(original) => restore_at(value, &shown, original),
-                    None => value.clone(),
-                };
-                (name.clone(), value)
-            });
-            Value::Object(fields.collect())
-        }
-        (Value::Array(items), Value::Array(originals)) if items.len() == originals.len() => {
-            let items = items.iter().zip(originals).enumerate();
-            let items = items.map(|(place, (item, original))| {
-                restore_at(item, &shown.map(|shown| shown?.get(place)), original)
-            });
-            Value::Array(items.collect())
-        }
-        _ => edited.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -448,43 +405,6 @@ mod tests {
             json!(INVALID_ARGUMENTS)
         );
         assert_eq!(redact_arguments(" "), json!({}));
-    }
-
-    #[test]
-    fn what_was_shown_as_redacted_gets_its_value_back_when_it_is_edited() {
-        let original = json!({ "password": "p", "to": { "path": "/x" }, "n": [1, 2] });
-        let mut edited = redact(&original);
-        edited["n"] = json!([3]);
-        edited["new"] = json!(REDACTED);
-        let expected = json!({
-            "password": "p", "to": { "path": "/x" }, "n": [3], "new": REDACTED,
-        });
-        assert_eq!(restore(&edited, &original), expected);
-    }
-
-    #[test]
-    fn what_was_not_edited_is_what_it_was_however_it_was_shown() {
-        let long = "x".repeat(3000);
-        let original = json!({
-            "path": "/a.rs", "content": "fn main() {\n    x()\n}", "long": long,
-            "command": "curl -H 'Authorization: Bearer abcdefghijklmnopqrstuvwx'",
-            "body": "{ \"token\":  \"y\" }", "list": ["a\nb", { "password": "p" }],
-        });
-        let hidden = Redaction::default().texts(SHOWN);
-        for shown in [
-            hidden.value(&original),
-            hidden.show_paths().value(&original),
-        ] {
-            assert_ne!(shown, original);
-            assert_eq!(restore(&shown, &original), original);
-            let mut edited = shown.clone();
-            edited["path"] = json!("/b.rs");
-            edited["list"][0] = json!("c");
-            let mut expected = original.clone();
-            expected["path"] = json!("/b.rs");
-            expected["list"][0] = json!("c");
-            assert_eq!(restore(&edited, &original), expected);
-        }
     }
 
     #[test]

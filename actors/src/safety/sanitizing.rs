@@ -1,14 +1,19 @@
 //! What comes in, without what could pass itself off as something else.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use super::{
     cut,
-    patterns::{FORGED_ROLE, OVERRULING, TEMPLATE_MARK},
+    folding::{IN_WORDS, fold},
+    patterns::{FORGED_ROLE, OVERRULING, TEMPLATE_MARK, TEXT_MARK},
 };
 
 /// What stands in the place of a mark that was taken out.
 pub const FILTERED: &str = "[filtered]";
+/// What stands before the words of a forged role.
+const QUOTED: &str = "> ";
+/// How often a text is looked through again when something was taken out of it.
+const MAX_PASSES: usize = 8;
 
 /// A text that comes from outside (a tool, memory, shared state, a person's answer), as a model
 /// may read it.
@@ -16,14 +21,88 @@ pub const FILTERED: &str = "[filtered]";
 /// Terminal codes and characters that hide or turn text are taken out, other control characters
 /// become spaces (line breaks and tabs stay), marks of chat templates become `[filtered]`, and a
 /// line that begins like another speaker's is quoted. Code, Markdown and the scripts of the world
-/// stay as they are.
+/// stay as they are. What is looked for is found also in other letters that look the same, in full
+/// width, with characters between that nobody sees, and as escapes; what is not found stays as it is.
+///
+/// This is a filter of known forms, and no more. The same thing said in other words, in another language,
+/// in a picture or spread over several texts passes it. What protects from a text that gives orders is what
+/// the agent may do: fences around what comes from outside, knowing where it comes from, and approvals.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
-    let text = without_hidden(text);
-    let text = TEMPLATE_MARK.replace(text, |_| FILTERED.to_owned());
-    let text = OVERRULING.replace(text, |_| FILTERED.to_owned());
-    FORGED_ROLE.replace(text, |found| {
-        format!("{}> {}", &found["before"], &found["role"])
-    })
+    let mut text = without_hidden(text);
+    // What was taken out may have held apart what belongs together.
+    for _ in 0..MAX_PASSES {
+        match filtered(&text) {
+            Some(again) => text = Cow::Owned(again),
+            None => break,
+        }
+    }
+    text
+}
+
+/// The text without the known forms; `None` where there are none.
+fn filtered(text: &str) -> Option<String> {
+    let mut changes = found_in(text);
+    if let Some(folded) = fold(text, &IN_WORDS) {
+        let found = found_in(&folded.text).into_iter();
+        changes.extend(found.map(|(place, quoted)| {
+            let place = match place.is_empty() {
+                true => {
+                    let start = folded.source(&(place.start..place.start + 1)).start;
+                    start..start
+                }
+                false => folded.source(&place),
+            };
+            (place, quoted)
+        }));
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    changes.sort_unstable_by_key(|(place, _)| (place.start, place.end));
+    let (mut changed, mut rest) = (String::with_capacity(text.len()), 0);
+    for (place, by) in changes {
+        if place.start < rest
+            || (place.is_empty() && changed.ends_with(QUOTED) && place.start == rest)
+        {
+            continue;
+        }
+        changed.push_str(&text[rest..place.start]);
+        changed.push_str(by);
+        rest = place.end;
+    }
+    changed.push_str(&text[rest..]);
+    Some(changed)
+}
+
+/// What is put in the place of what; a role is only quoted.
+fn found_in(text: &str) -> Vec<(Range<usize>, &'static str)> {
+    let mut found: Vec<(Range<usize>, &str)> = Vec::new();
+    for pattern in [&TEMPLATE_MARK, &OVERRULING] {
+        let places = pattern.places(text, 0).into_iter();
+        found.extend(places.map(|place| (place, FILTERED)));
+    }
+    let unpaired = unpaired(text, TEXT_MARK.places(text, 0)).into_iter();
+    found.extend(unpaired.map(|place| (place, FILTERED)));
+    FORGED_ROLE.each(text, |role| {
+        let start = role.name("role").map_or(0, |role| role.start());
+        found.push((start..start, QUOTED));
+        true
+    });
+    found
+}
+
+/// The marks that are no pair, as `<s>…</s>` is one in HTML.
+fn unpaired(text: &str, marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let (mut open, mut unpaired) = (Vec::new(), Vec::new());
+    for mark in marks {
+        match &text[mark.clone()] {
+            "<s>" => open.push(mark),
+            "</s>" if open.pop().is_some() => {}
+            _ => unpaired.push(mark),
+        }
+    }
+    unpaired.extend(open);
+    unpaired
 }
 
 /// The same as one line of at most so many characters, with `…` where some were cut off.
@@ -40,7 +119,7 @@ pub fn sanitize_line(text: &str, characters: usize) -> String {
 
 /// How many characters spell a flag such as Scotland's, which are otherwise invisible: a few tags
 /// that the last one closes. More of them would be a text that nobody sees.
-fn flag_after(rest: impl Iterator<Item = char>) -> usize {
+pub(super) fn flag_after(rest: impl Iterator<Item = char>) -> usize {
     const LONGEST: usize = 6;
     let is_tag = |c: &char| ('\u{e0020}'..='\u{e007e}').contains(c);
     let mut rest = rest.peekable();
@@ -87,6 +166,17 @@ fn without_hidden(text: &str) -> Cow<'_, str> {
                     shown.push(c);
                 }
             }
+            // One variant of a letter or a sign is how it looks; more are a text that nobody sees.
+            '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
+                let is_base = |c: char| !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
+                if shown
+                    .chars()
+                    .next_back()
+                    .is_some_and(|c| is_base(c) && !is_variant(c))
+                {
+                    shown.push(c);
+                }
+            }
             _ if is_hidden(c) => {}
             _ => shown.push(c),
         }
@@ -95,6 +185,10 @@ fn without_hidden(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     shown.into()
+}
+
+fn is_variant(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// Characters that turn the direction of text or show nothing.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentError, Changed, Delta, FinishReason, OperationId, Outcome, Resource, RunId, Spent,
-    StopReason, Timestamp, ToolCall, ToolResult, Usage,
+    AgentError, Changed, Delta, FinishReason, OperationId, Outcome, Question, Resource, RunId,
+    Spent, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 
 /// Where an event stands: the run, and the sequence number of its entry in that run's journal.
@@ -325,104 +325,6 @@ pub enum Preview {
         /// The piece.
         text: String,
     },
-}
-
-/// What a run asks the world outside.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Question {
-    /// What sort of answer is wanted.
-    pub kind: QuestionKind,
-    /// The question, for a person.
-    pub prompt: String,
-    /// The tool call in question, with secrets redacted.
-    pub call: Option<ToolCall>,
-    /// What may be answered, when the answer is a choice.
-    pub options: Vec<String>,
-    /// When nobody's answer counts any more.
-    pub expires: Option<Timestamp>,
-    /// What counts as the answer then; without one the question fails as expired.
-    pub default: Option<Value>,
-    /// The agents from the root's to the one that asks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub path: Vec<String>,
-}
-
-impl Default for Question {
-    fn default() -> Self {
-        Self::new("")
-    }
-}
-
-impl Question {
-    /// A question with a free answer.
-    pub fn new(prompt: impl Into<String>) -> Self {
-        Self {
-            kind: QuestionKind::Text,
-            prompt: prompt.into(),
-            call: None,
-            options: Vec::new(),
-            expires: None,
-            default: None,
-            path: Vec::new(),
-        }
-    }
-
-    /// May this be done? The answer is `true`, `false`, or an object with `approved`, and with
-    /// `reason` (why not), `arguments` (others than the model's), `value` (in the place of the
-    /// call's result) or `remember` (for the session: `true` for these very arguments, or an
-    /// object with patterns such as `{"path": "src/*"}`).
-    pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {
-        Self {
-            kind: QuestionKind::Approval,
-            call: Some(call),
-            ..Self::new(prompt)
-        }
-    }
-
-    /// What is the password, code or key for this call? The answer reaches the tool alone: the
-    /// journal holds that it was given, and no model sees it.
-    pub fn authentication(prompt: impl Into<String>, call: ToolCall) -> Self {
-        Self {
-            kind: QuestionKind::Authentication,
-            call: Some(call),
-            ..Self::new(prompt)
-        }
-    }
-
-    /// A choice among options.
-    pub fn choice<O: Into<String>>(
-        prompt: impl Into<String>,
-        options: impl IntoIterator<Item = O>,
-    ) -> Self {
-        let options = options.into_iter().map(Into::into).collect();
-        Self {
-            kind: QuestionKind::Choice,
-            options,
-            ..Self::new(prompt)
-        }
-    }
-}
-
-/// What sort of answer a question wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum QuestionKind {
-    /// Approve or deny a tool call.
-    Approval,
-    /// Yes or no.
-    Confirmation,
-    /// One of the options.
-    Choice,
-    /// Any text or JSON value.
-    #[default]
-    Text,
-    /// Whether a call in doubt happened.
-    InDoubt,
-    /// A password, code or key for one call, or `false`. The answer is never recorded.
-    Authentication,
 }
 
 /// An event whose type this version does not know. It survives a round trip unchanged.

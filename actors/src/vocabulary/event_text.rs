@@ -2,14 +2,20 @@
 
 use std::fmt;
 
-use super::{Changed, Event, EventRecord, Preview, Resource, RunResult, ToolCall};
+use serde_json::{Value, json};
+
+use super::{Changed, Delta, Event, EventRecord, Preview, Resource, RunResult, ToolCall};
+use crate::safety;
 
 /// How many characters of a text a line shows.
 const SHOWN: usize = 200;
+/// How many of its characters are looked at for secrets.
+const LOOKED_AT: usize = 4096;
 
 impl fmt::Display for EventRecord {
-    /// One line: the agents from the root's to the one concerned, and what happened. Long texts
-    /// are cut.
+    /// One line for a log: the agents from the root's to the one concerned, and what happened. Long texts
+    /// are cut, secrets are left out ([`safety::redact`]), and nothing acts on a terminal. The fields of the
+    /// event have all of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path.join("/"))?;
@@ -33,7 +39,7 @@ impl fmt::Display for Event {
                 tool_calls,
                 ..
             } => {
-                write!(f, "model {model} says {}", quoted(text))?;
+                write!(f, "model {} says {}", told(model), quoted(text))?;
                 for call in tool_calls {
                     write!(f, ", calls {}", Call(call))?;
                 }
@@ -41,7 +47,7 @@ impl fmt::Display for Event {
             }
             Self::ToolStarted { tool, .. } => write!(f, "tool {tool} starts, once"),
             Self::ToolCalled { result, .. } => {
-                let (name, text) = (&result.name, quoted(&result.text));
+                let (name, text) = (told(&result.name), quoted(&result.text));
                 write!(f, "tool {name} ends ({:?}): {text}", result.status)
             }
             Self::Delegated { agent, .. } => write!(f, "gives a task to {agent}"),
@@ -53,9 +59,9 @@ impl fmt::Display for Event {
                 question,
             } => write!(f, "asks ({operation}): {}", quoted(&question.prompt)),
             Self::QuestionAnswered { operation, answer } => {
-                write!(f, "is answered ({operation}): {answer}")
+                write!(f, "is answered ({operation}): {}", value(answer))
             }
-            Self::Custom { name, data } => write!(f, "{name}: {data}"),
+            Self::Custom { name, data } => write!(f, "{}: {}", told(name), value(data)),
             Self::Preview(preview) => preview.fmt(f),
             other => fmt_upkeep(other, f),
         }
@@ -72,9 +78,15 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             Changed::State {
                 scope,
                 key,
-                value: Some(value),
+                value: Some(set),
                 ..
-            } => write!(f, "sets {scope}/{key} to {}", quoted(&value.to_string())),
+            } => {
+                // The name may say that it is a secret.
+                let shown = safety::redact(&json!({ (key.as_str()): set }));
+                let shown = shown.as_object().and_then(|fields| fields.values().next());
+                let shown = shown.map_or_else(String::new, Value::to_string);
+                write!(f, "sets {scope}/{} to {}", told(key), quoted(&shown))
+            }
             Changed::State { scope, key, .. } => write!(f, "deletes {scope}/{key}"),
             Changed::Artifact { scope, artifact } => write!(f, "saves {scope}/{artifact}"),
         },
@@ -114,7 +126,10 @@ impl fmt::Display for Preview {
             Self::ModelStarted { model, attempt, .. } => {
                 write!(f, "asks model {model} (attempt {attempt})")
             }
-            Self::Delta { delta, .. } => write!(f, "… {delta:?}"),
+            Self::Delta { delta, .. } => match delta {
+                Delta::Text(text) | Delta::Reasoning(text) => write!(f, "… {}", quoted(text)),
+                other => write!(f, "… {}", told(format_args!("{other:?}"))),
+            },
             Self::ModelRetry {
                 error, pause_ms, ..
             } => write!(f, "asks again in {pause_ms} ms: {}", told(error)),
@@ -134,7 +149,11 @@ struct Call<'a>(&'a ToolCall);
 
 impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.0.name, told(self.0.arguments.text()))
+        let arguments = match self.0.arguments.value() {
+            Ok(arguments) => told(safety::redact(arguments)),
+            Err(_) => told(self.0.arguments.text()),
+        };
+        write!(f, "{}({arguments})", told(&self.0.name))
     }
 }
 
@@ -148,18 +167,25 @@ fn named(kind: &str, name: &str) -> String {
 
 /// A text on one line, in quotation marks, with what is no text escaped.
 fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
-}
-
-/// A text on one line, as it is.
-fn told(text: impl fmt::Display) -> String {
-    shortened(&text.to_string()).replace(char::is_control, " ")
-}
-
-fn shortened(text: &str) -> String {
+    // What is cut off need not be looked at, but where a secret is cut its beginning would not be known.
+    let looked_at = text.char_indices().nth(LOOKED_AT);
+    let text = safety::redact_text(&text[..looked_at.map_or(text.len(), |(end, _)| end)]);
     match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
+        None => format!("{text:?}"),
+    }
+}
+
+/// A text on one line.
+fn told(text: impl fmt::Display) -> String {
+    safety::log_line(&text.to_string(), SHOWN)
+}
+
+/// A value on one line.
+fn value(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        other => told(safety::redact(other)),
     }
 }
 

@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeStruct as _};
 use serde_json::Value;
 
-use super::UnknownPart;
+use super::{Digest, UnknownPart};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -217,6 +217,13 @@ impl ToolCall {
             name: name.into(),
             arguments: arguments.into(),
         }
+    }
+
+    /// What tells this call from another: a hash of the tool's name and the arguments to the byte, and not
+    /// of the id that the model gave. A decision about a call is bound to it. Arguments of few possible
+    /// values can be guessed from it.
+    pub fn digest(&self) -> Digest {
+        Digest::of_parts(&[self.name.as_bytes(), self.arguments.text().as_bytes()])
     }
 }
 

@@ -20,6 +20,7 @@ mod message_parts;
 mod model;
 mod outcome;
 mod prices;
+mod question;
 mod scope;
 mod time;
 mod tool;
@@ -33,9 +34,7 @@ pub use changed::Changed;
 pub use digest::{CallDigest, Digest};
 pub use entry::{Begun, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd};
 pub use error::{AgentError, ErrorKind, OperationError};
-pub use event::{
-    Event, EventId, EventRecord, Preview, Question, QuestionKind, RunResult, UnknownEvent,
-};
+pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use format::FORMAT;
 pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
@@ -49,6 +48,7 @@ pub use model::{
 };
 pub use outcome::{Answer, Outcome, StopReason, Transfer};
 pub use prices::Prices;
+pub use question::{Question, QuestionKind};
 pub use scope::Scope;
 pub(crate) use scope::{is_key_of_engine, key_of_engine};
 pub use time::Timestamp;

@@ -158,11 +158,11 @@ async fn what_a_person_makes_of_the_arguments_must_fit_and_secrets_come_back() {
     let system = stage.start(agent).await;
     let run = ask(&system, "a", "go").await;
     let (operation, question) = questions(&run).await.remove(0);
-    assert_eq!(question.prompt, "wipe [redacted-path] [redacted]?");
+    assert_eq!(question.prompt, "wipe /etc/x ⟦redacted 1: 7 characters⟧?");
     let shown = question.call.unwrap().arguments.value().cloned().unwrap();
     assert_eq!(
         shown,
-        json!({ "path": "[redacted-path]", "password": "[redacted]" })
+        json!({ "path": "/etc/x", "password": "⟦redacted 1: 7 characters⟧" })
     );
     for (name, value) in [
         ("arguments", json!(3)),
@@ -185,7 +185,7 @@ async fn what_a_person_makes_of_the_arguments_must_fit_and_secrets_come_back() {
     .await;
     let (_, again) = questions(&run).await.remove(0);
     assert!(again.prompt.contains("do not fit"), "{}", again.prompt);
-    let edited = json!({ "path": "y", "password": "[redacted]" });
+    let edited = json!({ "path": "y", "password": shown["password"] });
     decide(&run, "1", json!({ "approved": true, "arguments": edited })).await;
     let result = results(&run).await.remove(0);
     assert_eq!(result.text, r#"wipe {"password":"hunter2","path":"y"}"#);
@@ -319,7 +319,7 @@ async fn a_tool_that_decides_and_does_not_plainly_say_yes_says_no() {
         async fn call(&self, asked: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
             let asked = asked.value().unwrap();
             assert_eq!(asked["tool"], "wipe");
-            assert_eq!(asked["arguments"]["password"], "[redacted]");
+            assert_eq!(asked["arguments"]["password"], "⟦redacted 1: 1 characters⟧");
             self.0.map(ToolOutput::text).map_err(ToolError::new)
         }
     }

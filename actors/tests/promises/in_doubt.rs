@@ -86,7 +86,10 @@ async fn after_a_crash(
         assert_eq!(question.kind, QuestionKind::InDoubt);
         let asked = question.call.unwrap();
         assert_eq!(asked.name, "pay");
-        assert_eq!(asked.arguments.text(), r#"{"password":"[redacted]"}"#);
+        assert_eq!(
+            asked.arguments.text(),
+            "{\"password\":\"⟦redacted 1: 7 characters⟧\"}"
+        );
         run.answer(operation, json!(says)).await.unwrap();
     }
     let end = run.outcome().await;

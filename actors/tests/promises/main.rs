@@ -4,6 +4,7 @@
 #[path = "../agents/mod.rs"]
 mod agents;
 mod approvals;
+mod approved_bytes;
 mod arguments;
 mod artifacts;
 mod blocked_threads;
@@ -55,6 +56,7 @@ mod reads;
 mod replay;
 mod retention;
 mod schedules;
+mod secrets;
 mod session_history;
 mod session_times;
 mod sessions;

@@ -4,17 +4,17 @@ use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::StoreError,
     run::{Registry, operations::covers},
-    vocabulary::{OperationId, QuestionKind, RunId},
+    vocabulary::{OperationId, Question, QuestionKind, RunId},
 };
 
 use crate::cli::{
     arguments::Answer,
+    asking::{Asked, Fold},
     echo::Echo,
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
     questions::{self, Open},
-    timeline::describe_question,
     typing::Typing,
 };
 
@@ -36,6 +36,9 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     let root = system.run(row.root);
     let result = async {
         let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
+        if let Some(digest) = &arguments.digest {
+            check(&question, digest)?;
+        }
         let secret = question.kind == QuestionKind::Authentication;
         if secret {
             // It stays in the memory of the process that it is given to.
@@ -45,7 +48,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             Some("-") if secret => {
                 let mut echo = Echo::default();
                 if echo.hide() {
-                    let asked = describe_question(&question);
+                    let asked = Asked::of(&question, Fold::Long).text();
                     super::note(&format!("{asked} [is not shown; nothing refuses]"));
                 }
                 let mut typing = Typing::new()?;
@@ -59,7 +62,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             Some(text) => questions::answer_of(&question, text),
             None => questions::decided(&question, &arguments.decision),
         };
-        let value = value.map_err(Failure::Usage)?;
+        let value = questions::bound(&question, value.map_err(Failure::Usage)?);
         let tool = question.call.as_ref().map_or("", |call| &call.name);
         let covered = value.get("remember").and_then(|kept| covers(tool, kept));
         system.run(asking).answer(operation, value).await?;
@@ -95,6 +98,20 @@ async fn take_up(system: &System, root: RunId) -> Result<(), Failure> {
     }
 }
 
+/// Whether the question is about the call of this digest, or of one that begins so.
+fn check(question: &Question, digest: &str) -> Result<(), Failure> {
+    let asked = question.digest.map(|digest| digest.to_string());
+    let begins = |asked: &String| asked.starts_with(&digest.to_lowercase());
+    if digest.len() >= 8 && asked.as_ref().is_some_and(begins) {
+        return Ok(());
+    }
+    let asked = asked.unwrap_or_else(|| String::from("none"));
+    let shown = Asked::of(question, Fold::Long).text();
+    Err(Failure::Usage(format!(
+        "it asks about another call, whose digest is {asked}; look at it again:\n{shown}"
+    )))
+}
+
 /// The question that is meant: the only one, or that of the operation.
 async fn choose(
     root: &Run,
@@ -122,7 +139,10 @@ async fn choose(
             let mut text = String::from("it asks several things; name one:");
             for open in &open {
                 let command = questions::how_to_answer(root.id(), open, true, &keeping.option);
-                text += &format!("\n  {}\n    {command}", describe_question(&open.2));
+                text += &format!(
+                    "\n  {}\n    {command}",
+                    Asked::of(&open.2, Fold::Long).text()
+                );
             }
             Err(Failure::Usage(text))
         }
@@ -134,7 +154,7 @@ fn list(open: &[Open]) -> String {
         format!(
             "\n  {} {operation}: {}",
             run.short(),
-            describe_question(question)
+            Asked::of(question, Fold::Long).text()
         )
     };
     open.iter().map(line).collect()

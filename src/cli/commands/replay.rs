@@ -104,9 +104,15 @@ pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
     let row = keeping.find(&arguments.run).await?;
     let recording = recording(&keeping.store, row.run).await?;
+    // All is looked at before anything is printed.
+    let text = recording.to_json_lines();
+    let lines = text
+        .lines()
+        .map(|line| arguments.secrets.leaving(line.to_owned()));
+    let lines = lines.collect::<Result<Vec<String>, String>>();
     let mut out = std::io::stdout().lock();
-    for line in recording.to_json_lines().lines() {
-        writeln!(out, "{}", plain_text::json(line.to_owned()))?;
+    for line in lines.map_err(Failure::Usage)? {
+        writeln!(out, "{}", plain_text::json(line))?;
     }
     out.flush()?;
     Ok(Exit::Done)

@@ -208,8 +208,10 @@ async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
 async fn export(arguments: SessionExport) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
     let document = Kept::of(keeping.store).export(&arguments.session).await?;
+    let text = arguments.secrets.leaving(document.to_json());
+    let text = text.map_err(Failure::Usage)?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", plain_text::json(document.to_json()))?;
+    writeln!(out, "{}", plain_text::json(text))?;
     out.flush()?;
     Ok(Exit::Done)
 }

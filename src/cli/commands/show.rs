@@ -3,14 +3,18 @@
 use ghostlight_actors::{
     contract::{Clock as _, RunRow, SystemClock},
     run::{Observer, Recorded, operations::Allowance},
-    vocabulary::{EventRecord, JournalId, Resource},
+    vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, Question, Resource, RunId},
 };
+use serde_json::json;
 
 use crate::cli::{
     arguments::Show,
+    asking::{self, Asked, Fold},
     exit::{Exit, Failure},
     follow::print_json,
     keeping::{self, Keeping},
+    plain_text,
+    questions::how_to_answer,
     timeline::{Detail, Timeline},
     when,
 };
@@ -27,6 +31,9 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
         )));
     };
     let row = keeping.find(&arguments.run).await?;
+    if arguments.questions {
+        return questions(&arguments, &keeping, &row).await;
+    }
     let mut observer = Observer::new();
     let mut timeline = Timeline::new(Detail::Everything);
     if !arguments.show.json {
@@ -58,6 +65,52 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
             }
         }
     }
+}
+
+/// Shows the questions that the run and those below it wait for, with nothing folded.
+async fn questions(arguments: &Show, keeping: &Keeping, row: &RunRow) -> Result<Exit, Failure> {
+    let mut open: Vec<(RunId, OperationId, Question)> = Vec::new();
+    let mut after = 0;
+    loop {
+        let lines = keeping.store.read_tree(row.root, after, PAGE).await?;
+        let Some(last) = lines.last() else { break };
+        after = last.stored.position;
+        for line in &lines {
+            let run = line.run;
+            match line.stored.line.decode() {
+                Ok(Entry::Started {
+                    op,
+                    begun: Begun::Question(question),
+                    ..
+                }) => open.push((run, op, *question)),
+                Ok(Entry::Completed { op, .. } | Entry::Dropped { op, .. }) => {
+                    open.retain(|(asking, asked, _)| (*asking, *asked) != (run, op));
+                }
+                Ok(Entry::RunEnded(_)) => open.retain(|(asking, ..)| *asking != run),
+                _ => {}
+            }
+        }
+    }
+    if open.is_empty() && !arguments.show.json {
+        super::print(&format!("run {} asks nothing", row.run.short()))?;
+    }
+    let several = open.len() > 1;
+    for (run, operation, question) in open {
+        let shown = match question.unredacted().filter(|_| arguments.reveal) {
+            Some(call) => asking::revealed(&question, &call),
+            None => question.clone(),
+        };
+        if arguments.show.json {
+            let shown = shown.withheld();
+            print_json(&json!({ "run": run, "operation": operation, "question": shown }))?;
+            continue;
+        }
+        let agent = plain_text::line(question.path.last().map_or("", String::as_str), 64);
+        let text = Asked::of(&shown, Fold::Nothing).text();
+        let how = how_to_answer(row.root, &(run, operation, shown), several, &keeping.option);
+        super::print(&format!("{agent} asks ({operation}): {text}\n  {how}"))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn print_lines(timeline: &mut Timeline, record: &EventRecord, row: &RunRow) -> Result<(), Failure> {

@@ -38,8 +38,11 @@ impl Stream {
         let word = held.rfind(char::is_whitespace).map_or(0, |at| {
             at + held[at..].chars().next().map_or(0, char::len_utf8)
         });
-        let of_number =
-            |c: char| matches!(c, '0'..='9' | 'A'..='Z' | ' ' | '(' | ')' | '+' | '.' | '/' | '-');
+        // Digits, blanks and dashes are there in many forms, with characters between that nobody sees.
+        let of_number = |c: char| {
+            matches!(c, '0'..='9' | 'A'..='Z' | ' ' | '(' | ')' | '+' | '.' | '/' | '-')
+                || (!c.is_ascii() && !c.is_alphabetic())
+        };
         let number = held.trim_end_matches(of_number).len();
         let number = number + (held[number..].len() - held[number..].trim_start_matches(' ').len());
         let least = held.len().saturating_sub(MOST_HELD);

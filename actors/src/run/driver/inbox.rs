@@ -358,7 +358,7 @@ fn is_decision(value: &Value) -> bool {
         "approved" => value.is_boolean(),
         "arguments" => value.is_object() || value.is_null(),
         "remember" => value.is_boolean() || value.is_object() || value.is_null(),
-        "reason" | "by" => value.is_string() || value.is_null(),
+        "reason" | "by" | "digest" => value.is_string() || value.is_null(),
         "value" => true,
         _ => false,
     };

@@ -2,13 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jsonschema::ValidationError;
 use serde_json::{Value, json};
 
-use super::{Ask, CallTool, Decision, authentication::CallAuthenticated, toolset::as_result};
+use super::{
+    Ask, CallTool, Decision, authentication::CallAuthenticated, repeated::repeated_name,
+    toolset::as_result,
+};
 use crate::{
+    contract::{ApprovalDecision, Approved},
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
-    safety::{self, Redaction},
+    safety::{self, deciding},
     vocabulary::{
         AgentError, Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult,
         ToolStatus,
@@ -23,11 +28,13 @@ const AUTHENTICATED: u32 = 5;
 const REASON: usize = 500;
 /// How the result of a call begins that a person refused.
 pub(super) const PERSON: &str = "A person refused this call";
+/// How many characters of an argument stand in a question; all of them are in the call that it shows.
+const IN_PROMPT: usize = 160;
 
 /// What became of the question whether a call may be made.
 enum Verdict {
-    /// It may, with these arguments.
-    Approved(Arguments),
+    /// It may, with these arguments, as this one decided.
+    Approved(Arguments, Approved),
     /// A person gave this in the place of its result.
     Supplied(Value),
     /// It may not.
@@ -49,9 +56,12 @@ impl RunContext {
             return Ok(ToolResult::new(&call, ToolStatus::Error, text));
         }
         let mut approved = call.clone();
+        let mut approval = None;
         if let Some(rule) = rule {
             match self.verdict(&rule, &call, &definition).await {
-                Ok(Verdict::Approved(arguments)) => approved.arguments = arguments,
+                Ok(Verdict::Approved(arguments, by)) => {
+                    (approved.arguments, approval) = (arguments, Some(by));
+                }
                 Ok(Verdict::Supplied(value)) => {
                     let text = value
                         .as_str()
@@ -73,11 +83,16 @@ impl RunContext {
             let call_tool = CallTool {
                 call: approved,
                 definition,
+                approval,
             };
             return as_result(&call, self.perform(call_tool).await);
         };
         for _ in 0..AUTHENTICATED {
-            let question = Question::authentication(&prompt, shown(&approved, &[]));
+            let question = about(
+                Question::authentication(&prompt, approved.clone()),
+                &approved,
+                &[],
+            );
             let ask = self.perform(Ask::about(question, &approved, "authentication"));
             let asked = ask.id();
             match ask.await {
@@ -86,7 +101,11 @@ impl RunContext {
                 Err(error) => return as_result(&call, Err(error)),
             }
             let (call, definition) = (approved.clone(), definition.clone());
-            let call_tool = CallTool { call, definition };
+            let call_tool = CallTool {
+                call,
+                definition,
+                approval: approval.clone(),
+            };
             match self.perform(CallAuthenticated::new(call_tool, asked)).await {
                 // It was lost with the process that had it: it is asked for again.
                 Err(AgentError::Operation(error))
@@ -110,11 +129,19 @@ impl RunContext {
         if rule.remember
             && let Some(decision) = self.remembered(call).await?
         {
-            return Ok(read(decision, call, definition).unwrap_or_else(Verdict::Denied));
+            let verdict = read(decision, rule, call, definition);
+            return Ok(match verdict.unwrap_or_else(Verdict::Denied) {
+                Verdict::Approved(arguments, by) => {
+                    let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
+                    Verdict::Approved(arguments, remembered)
+                }
+                other => other,
+            });
         }
         if let Some(approver) = &rule.by {
-            let decision = self.decided_by(approver, rule, call).await?;
-            return Ok(read(decision, call, definition).unwrap_or_else(Verdict::Denied));
+            let mut decision = self.decided_by(approver, rule, call).await?;
+            decision.by = Some(approver.clone());
+            return Ok(read(decision, rule, call, definition).unwrap_or_else(Verdict::Denied));
         }
         let mut fault: Option<String> = None;
         for time in 0..ASKED {
@@ -130,11 +157,11 @@ impl RunContext {
             }
             let decision = Decision::from(self.perform(ask).await?);
             let remember = decision.remember.clone().filter(|_| rule.remember);
-            match read(decision.clone(), call, definition) {
+            match read(decision.clone(), rule, call, definition) {
                 Ok(verdict) => {
                     // What was decided, and not what was asked; a value was for this call alone.
                     let decided = match &verdict {
-                        Verdict::Approved(arguments) => Some(arguments),
+                        Verdict::Approved(arguments, _) => Some(arguments),
                         Verdict::Denied(_) => Some(&call.arguments),
                         Verdict::Supplied(_) => None,
                     };
@@ -171,9 +198,17 @@ impl RunContext {
             "agent": self.spec().name,
             "run": self.run(),
             "call": call.id,
+            "digest": call.digest(),
         });
         let call = ToolCall::new(call.id.clone(), approver, asked);
-        let result = match self.perform(CallTool { call, definition }).await {
+        let result = match self
+            .perform(CallTool {
+                call,
+                definition,
+                approval: None,
+            })
+            .await
+        {
             Ok(result) => result,
             Err(error) => match error.kind() {
                 None | Some(ErrorKind::Budget(_) | ErrorKind::Store) => return Err(error),
@@ -196,22 +231,29 @@ impl RunContext {
 /// What a decision means for this call; the error says why it means nothing.
 fn read(
     decision: Decision,
+    rule: &ApprovalRule,
     call: &ToolCall,
     definition: &ToolDefinition,
 ) -> Result<Verdict, Option<String>> {
     if !decision.approved {
         return Ok(Verdict::Denied(decision.reason));
     }
+    decision.is_for(call)?;
     if let Some(value) = decision.value {
         return Ok(Verdict::Supplied(value));
     }
     let Some(edited) = decision.arguments else {
-        return Ok(Verdict::Approved(call.arguments.clone()));
+        let by = Approved::new(decision.by, ApprovalDecision::Approved);
+        return Ok(Verdict::Approved(call.arguments.clone(), by));
     };
     let original = call.arguments.value().cloned().unwrap_or_default();
-    let arguments = Arguments::from(safety::restore(&edited, &original));
+    let shown = deciding::show(&original, &rule.reveal);
+    let arguments = Arguments::from(shown.meant(&edited));
     match fits(definition, &arguments) {
-        Ok(()) => Ok(Verdict::Approved(arguments)),
+        Ok(()) => {
+            let by = Approved::new(decision.by, ApprovalDecision::Edited);
+            Ok(Verdict::Approved(arguments, by))
+        }
         Err(fault) => Err(Some(fault)),
     }
 }
@@ -221,6 +263,10 @@ pub(super) fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result
     let value = arguments
         .value()
         .map_err(|fault| format!("The arguments are not valid JSON ({fault})."))?;
+    if let Some(name) = repeated_name(arguments.text()) {
+        let name = safety::printable_line(&name, 64);
+        return Err(format!("The arguments name {name} twice."));
+    }
     match misfit(&definition.parameters, value) {
         None => Ok(()),
         Some(fault) => Err(format!("The arguments do not fit the tool: {fault}.")),
@@ -234,8 +280,18 @@ pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
         Err(fault) => return Some(format!("the schema is wrong: {fault}")),
     };
     let fault = validator.iter_errors(value).next()?;
-    let fault = fault.to_string();
-    Some(safety::sanitize_line(&safety::redact_text(&fault), REASON))
+    Some(safety::sanitize_line(&schema_fault(&fault), REASON))
+}
+
+/// What is wrong with a value, without the value where it stands under the name of a secret.
+pub(crate) fn schema_fault(fault: &ValidationError<'_>) -> String {
+    let place = fault.instance_path().to_string();
+    let is_secret = place.split('/').any(safety::is_secret_key);
+    let fault = match is_secret {
+        true => fault.masked().to_string(),
+        false => fault.to_string(),
+    };
+    safety::redact_text(&fault).into_owned()
 }
 
 pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolResult {
@@ -248,29 +304,35 @@ pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolRe
     ToolResult::new(call, ToolStatus::Denied, text)
 }
 
-/// The question whether a call may be made, as it may be shown.
+/// The question whether a call may be made.
 fn question(rule: &ApprovalRule, call: &ToolCall) -> Question {
-    let call = shown(call, &rule.reveal);
     let prompt = match &rule.prompt {
-        Some(template) => fill_in(template, &call, &rule.reveal),
-        None => format!("May {} be called?", call.name),
+        Some(template) => fill_in(template, call, &rule.reveal),
+        None => format!("May {} be called?", safety::visible(&call.name)),
     };
-    Question::approval(prompt, call)
+    about(Question::approval(prompt, call.clone()), call, &rule.reveal)
 }
 
-/// A call with its arguments as they may be shown.
-pub(super) fn shown(call: &ToolCall, reveal: &[String]) -> ToolCall {
-    let arguments = call.arguments.value().cloned().unwrap_or_default();
-    let redaction = Redaction::default().texts(safety::SHOWN);
-    let arguments = redaction.revealing(&arguments, reveal);
-    ToolCall::new(call.id.clone(), call.name.clone(), arguments)
+/// A question about this call: it shows whatever acts, is bound to the exact call, and keeps it for the
+/// journal.
+pub(super) fn about(mut question: Question, call: &ToolCall, reveal: &[String]) -> Question {
+    let shown = match call.arguments.value() {
+        Ok(arguments) => deciding::show(arguments, reveal).arguments,
+        Err(_) => Value::String(deciding::show_text(call.arguments.text())),
+    };
+    let shown = ToolCall::new(call.id.clone(), call.name.clone(), shown);
+    let is_exact = shown.arguments.text() == call.arguments.text();
+    question.exact = (!is_exact).then(|| call.arguments.clone());
+    question.digest = Some(call.digest());
+    question.call = Some(shown);
+    question
 }
 
 /// A template with the call's arguments put in, in one pass: what stands in an argument is not
 /// read as a template.
 fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
     let arguments = call.arguments.value().cloned().unwrap_or_default();
-    let arguments = Redaction::default().revealing(&arguments, reveal);
+    let arguments = deciding::show(&arguments, reveal).arguments;
     let mut filled = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -281,15 +343,26 @@ fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
             continue;
         };
         match arguments.get(name) {
-            Some(Value::String(text)) => filled.push_str(text),
-            Some(value) => filled.push_str(&safety::sanitize_line(&value.to_string(), 160)),
-            None if name == "tool" => filled.push_str(&call.name),
+            Some(Value::String(text)) => filled.push_str(&in_prompt(text)),
+            Some(value) => filled.push_str(&in_prompt(&value.to_string())),
+            None if name == "tool" => filled.push_str(&safety::visible(&call.name)),
             None if is_name(name) => filled.push_str("(not given)"),
             None => filled.push_str(&format!("{{{name}}}")),
         }
         rest = after;
     }
     filled + rest
+}
+
+/// A shown value inside of a sentence: on one line, and of a long one its beginning and its length. All of
+/// it is with the call.
+fn in_prompt(shown: &str) -> String {
+    let count = shown.chars().count();
+    let mut text: String = shown.chars().take(IN_PROMPT).collect();
+    if count > IN_PROMPT {
+        text.push_str(&format!("⟦the first {IN_PROMPT} of {count} characters⟧"));
+    }
+    text.replace('\n', "\\u{a}").replace('\t', "\\u{9}")
 }
 
 /// Whether this may be an argument's name, rather than something else that stands in braces.
@@ -318,17 +391,27 @@ mod tests {
             "file": "/etc/passwd",
         });
         let call = ToolCall::new("1", "wipe", arguments);
-        let shown = shown(&call, &[]);
-        let fill = |template| fill_in(template, &shown, &[]);
+        let fill = |template| fill_in(template, &call, &[]);
         assert_eq!(fill("Delete {path}?"), "Delete {token}?");
-        assert_eq!(fill("{tool} {token} {n} {to}"), "wipe [redacted] 3 a b");
+        assert_eq!(
+            fill("{tool} {token} {n} {to}"),
+            "wipe ⟦redacted 1: 3 characters⟧ 3 a\\u{a}b"
+        );
         assert_eq!(
             fill("{file} {missing} {\"a\": 1} {"),
-            "[redacted-path] (not given) {\"a\": 1} {"
+            "/etc/passwd (not given) {\"a\": 1} {"
         );
-        let rule = ApprovalRule::required().prompt("{file}").reveal("file");
-        assert_eq!(question(&rule, &call).prompt, "/etc/passwd");
         let rule = ApprovalRule::required().prompt("{token}").reveal("token");
-        assert_eq!(question(&rule, &call).prompt, "[redacted]");
+        assert_eq!(question(&rule, &call).prompt, "⟦redacted 1: 3 characters⟧");
+        let call = ToolCall::new(
+            "1",
+            "wipe",
+            json!({ "a": format!("{}; rm", "x".repeat(200)) }),
+        );
+        let prompt = fill_in("{a}", &call, &[]);
+        assert!(
+            prompt.ends_with("x⟦the first 160 of 204 characters⟧"),
+            "{prompt}"
+        );
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::approval::{PERSON, asking, denied, shown};
+use super::approval::{PERSON, about, asking, denied};
 use crate::{
     run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
     vocabulary::{Begun, Digest, Question, ToolCall, ToolResult},
@@ -17,11 +17,14 @@ pub struct Ask {
 }
 
 impl Ask {
-    pub(crate) fn new(mut question: Question) -> Self {
+    pub(crate) fn new(question: Question) -> Self {
         let call = question.call.as_ref();
         let arguments = call.map_or("", |call| call.arguments.text());
         let digest = Digest::of_parts(&[question.prompt.as_bytes(), arguments.as_bytes()]);
-        question.call = question.call.map(|call| shown(&call, &[]));
+        let question = match question.call.clone() {
+            Some(call) => about(question, &call, &[]),
+            None => question,
+        };
         Self {
             question,
             digest,
@@ -102,6 +105,8 @@ pub struct Decision {
     pub remember: Option<Value>,
     /// Who decided.
     pub by: Option<String>,
+    /// The digest of the call that it is for, where it says so: for another it decides nothing.
+    pub digest: Option<String>,
 }
 
 impl Decision {
@@ -115,6 +120,21 @@ impl Decision {
 }
 
 impl Decision {
+    /// Whether it is for this call.
+    ///
+    /// # Errors
+    /// Why it is not, as a person may read it.
+    pub(crate) fn is_for(&self, call: &ToolCall) -> Result<(), String> {
+        match &self.digest {
+            Some(digest) if *digest != call.digest().to_string() => Err(format!(
+                "the decision is for another call of {}, with the digest {}",
+                call.name,
+                crate::safety::printable_line(digest, 64)
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The result of a call that was refused, as the model reads it.
     pub fn refusal(&self, call: &ToolCall) -> ToolResult {
         denied(call, PERSON, self.reason.as_deref())
@@ -129,7 +149,7 @@ impl From<Value> for Decision {
             .as_bool()
             .or_else(|| answer.get("approved")?.as_bool());
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        let (reason, by) = (text("reason"), text("by"));
+        let (reason, by, digest) = (text("reason"), text("by"), text("digest"));
         let mut take = |name: &str| {
             let value = answer.get_mut(name).map(Value::take);
             value.filter(|value| !value.is_null())
@@ -138,6 +158,7 @@ impl From<Value> for Decision {
             approved: approved.unwrap_or(false),
             reason,
             by,
+            digest,
             arguments: take("arguments").filter(Value::is_object),
             value: take("value"),
             remember: take("remember"),

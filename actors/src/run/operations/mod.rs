@@ -16,6 +16,7 @@ mod create;
 mod grants;
 mod message;
 mod model;
+mod repeated;
 mod state;
 mod step;
 mod temp;
@@ -45,6 +46,7 @@ pub use topic::{
 
 pub use crate::vocabulary::Scope;
 
+pub(crate) use approval::schema_fault;
 pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
 pub(crate) use changes::{recorded_change, recorded_change_of};
 pub(crate) use child::delegation_digest;

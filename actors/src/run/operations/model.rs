@@ -47,6 +47,7 @@ impl Operation for CallModel {
                 run: cx.run,
                 root: cx.start().root,
                 operation: cx.id,
+                origin: cx.leg.origin.clone(),
                 request: self.0,
                 code,
                 cancelled: cx.cancelled.clone(),

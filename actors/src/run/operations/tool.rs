@@ -8,7 +8,7 @@ use super::{
     changes::{Changing, KeptByTeam},
 };
 use crate::{
-    contract::Credential,
+    contract::{Approved, Credential, Origin},
     run::{
         Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
         Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, leg::Leg,
@@ -27,6 +27,8 @@ pub struct CallTool {
     pub call: ToolCall,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
+    /// The decision by which it is made, where it wanted approval.
+    pub approval: Option<Approved>,
 }
 
 /// What tells a call from another: the tool and the arguments, not the id that the model gave.
@@ -72,7 +74,18 @@ impl CallTool {
         cx: OperationContext,
         credential: Option<Credential>,
     ) -> Begin<ToolResult> {
-        let Self { call, definition } = self;
+        let Self {
+            call,
+            definition,
+            approval,
+        } = self;
+        let origin = match approval {
+            None => cx.leg.origin.clone(),
+            approval => Arc::new(Origin {
+                approval,
+                ..(*cx.leg.origin).clone()
+            }),
+        };
         if cx.start().dry_run && definition.effect != Effect::Read {
             return Begin::Ready(Ok(would_call(&call)));
         }
@@ -91,6 +104,7 @@ impl CallTool {
             root: cx.start().root,
             operation: cx.id,
             agent: cx.leg.agent.name.clone(),
+            origin,
             code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),
             call,
             definition,
@@ -230,9 +244,8 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
             }
             InDoubt::AskPerson => {
                 let prompt = format!("Did the call of {} happen? ({reason})", call.name);
-                let mut question = Question::new(prompt);
+                let mut question = approval::about(Question::new(prompt), &call, &[]);
                 question.kind = QuestionKind::InDoubt;
-                question.call = Some(approval::shown(&call, &[]));
                 Progress::Wait(wait_for_person(call, question))
             }
             InDoubt::Fail => {
@@ -302,6 +315,10 @@ impl RunContext {
             // The executor refuses it, saying which tools exist.
             Arc::new(ToolDefinition::new(call.name.clone(), "").effect(Effect::Read))
         });
-        self.perform(CallTool { call, definition })
+        self.perform(CallTool {
+            call,
+            definition,
+            approval: None,
+        })
     }
 }

@@ -62,6 +62,7 @@ impl RunContext {
             let performing = self.perform(CallTool {
                 call: call.clone(),
                 definition,
+                approval: None,
             });
             return performing.map(move |end| as_result(&call, end)).boxed();
         }

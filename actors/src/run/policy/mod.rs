@@ -26,7 +26,7 @@ pub(crate) use self::{
 pub use self::{installed::Judgement, own_tool::OwnTool};
 use super::{RunContext, operations::Decision};
 use crate::{
-    safety,
+    safety::{self, deciding},
     vocabulary::{
         AgentError, Arguments, Digest, Message, ModelRequest, ModelResponse, OperationError,
         Outcome, Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
@@ -295,6 +295,9 @@ impl BeforeTool {
         if !decision.approved {
             return Self::Result(decision.refusal(call));
         }
+        if let Err(why) = decision.is_for(call) {
+            return Self::blocked(call, why);
+        }
         if let Some(value) = decision.value {
             let text = value
                 .as_str()
@@ -304,9 +307,9 @@ impl BeforeTool {
         let Some(edited) = decision.arguments else {
             return Self::Go;
         };
-        // The person saw them redacted.
+        // The person saw tokens in the place of secrets.
         let original = call.arguments.value().cloned().unwrap_or_default();
-        Self::GoWith(safety::restore(&edited, &original).into())
+        Self::GoWith(deciding::show(&original, &[]).meant(&edited).into())
     }
 }
 

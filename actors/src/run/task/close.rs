@@ -226,6 +226,7 @@ impl Carrier {
                 root: self.start.root,
                 operation: op,
                 agent: agent.name.clone(),
+                origin: leg.origin.clone(),
                 code: self.registry.tool_of(&agent, &call.name),
                 call: call.clone(),
                 definition,

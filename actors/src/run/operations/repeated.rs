@@ -1,0 +1,74 @@
+//! Names that stand twice in one JSON object: readers differ in which of them counts, so that what one of
+//! them shows may not be what another does.
+
+use std::{collections::HashSet, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+
+/// The first name that stands twice in an object of this JSON, at any depth.
+pub(super) fn repeated_name(json: &str) -> Option<String> {
+    serde_json::from_str::<Repeated>(json).ok()?.0
+}
+
+struct Repeated(Option<String>);
+
+impl<'de> Deserialize<'de> for Repeated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Look)
+    }
+}
+
+struct Look;
+
+/// Whatever holds no names.
+macro_rules! nothing {
+    ($($visit:ident($type:ty)),*) => {
+        $(fn $visit<E>(self, _: $type) -> Result<Repeated, E> {
+            Ok(Repeated(None))
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for Look {
+    type Value = Repeated;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    nothing!(
+        visit_bool(bool),
+        visit_i64(i64),
+        visit_u64(u64),
+        visit_f64(f64),
+        visit_str(&str)
+    );
+
+    fn visit_unit<E>(self) -> Result<Repeated, E> {
+        Ok(Repeated(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Repeated, A::Error> {
+        let mut found = None;
+        while let Some(Repeated(name)) = items.next_element()? {
+            found = found.or(name);
+        }
+        Ok(Repeated(found))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Repeated, A::Error> {
+        let (mut found, mut seen) = (None, HashSet::new());
+        while let Some(name) = fields.next_key::<String>()? {
+            let Repeated(within) = fields.next_value()?;
+            found = found.or(within);
+            if found.is_none() && seen.contains(&name) {
+                found = Some(name.clone());
+            }
+            seen.insert(name);
+        }
+        Ok(Repeated(found))
+    }
+}

@@ -1,0 +1,266 @@
+//! Where secrets stand in a text: the one place that knows, for whatever is shown to whom.
+
+use std::ops::Range;
+
+use regex::Captures;
+use serde_json::Value;
+
+use super::{
+    keys::is_secret_key,
+    patterns::{
+        ASSIGNMENT, AUTHORIZATION, COOKIES, FLAG, HEADER, KNOWN_KEY, LONG_WORD, PRIVATE_KEY,
+        Pattern, SECRET_ADDRESS, TAGGED, USER_FLAG, USER_INFO,
+    },
+};
+
+/// What logs in, whatever it looks like.
+const SCHEMES: [&str; 14] = [
+    "basic",
+    "bearer",
+    "digest",
+    "apikey",
+    "api-key",
+    "token",
+    "key",
+    "negotiate",
+    "ntlm",
+    "hmac",
+    "bot",
+    "oauth",
+    "hawk",
+    "splunk",
+];
+
+/// Names after which a word of letters is a secret too, and not the next word of a sentence.
+const NEVER_PROSE: [&str; 6] = [
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "apikey",
+    "secretkey",
+];
+
+/// How many pieces of JSON are looked for in one text.
+const MAX_PIECES: usize = 64;
+
+/// The places of secrets in a text, in their order, none within another.
+pub(super) fn places(text: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let whole: [&Pattern; 4] = [&PRIVATE_KEY, &KNOWN_KEY, &SECRET_ADDRESS, &USER_INFO];
+    for pattern in whole {
+        collect(&mut places, pattern, text, |found| secret(found));
+    }
+    collect(&mut places, &AUTHORIZATION, text, |found| {
+        secret(found).filter(|place| is_login(&text[place.clone()]))
+    });
+    collect(&mut places, &HEADER, text, |found| {
+        let scheme = found
+            .name("scheme")
+            .map(|s| s.as_str().trim().to_lowercase());
+        let known = scheme.is_some_and(|scheme| {
+            SCHEMES.contains(&&*scheme) || scheme.contains("hmac") || scheme.contains("key")
+        });
+        secret(found).filter(|place| known || is_login(&text[place.clone()]))
+    });
+    for pattern in [&COOKIES, &USER_FLAG] {
+        collect(&mut places, pattern, text, |found| secret(found));
+    }
+    for pattern in [&FLAG, &TAGGED] {
+        collect(&mut places, pattern, text, |found| {
+            secret(found).filter(|_| is_secret_key(&found["name"]))
+        });
+    }
+    collect(&mut places, &ASSIGNMENT, text, assigned);
+    collect(&mut places, &LONG_WORD, text, |found| {
+        is_random(&found[0]).then(|| secret(found)).flatten()
+    });
+    in_json(&mut places, text);
+    merged(places)
+}
+
+/// Adds what a pattern finds. After a match that is no secret the search goes on within it.
+fn collect(
+    places: &mut Vec<Range<usize>>,
+    pattern: &Pattern,
+    text: &str,
+    place: impl Fn(&Captures<'_>) -> Option<Range<usize>>,
+) {
+    pattern.each(text, |found| {
+        let secret = place(found);
+        places.extend(secret.clone().filter(|place| !place.is_empty()));
+        secret.is_some()
+    });
+}
+
+/// The group `secret` of a match, or all of it.
+fn secret(found: &Captures<'_>) -> Option<Range<usize>> {
+    let named = ["secret", "d", "s"]
+        .iter()
+        .find_map(|name| found.name(name));
+    named.or_else(|| found.get(0)).map(|found| found.range())
+}
+
+/// Whether what follows `Bearer` is no word of a sentence.
+fn is_login(secret: &str) -> bool {
+    let mixed = secret.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+    secret.len() >= 20 || mixed || secret.bytes().any(|byte| !byte.is_ascii_alphabetic())
+}
+
+/// The value of `name=value`, if that is the name of a secret.
+fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
+    let name = &found["name"];
+    if !is_secret_key(name) {
+        return None;
+    }
+    if let Some(value) = found.name("e") {
+        // The mark that closes it is escaped as well.
+        let value = value.as_str().trim_end_matches('\\').len();
+        let start = found.name("e")?.start();
+        return Some(start..start + value);
+    }
+    if let Some(value) = found.name("d").or_else(|| found.name("s")) {
+        return Some(value.range());
+    }
+    let value = found.name("plain")?;
+    let after_colon = found["between"].contains(':');
+    let joined: String = name.to_lowercase().split(['-', '_', '.']).collect();
+    // In prose a colon follows many a word.
+    let prose = value.as_str().chars().all(char::is_alphabetic)
+        && !NEVER_PROSE.iter().any(|end| joined.ends_with(end));
+    if after_colon && (prose || matches!(value.as_str(), "null" | "true" | "false")) {
+        return None;
+    }
+    Some(value.range())
+}
+
+/// Whether letters and digits are mixed as only chance mixes them.
+fn is_random(word: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
+    let upper = count(u8::is_ascii_uppercase);
+    let lower = count(u8::is_ascii_lowercase);
+    let bytes = word.as_bytes();
+    let runs = bytes
+        .windows(2)
+        .filter(|pair| pair[1].is_ascii_digit() && !pair[0].is_ascii_digit());
+    upper >= 3 && lower >= 3 && runs.count() >= 3
+}
+
+/// Objects and lists under the name of a secret, in JSON that stands inside of a text.
+fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
+    let mut from = 0;
+    for _ in 0..MAX_PIECES {
+        let Some(found) = NESTED_START
+            .iter()
+            .filter_map(|mark| text.get(from..)?.find(mark))
+            .min()
+        else {
+            return;
+        };
+        let start = from + found;
+        let open = text[start..]
+            .find(['{', '['])
+            .map_or(text.len(), |at| start + at);
+        from = (start + 1).min(text.len());
+        while !text.is_char_boundary(from) {
+            from += 1;
+        }
+        let name = text[..start].rsplit(|c: char| !is_name(c)).next();
+        if !name.is_some_and(is_secret_key) {
+            continue;
+        }
+        let mut values = serde_json::Deserializer::from_str(&text[open..]).into_iter::<Value>();
+        if let Some(Ok(_)) = values.next() {
+            places.push(open..open + values.byte_offset());
+        }
+    }
+}
+
+/// How a name ends whose value is an object or a list.
+const NESTED_START: [&str; 8] = ["\":{", "\": {", "\":[", "\": [", "={", "=[", ": {", ": ["];
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+fn merged(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match merged.last_mut() {
+            Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+            _ => merged.push(place),
+        }
+    }
+    merged
+}
+
+/// Whether a secret is only a word, or a key in its armour, that acts on nothing. What could be a
+/// command, a path, an address or a line of its own is more than a secret.
+pub(super) fn is_inert(secret: &str) -> bool {
+    if secret.starts_with("-----BEGIN ") {
+        return is_armoured(secret);
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=@:!#%^,".contains(c);
+    secret.chars().all(fits) && !secret.starts_with(['/', '~', '.', '-']) && !secret.contains("//")
+}
+
+/// Whether nothing but the lines of a key stands between its marks, with both of them there.
+fn is_armoured(key: &str) -> bool {
+    let mut lines = key.lines();
+    let end = lines.next_back();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let is_header = |line: &str| {
+        ["Proc-Type: ", "DEK-Info: ", "Version: "]
+            .iter()
+            .any(|name| {
+                line.strip_prefix(name).is_some_and(|rest| {
+                    rest.chars()
+                        .all(|c| c.is_ascii_alphanumeric() || ",-. ".contains(c))
+                })
+            })
+    };
+    end.is_some_and(|end| end.starts_with("-----END "))
+        && lines
+            .skip(1)
+            .all(|line| line.len() <= 80 && (line.chars().all(fits) || is_header(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_could_act_is_not_inert() {
+        let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB+/x=\n-----END RSA PRIVATE KEY-----";
+        for secret in ["hunter2", "p@ss:w0rd!", "AbC+/=", key] {
+            assert!(is_inert(secret), "{secret}");
+        }
+        for secret in [
+            "$(reboot)",
+            "`x`",
+            "a b",
+            "a;b",
+            "a|b",
+            "a&b",
+            "a>b",
+            "a\nb",
+            "a\u{202e}b",
+            "/bin/x",
+            "~/x",
+            "../x",
+            "--force",
+            "http://x",
+            "$HOME",
+            "{x}",
+            "a'b",
+            "a\"b",
+            "a\\b",
+            "ü",
+            "-----BEGIN RSA PRIVATE KEY-----\nrm -rf ~\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----\nabc",
+        ] {
+            assert!(!is_inert(secret), "{secret}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a run asks the world outside.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Arguments, Digest, Timestamp, ToolCall};
+
+/// What a run asks the world outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Question {
+    /// What sort of answer is wanted.
+    pub kind: QuestionKind,
+    /// The question, for a person.
+    pub prompt: String,
+    /// The tool call in question as a person sees it who decides: whatever acts is there, with an escape
+    /// such as `\u{202e}` for each character that cannot be seen, and a token with its length in the
+    /// place of each secret.
+    pub call: Option<ToolCall>,
+    /// What the answer is for: the digest of the tool's name and its exact arguments
+    /// ([`ToolCall::digest`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// The exact arguments, where they are not what is shown. They are in the journal alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exact: Option<Arguments>,
+    /// What may be answered, when the answer is a choice.
+    pub options: Vec<String>,
+    /// When nobody's answer counts any more.
+    pub expires: Option<Timestamp>,
+    /// What counts as the answer then; without one the question fails as expired.
+    pub default: Option<Value>,
+    /// The agents from the root's to the one that asks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
+impl Question {
+    /// A question with a free answer.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            kind: QuestionKind::Text,
+            prompt: prompt.into(),
+            call: None,
+            digest: None,
+            exact: None,
+            options: Vec::new(),
+            expires: None,
+            default: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// The same without what only the journal holds: as events and [`Run::questions`] give it.
+    ///
+    /// [`Run::questions`]: crate::actor::Run::questions
+    #[must_use]
+    pub fn withheld(&self) -> Self {
+        Self {
+            exact: None,
+            ..self.clone()
+        }
+    }
+
+    /// The call with its exact arguments, secrets included: of a question that was read from a journal,
+    /// and none of one that came with an event.
+    pub fn unredacted(&self) -> Option<ToolCall> {
+        let shown = self.call.as_ref()?;
+        let call = ToolCall {
+            arguments: self
+                .exact
+                .clone()
+                .unwrap_or_else(|| shown.arguments.clone()),
+            ..shown.clone()
+        };
+        (self.digest == Some(call.digest())).then_some(call)
+    }
+
+    /// May this be done? The answer is `true`, `false`, or an object with `approved`, and with
+    /// `reason` (why not), `arguments` (others than the model's), `value` (in the place of the
+    /// call's result) or `remember` (for the session: `true` for these very arguments, or an
+    /// object with patterns such as `{"path": "src/*"}`). With a `digest` it counts for the call of that
+    /// digest alone.
+    pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {
+        Self {
+            kind: QuestionKind::Approval,
+            call: Some(call),
+            ..Self::new(prompt)
+        }
+    }
+
+    /// What is the password, code or key for this call? The answer reaches the tool alone: the
+    /// journal holds that it was given, and no model sees it.
+    pub fn authentication(prompt: impl Into<String>, call: ToolCall) -> Self {
+        Self {
+            kind: QuestionKind::Authentication,
+            call: Some(call),
+            ..Self::new(prompt)
+        }
+    }
+
+    /// A choice among options.
+    pub fn choice<O: Into<String>>(
+        prompt: impl Into<String>,
+        options: impl IntoIterator<Item = O>,
+    ) -> Self {
+        let options = options.into_iter().map(Into::into).collect();
+        Self {
+            kind: QuestionKind::Choice,
+            options,
+            ..Self::new(prompt)
+        }
+    }
+}
+
+/// What sort of answer a question wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum QuestionKind {
+    /// Approve or deny a tool call.
+    Approval,
+    /// Yes or no.
+    Confirmation,
+    /// One of the options.
+    Choice,
+    /// Any text or JSON value.
+    #[default]
+    Text,
+    /// Whether a call in doubt happened.
+    InDoubt,
+    /// A password, code or key for one call, or `false`. The answer is never recorded.
+    Authentication,
+}
