@@ -175,14 +175,15 @@ impl Interceptor for Audit {
     ) -> Result<ModelResponse, ModelError> {
         let refuse = |reason| ModelError::new(ErrorKind::Denied, reason);
         let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
-        let (model, began) = (request.model.clone(), next.clock().now());
+        let (model, clock) = (request.model.clone(), next.clock());
+        let began = clock.monotonic();
         let origin = cx.origin().cloned();
         let origin = origin.as_ref();
         let begins = json!({
             "model": model, "begins": true, "messages": request.conversation.len(),
         });
         self.write(&line(
-            began.0,
+            clock.now().0,
             begins,
             run.clone(),
             operation.clone(),
@@ -190,14 +191,14 @@ impl Interceptor for Audit {
         ))
         .map_err(refuse)?;
         let answer = next.respond(request, cx).await;
-        let now = next.clock().now();
-        let mut ended = json!({ "model": model, "ms": super::millis(now.since(began)) });
+        let took = clock.monotonic().since(began);
+        let mut ended = json!({ "model": model, "ms": super::millis(took) });
         match &answer {
             Ok(answer) => ended["tokens"] = answer.usage.total_tokens().into(),
             Err(error) => ended["error"] = safety::redact_text(&error.message).into(),
         }
         // What was answered was paid for.
-        if let Err(error) = self.write(&line(now.0, ended, run, operation, origin)) {
+        if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
         answer
@@ -210,7 +211,8 @@ impl Interceptor for Audit {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
-        let (tool, began) = (next.definition().name.clone(), next.clock().now());
+        let (tool, clock) = (next.definition().name.clone(), next.clock());
+        let began = clock.monotonic();
         let origin = cx.origin().cloned();
         let origin = origin.as_ref();
         let begins = json!({
@@ -218,7 +220,7 @@ impl Interceptor for Audit {
             "arguments": safety::redact_arguments(arguments.text()),
         });
         self.write(&line(
-            began.0,
+            clock.now().0,
             begins,
             run.clone(),
             operation.clone(),
@@ -226,15 +228,15 @@ impl Interceptor for Audit {
         ))
         .map_err(ToolError::new)?;
         let output = next.call(arguments, cx).await;
-        let now = next.clock().now();
+        let took = clock.monotonic().since(began);
         let mut ended = json!({
-            "tool": tool, "end": tool_end(&output), "ms": super::millis(now.since(began)),
+            "tool": tool, "end": tool_end(&output), "ms": super::millis(took),
         });
         if let Err(error) = &output {
             ended["error"] = safety::redact_text(&error.message).into();
         }
         // What has happened stays what it was.
-        if let Err(error) = self.write(&line(now.0, ended, run, operation, origin)) {
+        if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
         output

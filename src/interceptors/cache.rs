@@ -94,13 +94,13 @@ impl Interceptor for Cache {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let key = Digest::of_parts(&[b"model", &request.digest().0]);
-        if let Some(Answer::Model(mut answer)) = self.find(key, next.clock().now()) {
+        if let Some(Answer::Model(mut answer)) = self.find(key, next.clock().monotonic()) {
             answer.usage = Usage::default();
             return Ok(*answer);
         }
         let answer = next.respond(request, cx).await?;
         let kept = Answer::Model(Box::new(answer.clone()));
-        self.keep(key, next.clock().now(), kept);
+        self.keep(key, next.clock().monotonic(), kept);
         Ok(answer)
     }
 
@@ -116,12 +116,12 @@ impl Interceptor for Cache {
         };
         let asked = value.to_string();
         let key = Digest::of_parts(&[b"tool", definition.name.as_bytes(), asked.as_bytes()]);
-        if let Some(Answer::Tool(output)) = self.find(key, next.clock().now()) {
+        if let Some(Answer::Tool(output)) = self.find(key, next.clock().monotonic()) {
             return Ok(output);
         }
         let output = next.call(arguments, cx).await?;
         if !output.later {
-            self.keep(key, next.clock().now(), Answer::Tool(output.clone()));
+            self.keep(key, next.clock().monotonic(), Answer::Tool(output.clone()));
         }
         Ok(output)
     }

@@ -139,14 +139,17 @@ impl Interceptor for CircuitBreaker {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let name = format!("model {}", request.model);
-        let passage = self.pass(&name, next.clock().now()).map_err(|left| {
+        let passage = self.pass(&name, next.clock().monotonic()).map_err(|left| {
             let message = format!("{name} keeps failing; it is not asked for another {left:?}");
             // It is the provider that is down, and asking again at once does not help.
             let error = ModelError::new(ErrorKind::Model, message).retryable();
             error.retry_after(left).exhausted()
         })?;
         let answer = next.respond(request, cx).await;
-        passage.judge(answer.as_ref().is_err_and(is_failure), next.clock().now());
+        passage.judge(
+            answer.as_ref().is_err_and(is_failure),
+            next.clock().monotonic(),
+        );
         answer
     }
 
@@ -157,14 +160,14 @@ impl Interceptor for CircuitBreaker {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let name = format!("tool {}", next.definition().name);
-        let passage = self.pass(&name, next.clock().now()).map_err(|left| {
+        let passage = self.pass(&name, next.clock().monotonic()).map_err(|left| {
             ToolError::new(format!(
                 "{name} keeps failing; it is not called for another {left:?}"
             ))
         })?;
         let output = next.call(arguments, cx).await;
         let failed = |error: &ToolError| error.kind != ToolErrorKind::Denied;
-        passage.judge(output.as_ref().is_err_and(failed), next.clock().now());
+        passage.judge(output.as_ref().is_err_and(failed), next.clock().monotonic());
         output
     }
 }

@@ -42,9 +42,9 @@ impl Interceptor for Logging {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let (model, run, operation) = (request.model.clone(), cx.run(), cx.operation());
-        let began = next.clock().now();
+        let began = next.clock().monotonic();
         let answer = next.respond(request, cx).await;
-        let ms = super::millis(next.clock().now().since(began));
+        let ms = super::millis(next.clock().monotonic().since(began));
         match &answer {
             Ok(answer) => {
                 let tokens = answer.usage.total_tokens();
@@ -66,10 +66,10 @@ impl Interceptor for Logging {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let (tool, run, operation) = (&next.definition().name, cx.run(), cx.operation());
-        let (agent, began) = (cx.agent().to_owned(), next.clock().now());
+        let (agent, began) = (cx.agent().to_owned(), next.clock().monotonic());
         let shown = safety::redact_arguments(arguments.text());
         let output = next.call(arguments, cx).await;
-        let ms = super::millis(next.clock().now().since(began));
+        let ms = super::millis(next.clock().monotonic().since(began));
         let end = tool_end(&output);
         match &output {
             Ok(_) => {

@@ -75,9 +75,9 @@ impl Interceptor for Metrics {
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let (name, began) = (format!("model {}", request.model), next.clock().now());
+        let (name, began) = (format!("model {}", request.model), next.clock().monotonic());
         let answer = next.respond(request, cx).await;
-        let ms = super::millis(next.clock().now().since(began));
+        let ms = super::millis(next.clock().monotonic().since(began));
         let tokens = answer
             .as_ref()
             .map_or(0, |answer| answer.usage.total_tokens());
@@ -93,10 +93,10 @@ impl Interceptor for Metrics {
     ) -> Result<ToolOutput, ToolError> {
         let (name, began) = (
             format!("tool {}", next.definition().name),
-            next.clock().now(),
+            next.clock().monotonic(),
         );
         let output = next.call(arguments, cx).await;
-        let ms = super::millis(next.clock().now().since(began));
+        let ms = super::millis(next.clock().monotonic().since(began));
         self.count(name, ms, output.is_err(), 0);
         output
     }

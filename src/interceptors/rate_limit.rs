@@ -207,7 +207,7 @@ impl Interceptor for RateLimit {
         } else {
             0
         };
-        let reserved = self.reserve(name.clone(), tokens, next.clock().now());
+        let reserved = self.reserve(name.clone(), tokens, next.clock().monotonic());
         let (mut reserved, wait) = reserved.map_err(|wait| {
             let message = format!("{name}: its rate limit is used up for another {wait:?}");
             ModelError::new(ErrorKind::RateLimited, message)
@@ -230,7 +230,7 @@ impl Interceptor for RateLimit {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let name = format!("tool {}", next.definition().name);
-        let reserved = self.reserve(name.clone(), 0, next.clock().now());
+        let reserved = self.reserve(name.clone(), 0, next.clock().monotonic());
         let (mut reserved, wait) = reserved.map_err(|wait| {
             let seconds = wait.as_secs().saturating_add(1);
             ToolError::new(format!(

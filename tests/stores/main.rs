@@ -7,6 +7,7 @@
 )]
 
 mod folder;
+mod sqlite_absence;
 mod sqlite_commits;
 mod sqlite_conformance;
 mod sqlite_damage;

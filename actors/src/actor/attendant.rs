@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{agent::AgentMessage, system::Shared};
 use crate::{
+    contract::{WallWatch, pause_until},
     run::Command,
     vocabulary::{RunId, SessionId, Timestamp},
 };
@@ -118,28 +119,39 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         idle,
         mark,
     } = book;
-    let mut look = clock.now();
+    let mut look = clock.monotonic();
+    let mut wall = WallWatch::new(&*clock);
     loop {
-        let alarm = alarms.first().map(|(at, _)| at);
+        let alarm = alarms.first().map(|(at, _)| pause_until(&*clock, at));
+        let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
         let rested = idle.front().map(|(due, ..)| *due);
-        let next = alarm.into_iter().chain(rested).fold(look, Timestamp::min);
+        let next = rested.into_iter().fold(look, Timestamp::min);
         tokio::select! {
             biased;
             errand = errands.recv() => match errand {
-                Some(Errand::WakeAt(at, run)) => alarms.set(at, run),
+                Some(Errand::WakeAt(at, run)) => {
+                    // One that comes early, since the wall was set back, finds nothing to do.
+                    let left = at.since(clock.now());
+                    alarms.set(clock.forward().after(left), run);
+                }
                 Some(Errand::Awake(run)) => alarms.clear(run),
                 Some(Errand::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
                 // One that has something to do asks again when it has had nothing for long enough.
                 Some(Errand::Passivate(session)) => drop(shared.end_agent(&session).await),
                 None => return,
             },
-            () = clock.sleep_until(next) => {}
+            () = clock.sleep(next.since(clock.monotonic())) => {}
+            () = alarm => {}
         }
-        let now = clock.now();
-        while let Some((_, run)) = alarms.first().filter(|(at, _)| *at <= now) {
+        if let Some(jump) = wall.jumped(&*clock) {
+            shared.clock_jumped(jump);
+        }
+        let forward = clock.forward();
+        while let Some((_, run)) = alarms.first().filter(|(at, _)| *at <= forward) {
             shared.wake(run).await;
             alarms.clear(run);
         }
+        let now = clock.monotonic();
         while let Some((_, agent, stirred)) = idle.pop_front_if(|(due, ..)| *due <= now) {
             // One that ended meanwhile has nothing to do for good.
             let _ = agent.cast(AgentMessage::Passivate(stirred));

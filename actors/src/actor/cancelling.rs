@@ -87,7 +87,7 @@ impl Run {
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            doors.clock.sleep_until(doors.clock.now().after(LOOK)).await;
+            doors.clock.sleep(LOOK).await;
         }
     }
 

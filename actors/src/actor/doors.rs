@@ -129,9 +129,7 @@ impl Doors {
 
     /// Waits for the next life of an actor.
     async fn next_life(&self) {
-        self.clock
-            .sleep_until(self.clock.now().after(NEXT_LIFE))
-            .await;
+        self.clock.sleep(NEXT_LIFE).await;
     }
 }
 
@@ -228,10 +226,9 @@ impl Ports for Doors {
                         None => {}
                     }
                 }
-                let look = doors.clock.now().after(LOOK);
                 tokio::select! {
                     () = bell.rung() => {}
-                    () = doors.clock.sleep_until(look) => {}
+                    () = doors.clock.sleep(LOOK) => {}
                 }
             }
         })

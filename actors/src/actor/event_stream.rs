@@ -207,7 +207,7 @@ impl EventStream {
 
     /// Waits for more to read, or for a preview.
     async fn wait(&mut self) {
-        let look = self.clock.sleep_until(self.clock.now().after(LOOK));
+        let look = self.clock.sleep(LOOK);
         let Subscription {
             position, previews, ..
         } = &mut self.subscription;

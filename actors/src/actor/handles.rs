@@ -97,7 +97,7 @@ impl Session {
             }
             let pause = SEND_PAUSE * tries;
             let clock = &shared.doors.clock;
-            clock.sleep_until(clock.now().after(pause)).await;
+            clock.sleep(pause).await;
             tries += 1;
         }
     }
@@ -277,11 +277,10 @@ impl Run {
         let mut bell = routes.bell(self.id);
         while routes.is_live(self.id) && !self.system.shared().is_stopped() {
             // An actor that is killed rings no bell.
-            let look = doors.clock.now().after(LOOK);
             tokio::select! {
                 biased;
                 () = bell.rung() => break,
-                () = doors.clock.sleep_until(look) => {}
+                () = doors.clock.sleep(LOOK) => {}
             }
         }
         bell.end()
@@ -317,7 +316,7 @@ impl Run {
                 return Ok(row);
             }
             let doors = &self.system.shared().doors;
-            doors.clock.sleep_until(doors.clock.now().after(LOOK)).await;
+            doors.clock.sleep(LOOK).await;
         }
     }
 
@@ -359,11 +358,10 @@ impl Run {
             }
             // The bell rings when a life of the run in this process ends; what another process
             // does, and a run that only begins to wait, is looked for.
-            let look = doors.clock.now().after(LOOK);
             tokio::select! {
                 biased;
                 () = bell.rung() => {}
-                () = doors.clock.sleep_until(look) => {}
+                () = doors.clock.sleep(LOOK) => {}
             }
         }
     }

@@ -298,13 +298,13 @@ async fn load_pinned(
     run: RunId,
     definition: Digest,
 ) -> Result<Arc<Pinned>, SystemError> {
-    let missing = |reason: String| SystemError::Pinned { run, reason };
-    let bytes = doors
-        .store
-        .blob(definition)
-        .await?
-        .ok_or_else(|| missing(format!("the store has no blob {definition}")))?;
-    let pinned = Pinned::decode(&bytes).map_err(|error| missing(error.to_string()))?;
+    let damaged = |reason: String| StoreError::Damaged {
+        place: format!("the definition that run {run} is pinned to"),
+        reason,
+    };
+    let bytes = doors.store.blob(definition).await?;
+    let bytes = bytes.ok_or_else(|| damaged(format!("the store has no blob {definition}")))?;
+    let pinned = Pinned::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
     Ok(Arc::new(pinned))
 }
 

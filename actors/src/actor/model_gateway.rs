@@ -152,7 +152,7 @@ impl ModelGateway {
         call: &ModelCall,
         telling: &Telling,
     ) -> Result<ModelResponse, OperationError> {
-        let began = self.clock.now();
+        let began = self.clock.monotonic();
         let made = AtomicU32::new(0);
         let mut tries = 1;
         loop {
@@ -161,13 +161,13 @@ impl ModelGateway {
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
-                    let took = self.clock.now().since(began).as_millis();
+                    let took = self.clock.monotonic().since(began).as_millis();
                     response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
                     return Ok(response);
                 }
                 Err(error) => error,
             };
-            let waits = self.clock.now().since(began) < self.options.patience;
+            let waits = self.clock.monotonic().since(began) < self.options.patience;
             let over = error.exhausted || tries >= self.options.attempts;
             if !error.retryable || (over && !waits) {
                 return Err(self.give_up(error, attempt));
@@ -185,7 +185,7 @@ impl ModelGateway {
                     pause_ms,
                 }
             });
-            self.clock.sleep_until(self.clock.now().after(pause)).await;
+            self.clock.sleep(pause).await;
             tries += 1;
         }
     }

@@ -7,7 +7,7 @@ mod taking_up;
 mod tree;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -37,7 +37,7 @@ use super::{
     volatile::VolatileTeams,
 };
 use crate::{
-    contract::{RunFilter, RunRow, StoreError, StoreHandle},
+    contract::{ClockJump, RunFilter, RunRow, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
     run::{Command, Registry},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -47,6 +47,9 @@ use crate::{
 const LEAST_IDLENESS: Duration = Duration::from_millis(10);
 /// How often it is looked whether an agent that retires has ended, every millisecond.
 const LOOKS_FOR_END: u32 = 20;
+
+/// How many jumps of the clock are known.
+const CLOCK_JUMPS: usize = 16;
 
 /// The bounds of a System.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +131,7 @@ pub(crate) struct Shared {
     errands: mpsc::UnboundedSender<Errand>,
     /// Tells the scheduler that a schedule was kept or let go.
     schedules: Notify,
+    clock_jumps: Mutex<VecDeque<ClockJump>>,
     stopped: AtomicBool,
     /// The store of teams that keep their runs in memory, if there are any.
     volatile: Option<VolatileTeams>,
@@ -198,10 +202,7 @@ impl Shared {
             }
             let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
             let Some(supervisor) = supervisor else {
-                self.doors
-                    .clock
-                    .sleep_until(self.doors.clock.now().after(Duration::from_millis(5)))
-                    .await;
+                self.doors.clock.sleep(Duration::from_millis(5)).await;
                 continue;
             };
             let slot = self
@@ -218,8 +219,7 @@ impl Shared {
                     let _ = supervisor.delete_child(&id).await;
                 }
                 Err(ChildError::AlreadyStarted | ChildError::Ended) => {
-                    let pause = self.doors.clock.now().after(Duration::from_millis(1));
-                    self.doors.clock.sleep_until(pause).await;
+                    self.doors.clock.sleep(Duration::from_millis(1)).await;
                 }
                 Err(error) => {
                     tracing::error!(%session, %error, "the session's agent does not start");
@@ -263,13 +263,27 @@ impl Shared {
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
         // An agent that has something to do is asked again: without a pause both would spin.
         let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
-        let due = self.doors.clock.now().after(pause);
+        let due = self.doors.clock.monotonic().after(pause);
         let _ = self.errands.send(Errand::Idle(due, agent, stirred));
     }
 
     /// Lets no run be woken that is awake.
     pub(crate) fn awake(&self, run: RunId) {
         let _ = self.errands.send(Errand::Awake(run));
+    }
+
+    /// Notes a jump of the wall's time.
+    pub(crate) fn clock_jumped(&self, jump: ClockJump) {
+        let ClockJump { at, by_ms } = jump;
+        tracing::warn!(at_ms = at.0, by_ms, "the clock jumped");
+        let mut jumps = self.clock_jumps.lock();
+        if jumps.len() >= CLOCK_JUMPS {
+            jumps.pop_front();
+        }
+        jumps.push_back(jump);
+        drop(jumps);
+        // What is due when is another question now.
+        self.schedules.notify_one();
     }
 
     /// Asks for a run to be woken then.
@@ -301,8 +315,7 @@ impl Shared {
                 if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
                     return true;
                 }
-                let soon = self.doors.clock.now().after(Duration::from_millis(1));
-                self.doors.clock.sleep_until(soon).await;
+                self.doors.clock.sleep(Duration::from_millis(1)).await;
             }
             self.found_again(session, slot);
         }
@@ -402,6 +415,12 @@ impl System {
         };
         let rows = self.runs(filter).await?;
         Ok(super::newer_runs(&self.0.doors.store, &rows).await?)
+    }
+
+    /// How the machine's clock jumped while this System lived, the last jumps only: forward when the
+    /// machine had slept, either way when somebody corrected it.
+    pub fn clock_jumps(&self) -> Vec<ClockJump> {
+        self.0.clock_jumps.lock().iter().copied().collect()
     }
 
     /// The store.

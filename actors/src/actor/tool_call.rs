@@ -172,7 +172,7 @@ impl ToolCaller {
         let output = match (&mut output).now_or_never() {
             Some(output) => Some(output),
             None => {
-                let deadline = self.clock.sleep_until(self.clock.now().after(bound));
+                let deadline = self.clock.sleep(bound);
                 tokio::select! {
                     biased;
                     output = output => Some(output),
@@ -211,7 +211,7 @@ impl ToolCaller {
         let bound = self.bound(invocation);
         let answer = tool.reconcile(&invocation.call, self.context(invocation));
         let answer = AssertUnwindSafe(answer).catch_unwind();
-        let deadline = self.clock.sleep_until(self.clock.now().after(bound));
+        let deadline = self.clock.sleep(bound);
         let answer = tokio::select! {
             biased;
             answer = answer => answer.unwrap_or(Reconciled::Unknown),

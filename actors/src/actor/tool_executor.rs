@@ -221,9 +221,7 @@ impl ToolExecutor {
     /// period to come to a known end, which is given back; code that blocks has it to stop.
     pub(crate) async fn abort(self: Arc<Self>, key: CallKey) -> Option<ToolEnd> {
         let settled = self.calls.abort(key).boxed();
-        let grace = self
-            .clock
-            .sleep_until(self.clock.now().after(self.options.grace));
+        let grace = self.clock.sleep(self.options.grace);
         let (end, grace) = match select(settled, grace).await {
             Either::Left((called, grace)) => (called.map(|called| called.end), grace),
             Either::Right(_) => {

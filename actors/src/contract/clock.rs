@@ -2,46 +2,157 @@
 
 use std::{
     fmt,
-    time::{SystemTime, UNIX_EPOCH},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::time::Instant;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::{sync::Notify, time::Instant};
 
 use super::BoxFuture;
 use crate::vocabulary::Timestamp;
 
 /// Tells the time and waits for it. Nothing else in the engine does either.
+///
+/// There are two times. The *wall's* is what people read: it jumps when the machine was asleep or
+/// somebody corrects it, and schedules, expiries and deadlines follow it. The *monotonic* one only
+/// counts: intervals are measured and waited for by it, and no jump touches them.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// What time it is.
+    /// The wall's time. It may be earlier than the last time that it was asked for.
     fn now(&self) -> Timestamp;
 
-    /// Waits until it is that time; a time that has passed is now.
+    /// A time that goes on at one pace, from any beginning; only its differences say something.
+    fn monotonic(&self) -> Timestamp;
+
+    /// How far the wall's time was set back while this process lives, in milliseconds, all in all.
+    fn set_back_ms(&self) -> u64 {
+        0
+    }
+
+    /// The wall's time as if nobody had ever set it back while this process lives: what is to last
+    /// some time, over restarts and the machine's sleep, ends by it.
+    fn forward(&self) -> Timestamp {
+        let now = self.now();
+        Timestamp(now.0.saturating_add(self.set_back_ms()))
+    }
+
+    /// Waits as long as this, by the monotonic time.
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
+
+    /// Waits until it is that time by the wall, also when that jumps meanwhile; a time that has
+    /// passed is now.
     fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()>;
 }
 
-/// The machine's clock, read once and then carried on by tokio's, so that it never goes back
-/// and stands still when a test pauses tokio's time.
+/// From so many milliseconds on the wall's time has jumped. What is less is the wear of two clocks
+/// that are read one after the other, or slewed by a time server.
+const JUMP_MS: u64 = 500;
+/// How long a wait for the wall's time goes by without looking at it. Whoever asks for the time
+/// looks too, and a System does so as often as it looks for what came.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The machine's clock. Between two jumps of the wall's time both times go by tokio's clock, so
+/// that they stand still when a test pauses that.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     started: Instant,
     started_at: Timestamp,
+    machine: Option<Machine>,
+    wall: Arc<Wall>,
+}
+
+/// The machine's two clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    wall: SystemTime,
+    monotonic: std::time::Instant,
+}
+
+/// Where the wall's time stands against the monotonic one.
+#[derive(Debug, Default)]
+struct Wall {
+    /// How far all its jumps put it forward, in milliseconds.
+    ahead_ms: AtomicI64,
+    /// How far those that set it back did so, in milliseconds.
+    set_back_ms: AtomicU64,
+    /// Held while a jump is noted, so that it is noted once.
+    noting: Mutex<()>,
+    // A `watch` channel would wake those who wait in an order that tokio draws by itself.
+    jumped: Notify,
 }
 
 impl SystemClock {
-    /// A clock that starts at the machine's time. It must be made inside a tokio runtime.
+    /// The machine's clock. It must be made inside a tokio runtime.
     pub fn new() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Self::starting_at(Timestamp::default().after(since_epoch))
+        let machine = Machine {
+            wall: SystemTime::now(),
+            monotonic: std::time::Instant::now(),
+        };
+        let since_epoch = machine.wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            machine: Some(machine),
+            ..Self::starting_at(Timestamp::default().after(since_epoch))
+        }
     }
 
-    /// A clock that starts at this time, for simulations.
+    /// A clock that starts at this time and heeds no machine, for simulations.
     pub fn starting_at(started_at: Timestamp) -> Self {
         Self {
             started: Instant::now(),
             started_at,
+            machine: None,
+            wall: Arc::default(),
         }
+    }
+
+    /// Moves the wall's time, forward or back.
+    pub(crate) fn jump(&self, by_ms: i64) {
+        let _noting = self.wall.noting.lock();
+        self.wall.note(by_ms);
+    }
+
+    /// Compares the machine's clocks.
+    fn look(&self) {
+        let Some(machine) = self.machine else { return };
+        let by_ms = |measured: i64| measured - self.wall.ahead_ms.load(Ordering::Acquire);
+        if by_ms(machine.ahead_ms()).unsigned_abs() < JUMP_MS {
+            return;
+        }
+        let _noting = self.wall.noting.lock();
+        let by_ms = by_ms(machine.ahead_ms());
+        if by_ms.unsigned_abs() >= JUMP_MS {
+            self.wall.note(by_ms);
+        }
+    }
+}
+
+impl Machine {
+    /// How far the wall's time went ahead of the monotonic one, in milliseconds.
+    fn ahead_ms(self) -> i64 {
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let wall = match SystemTime::now().duration_since(self.wall) {
+            Ok(ahead) => ms(ahead),
+            Err(behind) => -ms(behind.duration()),
+        };
+        wall.saturating_sub(ms(self.monotonic.elapsed()))
+    }
+}
+
+impl Wall {
+    fn note(&self, by_ms: i64) {
+        let ahead_ms = self.ahead_ms.load(Ordering::Acquire);
+        if by_ms < 0 {
+            self.set_back_ms
+                .fetch_add(by_ms.unsigned_abs(), Ordering::AcqRel);
+        }
+        let ahead_ms = ahead_ms.saturating_add(by_ms);
+        self.ahead_ms.store(ahead_ms, Ordering::Release);
+        self.jumped.notify_waiters();
     }
 }
 
@@ -53,11 +164,154 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
+        self.look();
+        let time = self.monotonic().0;
+        let ahead_ms = self.wall.ahead_ms.load(Ordering::Acquire);
+        Timestamp(time.saturating_add_signed(ahead_ms))
+    }
+
+    fn monotonic(&self) -> Timestamp {
         self.started_at.after(self.started.elapsed())
     }
 
-    fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()> {
-        let pause = time.since(self.now());
+    fn set_back_ms(&self) -> u64 {
+        self.wall.set_back_ms.load(Ordering::Acquire)
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(pause))
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()> {
+        let clock = self.clone();
+        Box::pin(async move {
+            loop {
+                let mut jumped = pin!(clock.wall.jumped.notified());
+                jumped.as_mut().enable();
+                let left = time.since(clock.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::select! {
+                    biased;
+                    () = tokio::time::sleep(left.min(LOOK)) => {}
+                    () = jumped => {}
+                }
+            }
+        })
+    }
+}
+
+/// Waits until what is to last some time is over: see [`Clock::forward`].
+pub(crate) fn pause_until(clock: &dyn Clock, time: Timestamp) -> BoxFuture<'static, ()> {
+    let left = time.since(clock.forward());
+    // By the wall where that goes forward, and otherwise by what passes.
+    let (wall, passed) = (
+        clock.sleep_until(clock.now().after(left)),
+        clock.sleep(left),
+    );
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            () = passed => {}
+            () = wall => {}
+        }
+    })
+}
+
+/// A jump of the wall's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ClockJump {
+    /// What time it was after it.
+    pub at: Timestamp,
+    /// How far it went, in milliseconds: forward where the machine was asleep or behind, back where
+    /// it was ahead.
+    pub by_ms: i64,
+}
+
+/// Notices when the wall's time jumps, by any clock.
+#[derive(Debug)]
+pub(crate) struct WallWatch {
+    /// How far the wall's time is ahead of the monotonic one, in milliseconds.
+    ahead_ms: i64,
+}
+
+impl WallWatch {
+    pub(crate) fn new(clock: &dyn Clock) -> Self {
+        Self {
+            ahead_ms: ahead_ms(clock),
+        }
+    }
+
+    /// The jump since it was asked the last time, if there was one.
+    pub(crate) fn jumped(&mut self, clock: &dyn Clock) -> Option<ClockJump> {
+        let by_ms = ahead_ms(clock).saturating_sub(self.ahead_ms);
+        if by_ms.unsigned_abs() < JUMP_MS {
+            return None;
+        }
+        self.ahead_ms = self.ahead_ms.saturating_add(by_ms);
+        let at = clock.now();
+        Some(ClockJump { at, by_ms })
+    }
+}
+
+fn ahead_ms(clock: &dyn Clock) -> i64 {
+    let (wall, monotonic) = (clock.now().0, clock.monotonic().0);
+    wall.cast_signed().saturating_sub(monotonic.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that slept for as long as this, or whose clock was set back by it.
+    fn after(jump: Duration, back: bool) -> SystemClock {
+        let mut clock = SystemClock::new();
+        if let Some(machine) = &mut clock.machine {
+            machine.wall = match back {
+                true => machine.wall + jump,
+                false => machine.wall - jump,
+            };
+        }
+        clock
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_slept_is_noticed_by_whoever_asks_for_the_time() {
+        let hours = Duration::from_secs(8 * 3_600);
+        let clock = after(hours, false);
+        let began = clock.started_at;
+        let left = clock.now().since(began.after(hours));
+        assert!(left < Duration::from_secs(5), "{left:?}");
+        assert_eq!(clock.monotonic(), began, "intervals know nothing of it");
+        assert_eq!(clock.forward(), clock.now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_set_back_goes_on_from_there_and_pauses_do_not() {
+        let hours = Duration::from_secs(8 * 3_600);
+        let clock = after(hours, true);
+        let began = clock.started_at;
+        let behind = began.since(clock.now());
+        assert!(
+            hours.abs_diff(behind) < Duration::from_secs(5),
+            "{behind:?}"
+        );
+        assert_eq!(clock.forward(), began);
+        assert_eq!(clock.monotonic(), began);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_wall_looks_at_it_also_when_nobody_else_does() {
+        let clock = SystemClock::new();
+        let (hour, asked) = (Duration::from_secs(3_600), Instant::now());
+        let waits = clock.sleep_until(clock.now().after(hour));
+        // Nobody notifies it: the machine's clock is only read.
+        clock.wall.ahead_ms.store(3_600_000, Ordering::Release);
+        let mut quiet = clock.clone();
+        quiet.machine = None;
+        waits.await;
+        assert!(asked.elapsed() <= hour);
     }
 }

@@ -231,7 +231,7 @@ impl<'a> NextModel<'a> {
 
     /// Waits this long by the System's clock.
     pub fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
-        self.clock.sleep_until(self.clock.now().after(pause))
+        self.clock.sleep(pause)
     }
 }
 
@@ -314,7 +314,7 @@ impl<'a> NextTool<'a> {
 
     /// Waits this long by the System's clock.
     pub fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
-        self.clock.sleep_until(self.clock.now().after(pause))
+        self.clock.sleep(pause)
     }
 }
 

@@ -24,7 +24,8 @@ mod store_error;
 mod store_handle;
 mod tool;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, ClockJump, SystemClock};
+pub(crate) use clock::{WallWatch, pause_until};
 pub use credential::Credential;
 pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};

@@ -135,6 +135,18 @@ pub enum StoreError {
         /// What failed.
         reason: String,
     },
+    /// The file was removed, moved or replaced while it was open. What was written since it was last
+    /// looked at is in the other file, if that is still anywhere.
+    #[error(
+        "{place} is not the file any more that was opened ({reason}): it refuses work; put the file \
+         back and start again"
+    )]
+    Gone {
+        /// Where it was.
+        place: String,
+        /// What is there instead.
+        reason: String,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSpec, ApprovalRule, TeamSpec, team::transfers};
 use crate::vocabulary::{
-    Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet,
+    Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet, canonical,
 };
 
 /// An agent's name, and the agent that got the delegated task in which it works.
@@ -74,8 +74,7 @@ impl Pinned {
 
     /// The bytes that are stored, and their hash.
     pub fn encode(&self) -> (Digest, Arc<[u8]>) {
-        // Specs hold text keys and finite numbers only, so encoding cannot fail.
-        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        let bytes = canonical::to_vec(self);
         (Digest::of(&bytes), bytes.into())
     }
 

@@ -41,7 +41,7 @@ use super::{
     operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild, Made},
 };
 use crate::{
-    contract::{BoxFuture, StoreError},
+    contract::{BoxFuture, StoreError, pause_until},
     vocabulary::{
         AgentError, OperationError, OperationId, OperationMap, Outcome, Resource, RunId, Spent,
         StopReason, Timestamp,
@@ -440,12 +440,13 @@ impl Driver {
         let clock = self.ports.clock();
         let linger = self.linger.filter(|_| idle);
         // Who looks again whether all runs below are done with what they were told lets them.
-        let linger = linger.map(|linger| clock.now().after(linger.max(LINGER_MIN)));
-        let timer = self.waits.first_timer().map(|(at, _)| at);
+        let linger = linger.map(|linger| clock.sleep(linger.max(LINGER_MIN)));
+        let pause = self.waits.first_pause().map(|at| pause_until(&**clock, at));
+        let timer = self.waits.first_timer();
         let warning = self.wall_time_warning.map(|(at, _)| at);
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
         let mut deadline = alarm(self.deadline);
-        let mut alarms = [alarm(timer), alarm(warning), alarm(linger)];
+        let mut alarms = [alarm(timer), pause, alarm(warning), linger];
         std::future::poll_fn(|cx| {
             if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
                 return Poll::Ready(Turn::Failed(error));
@@ -458,11 +459,12 @@ impl Driver {
             if let Poll::Ready(turn) = self.poll_turn(cx, waker) {
                 return Poll::Ready(turn);
             }
-            for (alarm, turn) in
-                alarms
-                    .iter_mut()
-                    .zip([Turn::Timer, Turn::WallTimeWarning, Turn::Linger])
-            {
+            for (alarm, turn) in alarms.iter_mut().zip([
+                Turn::Timer,
+                Turn::Timer,
+                Turn::WallTimeWarning,
+                Turn::Linger,
+            ]) {
                 if rings(alarm, cx) {
                     return Poll::Ready(turn);
                 }

@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeStruct as _};
 use serde_json::Value;
 
-use super::{Digest, UnknownPart};
+use super::{Digest, UnknownPart, canonical};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -274,7 +274,9 @@ impl Arguments {
 
 impl From<Value> for Arguments {
     fn from(value: Value) -> Self {
-        let text: Arc<str> = value.to_string().into();
+        // In the canonical form, since it is what tells this call from another.
+        let text = String::from_utf8(canonical::to_vec(&value)).unwrap_or_default();
+        let text: Arc<str> = text.into();
         Self {
             text,
             parsed: Arc::new(OnceLock::from(Ok(value))),

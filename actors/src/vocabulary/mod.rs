@@ -7,6 +7,7 @@
 
 mod artifact;
 mod budget;
+pub(crate) mod canonical;
 mod changed;
 mod digest;
 mod entry;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Digest, Message, ToolCall, ToolDefinition, Transcript, Usage};
+use super::{Digest, Message, ToolCall, ToolDefinition, Transcript, Usage, canonical};
 
 /// A request to a model. Cloning it shares the conversation and the tools.
 #[derive(Clone, Debug, Default)]
@@ -86,10 +86,10 @@ impl ModelRequest {
         let settings = if *self.settings == ModelSettings::default() {
             Vec::new()
         } else {
-            serde_json::to_vec(&*self.settings).unwrap_or_default()
+            canonical::to_vec(&*self.settings)
         };
         let output = match &self.output {
-            Some(output) => serde_json::to_vec(&**output).unwrap_or_default(),
+            Some(output) => canonical::to_vec(&**output),
             None => Vec::new(),
         };
         Digest::of_parts(&[
@@ -188,7 +188,7 @@ impl<T: Into<Arc<ToolDefinition>>> FromIterator<T> for ToolSet {
         let digest = if tools.is_empty() {
             Digest([0; 32])
         } else {
-            let json = |tool: &Arc<ToolDefinition>| serde_json::to_vec(&**tool).unwrap_or_default();
+            let json = |tool: &Arc<ToolDefinition>| canonical::to_vec(&**tool);
             let parts: Vec<Vec<u8>> = tools.iter().map(json).collect();
             Digest::of_parts(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
         };

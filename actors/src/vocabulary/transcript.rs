@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, Message};
+use super::{Digest, Message, canonical};
 
 /// An append-only list of messages with a rolling digest.
 ///
@@ -50,11 +50,10 @@ impl Transcript {
         let message = message.into();
         let mut bytes = Vec::with_capacity(HASHED);
         bytes.extend_from_slice(&self.digest().0);
-        // Vocabulary types serialise to JSON without failing: no maps with other keys than text.
-        let _ = match message.synthetic {
-            false => serde_json::to_writer(&mut bytes, &*message),
-            true => serde_json::to_writer(&mut bytes, &unmarked(&message)),
-        };
+        match message.synthetic {
+            false => canonical::write(&*message, &mut bytes),
+            true => canonical::write(&unmarked(&message), &mut bytes),
+        }
         let line = Line {
             message,
             digest: Digest::of(&bytes),

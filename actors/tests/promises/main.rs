@@ -15,6 +15,7 @@ mod changed_code;
 mod changing_code;
 mod children_going_on;
 mod clarify;
+mod clock_jumps;
 mod contested;
 mod contested_writes;
 mod crash_everywhere;

@@ -3,8 +3,8 @@
 use ghostlight_actors::{
     actor::{SessionDocument, SessionDocumentError, System, SystemError},
     contract::{
-        Append, Batch, Claim, Line, RunFilter, RunStatus, SessionFilter, Store, StoreError,
-        StoreHandle, StoredLine,
+        Append, Batch, Claim, EntryError, Line, RunFilter, RunStatus, SessionFilter, Store,
+        StoreError, StoreHandle, StoredLine,
     },
     run::{Agent, Recording, RecordingError, RunContext},
     session::Turn,
@@ -39,6 +39,15 @@ async fn rewritten(
     store: &InMemoryStore,
     change: impl Fn(&JournalId, &StoredLine) -> String,
     more: Option<&str>,
+) -> InMemoryStore {
+    copied(store, change, more, true).await
+}
+
+async fn copied(
+    store: &InMemoryStore,
+    change: impl Fn(&JournalId, &StoredLine) -> String,
+    more: Option<&str>,
+    definitions: bool,
 ) -> InMemoryStore {
     let copy = InMemoryStore::new();
     let mut batch = Batch::default();
@@ -77,7 +86,9 @@ async fn rewritten(
             .decode()
         {
             let definition = store.blob(start.definition).await.unwrap().unwrap();
-            batch.blobs.push((start.definition, definition));
+            if definitions {
+                batch.blobs.push((start.definition, definition));
+            }
         }
         // It was under way, so that a process which starts takes it up at once.
         (row.status, row.wake_at) = (RunStatus::Running, None);
@@ -287,4 +298,36 @@ async fn an_exported_text_of_a_later_program_is_refused_as_newer() {
         SystemError::Document(SessionDocumentError::Newer { .. })
     );
     assert!(is_newer, "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_definition_is_gone_is_damaged_and_nobody_waits_for_it_for_ever() {
+    let mut stage = Stage::new();
+    let run = left_behind(&mut stage).await;
+    let store = copied(&stage.store, unchanged, None, false).await;
+    // Another team than the one to which the run is pinned, so that its own definition is read.
+    let builder = System::builder(store).model("default", silent());
+    let team = clerk(&stage.log)
+        .description("changed")
+        .into_team()
+        .unwrap();
+    let system = builder.team(team).start().await.unwrap();
+    let told = system.run(run).outcome().await.unwrap_err();
+    let is_damage = matches!(told, SystemError::Store(StoreError::Damaged { .. }));
+    assert!(is_damage, "{told}");
+}
+
+#[test]
+fn a_digest_that_names_another_algorithm_is_a_later_programs() {
+    let dropped = |digest: &str| Line {
+        at: Default::default(),
+        text: format!(
+            "{{\"completed\":{{\"op\":\"0.0.0\",\"kind\":\"now\",\"name\":\"\",\
+             \"digest\":\"{digest}\",\"result\":{{\"Ok\":1}}}}}}"
+        )
+        .into(),
+    };
+    assert!(dropped("0123456789abcdef").decode().is_ok());
+    let later = dropped("2:0123456789abcdef").decode().unwrap_err();
+    assert!(matches!(later, EntryError::Newer { .. }), "{later}");
 }

@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +22,7 @@ use tokio::sync::oneshot;
 use super::{
     anchor::{Anchor, Mark},
     fault::Fault,
+    identity::Identity,
     writer::Writer,
 };
 
@@ -30,15 +32,19 @@ const GROUP: usize = 512;
 /// Whether the store still works, as its threads tell each other.
 #[derive(Debug)]
 pub(super) struct Health {
+    path: PathBuf,
     place: String,
+    file: Identity,
     closed: AtomicBool,
     failed: OnceLock<StoreError>,
 }
 
 impl Health {
-    pub(super) fn new(place: String) -> Self {
+    pub(super) fn new(path: PathBuf, file: Identity) -> Self {
         Self {
-            place,
+            place: path.display().to_string(),
+            path,
+            file,
             closed: AtomicBool::new(false),
             failed: OnceLock::new(),
         }
@@ -55,6 +61,15 @@ impl Health {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Refuses all work from now on where the file is not there any more.
+    pub(super) fn check_file(&self) -> Result<(), StoreError> {
+        let checked = self.file.check(&self.path);
+        checked.map_err(|gone| {
+            tracing::error!(error = %gone, "the store refuses work from now on");
+            self.failed.get_or_init(|| gone).clone()
+        })
     }
 
     /// Refuses all work from now on.
@@ -292,7 +307,9 @@ impl Service {
             .iter_mut()
             .try_for_each(|job| job.work(&mut self.writer));
         let committed = work.and_then(|()| self.writer.finish());
-        committed.map_err(|fault| self.fail(fault))
+        committed.map_err(|fault| self.fail(fault))?;
+        // What went into a file that nobody finds any more is not durable.
+        self.health.check_file()
     }
 
     /// After a failed write or sync nobody knows what is on the disk.

@@ -44,6 +44,15 @@ impl Fault {
         }
     }
 
+    /// Whether SQLite would have had to write something to go on.
+    pub(super) fn needs_to_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Sql(rusqlite::Error::SqliteFailure(error, _))
+                if matches!(error.code, ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        )
+    }
+
     /// Whether another process held the file for too long, so that nothing was done.
     pub(super) fn is_busy(&self) -> bool {
         matches!(

@@ -1,10 +1,12 @@
 #![doc = include_str!("README.md")]
 
+mod absence;
 mod anchor;
 mod chain;
 mod committer;
 mod deletion;
 mod fault;
+mod identity;
 mod opening;
 mod owner;
 mod reader;
@@ -32,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use self::{
     committer::{Committer, Health},
     fault::{Fault, io},
+    identity::Identity,
     owner::{Guard, Owner},
     reader::Readers,
     writer::Writer,
@@ -129,7 +132,8 @@ impl SqliteStore {
         let anchor = anchor::ensure(&anchor::path_of(path), found.mark, &guard)
             .map_err(|error| io(&place, "writing its anchor", &error))?;
         drop(guard);
-        let health = Arc::new(Health::new(place.clone()));
+        let file = Identity::of(path).map_err(|error| io(&place, "looking at it", &error))?;
+        let health = Arc::new(Health::new(path.to_owned(), file));
         let committer = Committer::start(
             Writer::new(connection, place.clone(), owner),
             anchor,
@@ -155,7 +159,8 @@ impl SqliteStore {
             place: place.clone(),
             reason: "it was opened for reading only".to_owned(),
         });
-        let health = Arc::new(Health::new(place));
+        let file = Identity::of(path).map_err(|error| io(&place, "looking at it", &error))?;
+        let health = Arc::new(Health::new(path.to_owned(), file));
         Ok(Self::new(path, &options, health, Err(why)))
     }
 

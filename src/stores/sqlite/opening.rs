@@ -11,7 +11,7 @@ use ghostlight_actors::contract::StoreError;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, config::DbConfig, params};
 
 use super::{
-    Options,
+    Options, absence,
     anchor::{self, Mark},
     chain::{CommitDigest, Hash},
     fault::{Fault, io},
@@ -162,9 +162,10 @@ fn pragma(connection: &Connection, name: &str) -> Result<i64, Fault> {
 fn check_structure(connection: &Connection, full_check_bytes: u64) -> Result<(), Fault> {
     let bytes = pragma(connection, "page_count")?.saturating_mul(pragma(connection, "page_size")?);
     if u64::try_from(bytes).is_ok_and(|bytes| bytes > full_check_bytes) {
-        return Ok(());
+        return absence::check(connection, false);
     }
-    check_pages(connection)
+    check_pages(connection)?;
+    absence::check(connection, true)
 }
 
 /// Compares every index with its table.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, hash_map},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,9 +21,11 @@ use rusqlite::{
 use tokio::sync::Semaphore;
 
 use super::{
+    absence,
     chain::{self, Hash},
     committer::Health,
     fault::Fault,
+    owner::with_suffix,
     rows::{self, JournalRow, StateRow},
 };
 
@@ -99,6 +102,8 @@ impl Readers {
     /// no thread.
     pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
         self.health.check()?;
+        // It is asked often, also while nothing is committed.
+        self.health.check_file()?;
         let mut watch = self.watch.lock();
         let look = |connection: &Connection| posted(connection, after);
         let result = match &*watch {
@@ -116,10 +121,41 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = open_settled(path, flags);
+    match connection {
+        Err(fault) if is_read_only_mount(&fault, path) => open_unchanging(path, flags),
+        connection => connection,
+    }
+}
+
+fn open_settled(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(32);
     settle(&connection)?;
+    // SQLite opens a file with its first read.
+    connection.pragma_query(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
+}
+
+/// Whether a file was not opened since SQLite cannot make its log beside it: on a read-only mount,
+/// after whoever wrote to it took its log along.
+fn is_read_only_mount(fault: &Fault, path: &Path) -> bool {
+    let log = fs::metadata(with_suffix(path, "-wal"));
+    fault.needs_to_write() && !log.is_ok_and(|log| log.len() > 0)
+}
+
+/// Opens a file that nobody can write to, without a log and without locks.
+fn open_unchanging(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    open_settled(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
 /// What each connection is set to, whether it writes or only reads.
@@ -284,7 +320,11 @@ pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>,
     let sql = format!("SELECT {} FROM runs WHERE run = ?1", rows::RUN_COLUMNS);
     let mut select = connection.prepare_cached(&sql)?;
     let mut found = select.query([run.to_string()])?;
-    found.next()?.map(rows::read_run).transpose()
+    let found = found.next()?.map(rows::read_run).transpose()?;
+    if found.is_none() {
+        absence::check_run(connection, run)?;
+    }
+    Ok(found)
 }
 
 /// See `Store::runs`.

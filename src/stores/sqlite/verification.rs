@@ -6,7 +6,7 @@ use ghostlight_actors::vocabulary::Digest;
 use rusqlite::{Connection, Row};
 
 use super::{
-    Verified,
+    Verified, absence,
     chain::{self, CommitDigest, Hash},
     deletion,
     fault::Fault,
@@ -17,6 +17,7 @@ use super::{
 /// See [`SqliteStore::verify`](super::SqliteStore::verify).
 pub(super) fn verify(connection: &Connection) -> Result<Verified, Fault> {
     opening::check_pages(connection)?;
+    absence::check(connection, true)?;
     let keys = journals(connection)?;
     let entries = Entries::check(connection, keys)?;
     each(

@@ -192,7 +192,9 @@ impl AgentState {
         let Intensity {
             restarts, period, ..
         } = self.shared.limits.run_restarts;
-        let times = below.failures.count(self.shared.doors.clock.now(), period);
+        let times = below
+            .failures
+            .count(self.shared.doors.clock.monotonic(), period);
         (below.actor, below.pausing) = (None, times <= restarts);
         let name = name.clone();
         tracing::warn!(agent = name, reason, times, "an agent below was lost");
@@ -330,7 +332,7 @@ impl AgentState {
 
     /// Counts a failure of a run, and gives how many there were lately.
     fn count_failure(&mut self, run: RunId) -> Option<u32> {
-        let now = self.doors().clock.now();
+        let now = self.doors().clock.monotonic();
         let period = self.shared.limits.run_restarts.period;
         let hosted = self.runs.get_mut(&run)?;
         Some(hosted.failures.count(now, period))
@@ -346,7 +348,7 @@ impl AgentState {
         let clock = self.doors().clock.clone();
         let myself = myself.clone();
         self.loads.spawn(async move {
-            clock.sleep_until(clock.now().after(pause)).await;
+            clock.sleep(pause).await;
             let _ = myself.cast(message);
         });
     }

@@ -218,6 +218,7 @@ impl SystemBuilder {
             teams_supervisor: OnceLock::new(),
             errands,
             schedules: Notify::new(),
+            clock_jumps: Mutex::default(),
             stopped: AtomicBool::new(false),
             volatile,
             pulse: Mutex::new(Pulse::start()),

@@ -187,6 +187,6 @@ pub(super) async fn keep_pruning(shared: Arc<Shared>) {
             }
             Err(error) => tracing::warn!(%error, "ended runs could not be deleted"),
         }
-        clock.sleep_until(clock.now().after(pause)).await;
+        clock.sleep(pause).await;
     }
 }

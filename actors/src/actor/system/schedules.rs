@@ -19,6 +19,8 @@ use crate::{
 const SCOPE: &str = "schedules";
 /// How often it is looked for schedules that another process keeps, at most.
 const LOOK: Duration = Duration::from_secs(60);
+/// By how much the clocks of the processes over a store may differ.
+const SKEW: Duration = Duration::from_secs(60);
 /// The pause after a turn that could not be said.
 const RETRY: Duration = Duration::from_secs(10);
 /// How often a schedule is kept again whose record changed meanwhile.
@@ -62,6 +64,19 @@ impl Kept {
     /// Whether it is the same schedule, wherever it stands.
     fn is(&self, other: &Self) -> bool {
         self.schedule == other.schedule && self.declared == other.declared
+    }
+
+    /// The schedule as it is to be kept after the clock was set back: its next time, which was far
+    /// off by then, comes earlier. `None` where it stands right. A time that was said keeps its
+    /// turn's id, and is not said twice.
+    fn after_set_back(&self, now: Timestamp) -> Option<Self> {
+        // Processes on several machines do not agree to the second.
+        let upcoming = self.schedule.next(self.since.min(now), now.after(SKEW));
+        (upcoming.is_some() && upcoming < self.next).then(|| Self {
+            since: self.since.min(now),
+            next: upcoming,
+            ..self.clone()
+        })
     }
 
     /// The time for which a turn is to be said now.
@@ -179,6 +194,15 @@ impl Shared {
         written.await.unwrap_or(Err(StoreError::Closed))
     }
 
+    /// Keeps a schedule as it stands now. Where another process did so first, that counts.
+    async fn keep_anew(&self, key: String, kept: &Kept, version: u64) {
+        match self.put(key, Some(kept), Expected::Version(version)).await {
+            Ok(()) => self.schedules.notify_one(),
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => tracing::warn!(%error, "a schedule could not be kept anew"),
+        }
+    }
+
     async fn keep(&self, team: &str, schedule: Schedule, declared: bool) -> Result<(), StoreError> {
         let key = format!("{team}/{}", schedule.name);
         let kept = Kept::new(schedule, self.doors.clock.now(), declared);
@@ -244,6 +268,9 @@ pub(super) async fn keep_time(shared: Arc<Shared>) {
             let Some(next) = kept.next else { continue };
             if next > now {
                 look = look.min(next);
+                if let Some(kept) = kept.after_set_back(now) {
+                    shared.keep_anew(key, &kept, version).await;
+                }
                 continue;
             }
             busy.insert(key.clone());
@@ -276,7 +303,7 @@ async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
             .session(team_of(&key), schedule.session_key());
         if let Err(error) = session.send(turn).await {
             tracing::warn!(schedule = key, %error, "a turn could not be said; it is tried again");
-            clock.sleep_until(clock.now().after(RETRY)).await;
+            clock.sleep(RETRY).await;
             return key;
         }
     }
@@ -287,7 +314,7 @@ async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
         Ok(()) | Err(StoreError::Conflict { .. }) => {}
         Err(error) => {
             tracing::warn!(schedule = key, %error, "a schedule could not be moved on");
-            clock.sleep_until(clock.now().after(RETRY)).await;
+            clock.sleep(RETRY).await;
         }
     }
     key

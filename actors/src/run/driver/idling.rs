@@ -56,10 +56,18 @@ impl Driver {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let timer = self.waits.first_timer().map(|(at, _)| at);
+        let timer = self.waits.first_timer();
+        // As the wall stands now: others know no other time.
+        let set_back_ms = self.ports.clock().set_back_ms();
+        let pause = self.waits.first_pause();
+        let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
         let children = self.children.values().filter_map(|child| child.wake_at);
         let warning = self.wall_time_warning.map(|(at, _)| at);
-        let own = timer.into_iter().chain(warning).chain(self.deadline);
+        let own = timer
+            .into_iter()
+            .chain(pause)
+            .chain(warning)
+            .chain(self.deadline);
         children.chain(own).min()
     }
 

@@ -294,13 +294,10 @@ impl Driver {
     }
 
     pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
-        let now = self.journal.now();
-        let Some((at, op)) = self.waits.first_timer() else {
+        let clock = self.ports.clock();
+        let Some(op) = self.waits.due(clock.now(), clock.forward()) else {
             return;
         };
-        if at > now {
-            return;
-        }
         match self.waits.of(op) {
             Some(WaitFor::Timer(_)) => self.arrive(leg, op, Arrival::Timer),
             Some(WaitFor::Answer(question)) => match &question.default {

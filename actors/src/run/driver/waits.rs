@@ -12,7 +12,10 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Waits {
     by_operation: OperationMap<(ErasedWait, Option<Timestamp>)>,
+    /// What ends at a time of the wall.
     timers: BTreeSet<(Timestamp, OperationId)>,
+    /// What ends when some time has passed: see [`Clock::forward`](crate::contract::Clock::forward).
+    pauses: BTreeSet<(Timestamp, OperationId)>,
     /// Operations that wait for a message, by its name.
     receivers: BTreeMap<String, BTreeSet<OperationId>>,
     /// Operations that wait for a child, by the operation that began it.
@@ -32,7 +35,11 @@ impl Waits {
             }
             _ => {}
         }
-        self.timers.extend(until.map(|at| (at, op)));
+        let timers = match &wait.wait_for {
+            WaitFor::Timer(_) => &mut self.pauses,
+            _ => &mut self.timers,
+        };
+        timers.extend(until.map(|at| (at, op)));
         self.by_operation.insert(op, (wait, until));
     }
 
@@ -41,6 +48,7 @@ impl Waits {
         let (wait, until) = self.by_operation.remove(&op)?;
         if let Some(at) = until {
             self.timers.remove(&(at, op));
+            self.pauses.remove(&(at, op));
         }
         match &wait.wait_for {
             WaitFor::Message(name) => strike(&mut self.receivers, &**name, op),
@@ -74,9 +82,23 @@ impl Waits {
         joiners.into_iter().flatten().copied().collect()
     }
 
-    /// When the first of those ends that wait until a time, and which it is.
-    pub(super) fn first_timer(&self) -> Option<(Timestamp, OperationId)> {
-        self.timers.first().copied()
+    /// When the first of those ends that wait until a time of the wall.
+    pub(super) fn first_timer(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// When the first of those ends that wait for some time to pass, by the wall that is never set
+    /// back.
+    pub(super) fn first_pause(&self) -> Option<Timestamp> {
+        self.pauses.first().map(|(at, _)| *at)
+    }
+
+    /// An operation whose waiting is over at this time of the wall and of the one that is never set
+    /// back.
+    pub(super) fn due(&self, now: Timestamp, forward: Timestamp) -> Option<OperationId> {
+        let timer = self.timers.first().filter(|(at, _)| *at <= now);
+        let pause = || self.pauses.first().filter(|(at, _)| *at <= forward);
+        timer.or_else(pause).map(|(_, op)| *op)
     }
 }
 

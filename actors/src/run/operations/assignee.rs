@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::{
     definition::{AgentSpec, Pinned},
     run::OperationContext,
-    vocabulary::{Begun, Digest, ErrorKind, OperationError},
+    vocabulary::{Begun, Digest, ErrorKind, OperationError, canonical},
 };
 
 /// A definition as it is stored, under its content hash.
@@ -54,9 +54,7 @@ impl Assignee {
     pub(super) fn identity(&self) -> Vec<u8> {
         match self {
             Self::Named(name) => name.as_bytes().to_vec(),
-            Self::Made(agent) | Self::MadeByModel(agent) => {
-                serde_json::to_vec(agent).unwrap_or_default()
-            }
+            Self::Made(agent) | Self::MadeByModel(agent) => canonical::to_vec(agent),
         }
     }
 

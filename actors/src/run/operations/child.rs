@@ -11,7 +11,7 @@ use crate::{
     },
     vocabulary::{
         AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
-        ParentPolicy, RunId, RunStart, SessionId, Spent, ToolCall,
+        ParentPolicy, RunId, RunStart, SessionId, Spent, ToolCall, canonical,
     },
 };
 
@@ -71,12 +71,12 @@ impl Delegate {
             when_parent_ends,
         } = &self.task;
         let terms = (budget, share, when_parent_ends);
-        let message = serde_json::to_vec(message).unwrap_or_default();
+        let message = canonical::to_vec(message);
         let usual = (&Budget::default(), &None, &ParentPolicy::default());
         if terms == usual {
             return Digest::of_parts(&[&self.agent.identity(), &message]);
         }
-        let terms = serde_json::to_vec(&terms).unwrap_or_default();
+        let terms = canonical::to_vec(&terms);
         Digest::of_parts(&[&self.agent.identity(), &message, &terms])
     }
 

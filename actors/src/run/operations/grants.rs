@@ -6,7 +6,7 @@ use super::{Decision, Scope, state::Place};
 use crate::{
     run::RunContext,
     safety,
-    vocabulary::{AgentError, Digest, ToolCall},
+    vocabulary::{AgentError, ToolCall, canonical},
 };
 
 /// How many decisions of a session are remembered for one tool.
@@ -133,7 +133,7 @@ pub fn covers(tool: &str, remember: &Value) -> Option<String> {
 }
 
 fn exact(arguments: &Value) -> String {
-    Digest::of(arguments.to_string().as_bytes()).to_string()
+    canonical::digest_of(arguments).to_string()
 }
 
 /// Whether each argument that the patterns name is there and fits; `*` stands for any text.

@@ -10,7 +10,7 @@ use crate::{
         Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
         Wait, WaitFor,
     },
-    vocabulary::{Digest, ErrorKind, Message, OperationError, RunId},
+    vocabulary::{Digest, ErrorKind, Message, OperationError, RunId, canonical},
 };
 
 /// A typed message to a running agent.
@@ -133,17 +133,19 @@ impl Operation for Tell {
     }
 
     fn digest(&self) -> Digest {
-        let value = self
-            .value
-            .as_ref()
-            .map(Value::to_string)
-            .unwrap_or_default();
+        let value = self.value.as_ref().map(canonical::to_vec);
         let target = match &self.target {
             // Not of the run's id: in a fork it is another one.
-            Target::Run(_) => "Run".to_owned(),
-            target => format!("{target:?}"),
+            Target::Run(_) => b"Run".to_vec(),
+            Target::Parent => b"Parent".to_vec(),
+            Target::Agent(agent) => {
+                let mut target = b"Agent(".to_vec();
+                canonical::write(agent, &mut target);
+                target.push(b')');
+                target
+            }
         };
-        Digest::of_parts(&[target.as_bytes(), value.as_bytes()])
+        Digest::of_parts(&[&target, &value.unwrap_or_default()])
     }
 
     fn begin(self, cx: OperationContext) -> Begin<()> {

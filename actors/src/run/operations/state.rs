@@ -14,7 +14,7 @@ use crate::{
     },
     vocabulary::{
         AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
-        Scope, SessionId, is_key_of_engine, key_of_engine,
+        Scope, SessionId, canonical, is_key_of_engine, key_of_engine,
     },
 };
 
@@ -307,9 +307,9 @@ impl Shared<'_> {
         value: Result<Value, OperationError>,
         expected: Option<Option<u64>>,
     ) -> Composed<u64> {
-        let text = value.as_ref().map(Value::to_string).unwrap_or_default();
+        let text = value.as_ref().map(canonical::to_vec).unwrap_or_default();
         let name = key.clone();
-        let update = self.perform_update(key, Digest::of(text.as_bytes()), move |found| {
+        let update = self.perform_update(key, Digest::of(&text), move |found| {
             let have = found.map(|found| found.version);
             match expected {
                 Some(expected) if expected != have => {

@@ -82,7 +82,7 @@ impl Operation for Sleep {
         // A pause that an earlier life began ends when it was to end.
         let at = match cx.started {
             Some(Begun::Timer(at)) => at,
-            _ => cx.ports.clock().now().after(self.0),
+            _ => cx.ports.clock().forward().after(self.0),
         };
         Begin::Wait(Wait {
             wait_for: WaitFor::Timer(at),

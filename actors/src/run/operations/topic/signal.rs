@@ -10,7 +10,7 @@ use super::{
 use crate::{
     contract::{InboxBody, InboxItem},
     run::{Act, Begin, Gate, Operation, OperationContext, Progress},
-    vocabulary::{Digest, RunId},
+    vocabulary::{Digest, RunId, canonical},
 };
 
 /// That there is something to look at: room in a queue, or an event.
@@ -93,7 +93,7 @@ impl Operation for Post {
     }
 
     fn digest(&self) -> Digest {
-        Digest::of(self.value.to_string().as_bytes())
+        canonical::digest_of(&self.value)
     }
 
     fn begin(self, cx: OperationContext) -> Begin<()> {

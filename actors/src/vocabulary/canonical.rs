@@ -1,0 +1,518 @@
+//! JSON in one form: what digests are made of.
+//!
+//! The text of a value is the same whatever the features of a JSON library are, in whatever order a
+//! map was filled, and however a number was written. It is compact JSON. The keys of maps stand in
+//! the order of their bytes, the fields of structs as they are declared. A float is the shortest
+//! decimal that reads back, with an exponent below 10⁻⁵ and from 10¹⁶ on (of a single, 10⁻⁶ and
+//! 10¹³). In strings only quotes,
+//! backslashes and control characters are escaped.
+//!
+//! A digest that names no algorithm is BLAKE3 over this form. The form never changes: another one
+//! is another algorithm, which writes its name before its digits, so that an older program leaves
+//! such a journal alone.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod text;
+
+use std::{
+    fmt::{self, Display, Write as _},
+    ops::Range,
+};
+
+use serde::{Serialize, ser};
+use serde_json::Value;
+
+use self::text::Text;
+use super::Digest;
+
+/// The canonical form of a value.
+pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    write(value, &mut out);
+    out
+}
+
+/// Appends the canonical form of a value. What cannot be written as JSON, a map with other keys than
+/// texts, is left out from there on.
+pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Plain data with text keys, so encoding cannot fail.
+    let _ = value.serialize(Writer { out });
+}
+
+/// The digest of a value's canonical form.
+pub(crate) fn digest_of<T: Serialize + ?Sized>(value: &T) -> Digest {
+    Digest::of(&to_vec(value))
+}
+
+/// How serde_json names what holds text that is JSON already.
+const RAW: &str = "$serde_json::private::RawValue";
+/// How serde_json names a number that it keeps as text, where one of its features says so.
+const NUMBER: &str = "$serde_json::private::Number";
+
+/// The exponents with which a double is written without one.
+const DOUBLE: Range<i32> = -5..16;
+
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+/// What has no canonical form.
+#[derive(Debug)]
+pub(crate) struct NoForm(String);
+
+impl Display for NoForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoForm {}
+
+impl ser::Error for NoForm {
+    fn custom<T: Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+}
+
+fn no_form<T>(what: &str) -> Result<T, NoForm> {
+    Err(NoForm(what.to_owned()))
+}
+
+impl Writer<'_> {
+    fn raw(self, text: &str) -> Result<(), NoForm> {
+        self.out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn display(self, value: impl Display) -> Result<(), NoForm> {
+        struct Into<'a>(&'a mut Vec<u8>);
+        impl fmt::Write for Into<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        write!(Into(self.out), "{value}").map_err(|error| NoForm(error.to_string()))
+    }
+
+    /// A float by its shortest digits and exponent, such as `-1.25e-7`. With these exponents it is
+    /// written without one.
+    fn float(self, scientific: &str, plain: Range<i32>) -> Result<(), NoForm> {
+        let Some((mantissa, exponent)) = scientific.split_once('e') else {
+            // JSON has no infinities.
+            return self.raw("null");
+        };
+        let exponent: i32 = exponent
+            .parse()
+            .map_err(|_| NoForm("an odd exponent".to_owned()))?;
+        let (sign, mantissa) = match mantissa.strip_prefix('-') {
+            Some(mantissa) => ("-", mantissa),
+            None => ("", mantissa),
+        };
+        let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+        self.out.extend_from_slice(sign.as_bytes());
+        let text = match usize::try_from(exponent) {
+            _ if !plain.contains(&exponent) => format!("{mantissa}e{exponent:+}"),
+            Ok(whole) => {
+                let (before, after) = match digits.split_at_checked(whole + 1) {
+                    Some((before, "")) => (before.to_owned(), "0"),
+                    Some((before, after)) => (before.to_owned(), after),
+                    None => (format!("{digits:0<width$}", width = whole + 1), "0"),
+                };
+                format!("{before}.{after}")
+            }
+            Err(_) => {
+                let zeros = "0".repeat(usize::try_from(-exponent - 1).unwrap_or_default());
+                format!("0.{zeros}{digits}")
+            }
+        };
+        self.raw(&text)
+    }
+
+    fn string(self, text: &str) -> Result<(), NoForm> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let out = self.out;
+        out.push(b'"');
+        let bytes = text.as_bytes();
+        let mut written = 0;
+        for (place, byte) in bytes.iter().enumerate() {
+            if *byte >= b' ' && *byte != b'"' && *byte != b'\\' {
+                continue;
+            }
+            out.extend_from_slice(&bytes[written..place]);
+            written = place + 1;
+            let short = match byte {
+                b'"' | b'\\' => *byte,
+                8 => b'b',
+                b'\t' => b't',
+                b'\n' => b'n',
+                12 => b'f',
+                b'\r' => b'r',
+                _ => {
+                    let (high, low) = (usize::from(byte >> 4), usize::from(byte & 0xf));
+                    out.extend_from_slice(b"\\u00");
+                    out.extend_from_slice(&[DIGITS[high], DIGITS[low]]);
+                    continue;
+                }
+            };
+            out.extend_from_slice(&[b'\\', short]);
+        }
+        out.extend_from_slice(&bytes[written..]);
+        out.push(b'"');
+        Ok(())
+    }
+
+    /// Begins `{"variant":`, which ends with a brace.
+    fn variant(self, variant: &str) -> Result<Self, NoForm> {
+        let Self { out } = self;
+        out.push(b'{');
+        Writer { out }.string(variant)?;
+        out.push(b':');
+        Ok(Writer { out })
+    }
+}
+
+impl<'a> ser::Serializer for Writer<'a> {
+    type Ok = ();
+    type Error = NoForm;
+    type SerializeSeq = Items<'a>;
+    type SerializeTuple = Items<'a>;
+    type SerializeTupleStruct = Items<'a>;
+    type SerializeTupleVariant = Items<'a>;
+    type SerializeMap = Keys<'a>;
+    type SerializeStruct = Fields<'a>;
+    type SerializeStructVariant = Fields<'a>;
+
+    fn serialize_bool(self, value: bool) -> Result<(), NoForm> {
+        self.raw(if value { "true" } else { "false" })
+    }
+
+    fn serialize_i8(self, value: i8) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_i16(self, value: i16) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_i128(self, value: i128) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_u128(self, value: u128) -> Result<(), NoForm> {
+        self.display(value)
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), NoForm> {
+        self.float(&format!("{value:e}"), -6..13)
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), NoForm> {
+        self.float(&format!("{value:e}"), DOUBLE)
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), NoForm> {
+        self.string(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, value: &str) -> Result<(), NoForm> {
+        self.string(value)
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), NoForm> {
+        value.serialize(self)
+    }
+
+    fn serialize_none(self) -> Result<(), NoForm> {
+        self.raw("null")
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NoForm> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), NoForm> {
+        self.raw("null")
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), NoForm> {
+        self.raw("null")
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), NoForm> {
+        self.string(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<(), NoForm> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), NoForm> {
+        let Writer { out } = self.variant(variant)?;
+        value.serialize(Writer { out })?;
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Items<'a>, NoForm> {
+        self.out.push(b'[');
+        let (out, end) = (self.out, "]");
+        let first = true;
+        Ok(Items { out, first, end })
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<Items<'a>, NoForm> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_struct(self, _name: &'static str, len: usize) -> Result<Items<'a>, NoForm> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Items<'a>, NoForm> {
+        let items = self.variant(variant)?.serialize_seq(Some(len))?;
+        Ok(Items { end: "]}", ..items })
+    }
+
+    fn serialize_map(self, len: Option<usize>) -> Result<Keys<'a>, NoForm> {
+        Ok(Keys {
+            out: self.out,
+            entries: Vec::with_capacity(len.unwrap_or_default()),
+            key: None,
+        })
+    }
+
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Fields<'a>, NoForm> {
+        let is_text = name == RAW || name == NUMBER;
+        if !is_text {
+            self.out.push(b'{');
+        }
+        Ok(Fields {
+            out: self.out,
+            first: true,
+            end: "}",
+            is_text,
+        })
+    }
+
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Fields<'a>, NoForm> {
+        let fields = self.variant(variant)?.serialize_struct(name, len)?;
+        Ok(Fields {
+            end: "}}",
+            ..fields
+        })
+    }
+}
+
+/// An array under way.
+struct Items<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+    end: &'static str,
+}
+
+impl Items<'_> {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        value.serialize(Writer { out: self.out })
+    }
+
+    fn close(self) -> Result<(), NoForm> {
+        self.out.extend_from_slice(self.end.as_bytes());
+        Ok(())
+    }
+}
+
+macro_rules! items {
+    ($($of:ident $item:ident),*) => {
+        $(impl ser::$of for Items<'_> {
+            type Ok = ();
+            type Error = NoForm;
+
+            fn $item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
+                self.item(value)
+            }
+
+            fn end(self) -> Result<(), NoForm> {
+                self.close()
+            }
+        })*
+    };
+}
+
+items!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
+
+/// A struct under way.
+struct Fields<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+    end: &'static str,
+    /// Whether it stands for a text that is JSON already.
+    is_text: bool,
+}
+
+impl Fields<'_> {
+    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), NoForm> {
+        if self.is_text {
+            let text = value.serialize(Text)?;
+            return write_text(&text, self.out);
+        }
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        Writer { out: self.out }.string(name)?;
+        self.out.push(b':');
+        value.serialize(Writer { out: self.out })
+    }
+
+    fn close(self) -> Result<(), NoForm> {
+        if !self.is_text {
+            self.out.extend_from_slice(self.end.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+macro_rules! fields {
+    ($($of:ident),*) => {
+        $(impl ser::$of for Fields<'_> {
+            type Ok = ();
+            type Error = NoForm;
+
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<(), NoForm> {
+                self.field(name, value)
+            }
+
+            fn end(self) -> Result<(), NoForm> {
+                self.close()
+            }
+        })*
+    };
+}
+
+fields!(SerializeStruct, SerializeStructVariant);
+
+/// Writes a text that is JSON.
+fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), NoForm> {
+    // A number that a library keeps as text is the number that it stands for.
+    let number = |text: &str| {
+        let float = |text: &str| text.parse::<f64>().ok();
+        match (text.parse::<u64>(), text.parse::<i64>()) {
+            (Ok(number), _) => Some(number.to_string()),
+            (_, Ok(number)) => Some(number.to_string()),
+            _ => float(text).map(|number| format!("{number:e}")),
+        }
+    };
+    match number(text) {
+        Some(number) if number.contains('e') => Writer { out }.float(&number, DOUBLE),
+        Some(number) => Writer { out }.raw(&number),
+        None => {
+            let value: Value = serde_json::from_str(text).map_err(ser::Error::custom)?;
+            value.serialize(Writer { out })
+        }
+    }
+}
+
+/// A map under way: its entries are written when all are known.
+struct Keys<'a> {
+    out: &'a mut Vec<u8>,
+    entries: Vec<(String, Vec<u8>)>,
+    key: Option<String>,
+}
+
+impl ser::SerializeMap for Keys<'_> {
+    type Ok = ();
+    type Error = NoForm;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), NoForm> {
+        self.key = Some(key.serialize(Text)?);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
+        let mut written = Vec::new();
+        value.serialize(Writer { out: &mut written })?;
+        let key = self.key.take().unwrap_or_default();
+        self.entries.push((key, written));
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(), NoForm> {
+        self.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.out.push(b'{');
+        for (place, (key, value)) in self.entries.iter().enumerate() {
+            if place > 0 {
+                self.out.push(b',');
+            }
+            Writer { out: self.out }.string(key)?;
+            self.out.push(b':');
+            self.out.extend_from_slice(value);
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+}

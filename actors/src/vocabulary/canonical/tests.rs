@@ -1,0 +1,123 @@
+//! Known answers: whatever changes one of them breaks journals that were written before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{json, value::RawValue};
+
+use super::*;
+
+fn text(value: &(impl Serialize + ?Sized)) -> String {
+    String::from_utf8(to_vec(value)).unwrap()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    Unit,
+    New(u8),
+    Pair(u8, u8),
+    Fields { z: u8, a: Option<u8> },
+}
+
+#[test]
+fn the_form_is_known() {
+    let value = json!({
+        "z": [1, -2, 18_446_744_073_709_551_615_u64, true, null],
+        "a": { "b": "q\"\\\n\u{1}\u{8}\u{c}ü世\u{7f}/", "": 0.5 },
+    });
+    assert_eq!(
+        text(&value),
+        "{\"a\":{\"\":0.5,\"b\":\"q\\\"\\\\\\n\\u0001\\b\\fü世\u{7f}/\"},\
+         \"z\":[1,-2,18446744073709551615,true,null]}"
+    );
+    let shapes = [
+        Shape::Unit,
+        Shape::New(1),
+        Shape::Pair(1, 2),
+        Shape::Fields { z: 1, a: None },
+    ];
+    assert_eq!(
+        text(&shapes),
+        "[\"unit\",{\"new\":1},{\"pair\":[1,2]},{\"fields\":{\"z\":1,\"a\":null}}]"
+    );
+    assert_eq!(
+        digest_of(&value).to_string(),
+        "1b901968d6377ccbc03ae6ce21b4ce0e9677ecf5c99c540470427904ed43e5d3"
+    );
+}
+
+#[test]
+fn numbers_have_one_form() {
+    for (number, form) in [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (0.1, "0.1"),
+        (-12.5, "-12.5"),
+        (100.0, "100.0"),
+        (123_456.789, "123456.789"),
+        (0.000_01, "0.00001"),
+        (0.000_001, "1e-6"),
+        (0.000_1, "0.0001"),
+        (0.000_012_3, "0.0000123"),
+        (1e15, "1000000000000000.0"),
+        (1e16, "1e+16"),
+        (1.25e-7, "1.25e-7"),
+        (1.5e300, "1.5e+300"),
+        (f64::MAX, "1.7976931348623157e+308"),
+    ] {
+        assert_eq!(text(&number), form);
+        let again: f64 = form.parse().unwrap();
+        assert_eq!(again, number);
+    }
+    assert_eq!(text(&0.7_f32), "0.7");
+    assert_eq!(text(&f64::NAN), "null");
+    // As another program, or a library that keeps numbers as text, writes them.
+    for (written, form) in [("1.50", "1.5"), ("1E2", "100.0"), ("7", "7"), ("-7", "-7")] {
+        let raw = RawValue::from_string(written.to_owned()).unwrap();
+        assert_eq!(text(&raw), form);
+    }
+}
+
+#[test]
+fn the_order_in_which_a_map_was_filled_does_not_matter() {
+    let pairs = || (0..50).map(|number| (format!("key {}", number * 37 % 50), number));
+    let sorted: BTreeMap<_, _> = pairs().collect();
+    let hashed: HashMap<_, _> = pairs().collect();
+    let raw: Vec<String> = pairs()
+        .map(|(key, value)| format!("\"{key}\": {value}"))
+        .collect();
+    let raw = RawValue::from_string(format!("{{ {} }}", raw.join(" , "))).unwrap();
+    let backwards: serde_json::Map<String, Value> = pairs()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .map(|(key, value)| (key, value.into()))
+        .collect();
+    let form = text(&sorted);
+    assert_eq!(text(&hashed), form);
+    assert_eq!(text(&raw), form);
+    assert_eq!(text(&Value::Object(backwards)), form);
+    assert_eq!(digest_of(&hashed), digest_of(&sorted));
+}
+
+/// So the digests of the first journals, which had this form by luck, are those of today.
+#[test]
+fn the_form_is_what_the_first_journals_were_made_with() {
+    let value = json!({
+        "text": "a \"b\" \t ü", "numbers": [0, 1.5, -3, 1e20, 2.5e-8, 1e-5, 12345678.9],
+        "deep": { "er": [{}, [], null, false] },
+    });
+    assert_eq!(text(&value), value.to_string());
+    let mut bits: u64 = 0x9e37_79b9_7f4a_7c15;
+    for _ in 0..20_000 {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        for float in [f64::from_bits(bits), (bits % 1_000_000) as f64 / 1_000.0] {
+            assert_eq!(text(&float), serde_json::to_string(&float).unwrap());
+        }
+        let single = f32::from_bits(bits as u32);
+        assert_eq!(text(&single), serde_json::to_string(&single).unwrap());
+    }
+}
