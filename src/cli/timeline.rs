@@ -10,6 +10,7 @@ use ghostlight_actors::{
     safety::{self, Redaction},
     vocabulary::{
         Arguments, Event, EventRecord, RunId, RunResult, Spent, ToolCall, ToolResult, ToolStatus,
+        Usage,
     },
 };
 use serde_json::Value;
@@ -264,10 +265,11 @@ impl Timeline {
                 more => format!(", {more} attempts"),
             };
             format!(
-                "model {} answered in {latency_ms} ms{attempts}, {} + {} tokens ({operation})",
+                "model {} answered in {latency_ms} ms{attempts}, {} + {} tokens{} ({operation})",
                 self.short(model),
                 usage.input_tokens,
-                usage.output_tokens
+                usage.output_tokens,
+                estimated(usage)
             )
         }));
         if !reasoning.trim().is_empty() {
@@ -371,12 +373,21 @@ pub(super) fn say_spent(spent: &Spent) -> String {
     if spent.tool_calls > 0 {
         parts.push(count(spent.tool_calls, "tool call"));
     }
-    parts.push(count(spent.usage.total_tokens(), "token"));
+    let tokens = count(spent.usage.total_tokens(), "token");
+    parts.push(format!("{tokens}{}", estimated(&spent.usage)));
     if spent.usage.cost_micros > 0 {
         // The currency is that of the prices in the team file, so none is named.
         parts.push(format!("cost {:.4}", spent.usage.cost_micros as f64 / 1e6));
     }
     parts.join(", ")
+}
+
+/// A mark for tokens that a provider did not tell.
+fn estimated(usage: &Usage) -> &'static str {
+    match usage.estimated_tokens {
+        0 => "",
+        _ => " (estimated)",
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ghostlight_actors::{
     run::RunContext,
     safety,
-    vocabulary::{AgentError, ErrorKind, Message, ModelRequest, Transcript},
+    vocabulary::{AgentError, ErrorKind, FinishReason, Message, ModelRequest, Transcript},
 };
 
 use super::{
@@ -200,6 +200,7 @@ impl ContextBuilder {
         let request = ModelRequest::new(Transcript::from_iter([Message::user(asked)]))
             .instructions(COMPRESS.replace("{words}", &words));
         let text = match cx.model(request).await {
+            Ok(response) if response.finish == FinishReason::ContentFilter => return Ok(selected),
             Ok(response) => response.content(),
             Err(AgentError::Operation(error)) if !matches!(error.kind, ErrorKind::Budget(_)) => {
                 return Ok(selected);

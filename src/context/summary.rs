@@ -6,7 +6,9 @@ use ghostlight_actors::{
     definition::Summarize,
     run::PolicyContext,
     safety,
-    vocabulary::{AgentError, ErrorKind, Message, ModelRequest, Part, ToolStatus, Transcript},
+    vocabulary::{
+        AgentError, ErrorKind, FinishReason, Message, ModelRequest, Part, ToolStatus, Transcript,
+    },
 };
 use serde_json::json;
 
@@ -53,6 +55,9 @@ pub(super) async fn summarize(
         let mut request = ModelRequest::new(conversation).instructions(instructions.clone());
         request.model = settings.model.clone().unwrap_or_default();
         let failed = match cx.model(request).await {
+            Ok(response) if response.finish == FinishReason::ContentFilter => {
+                "the model's provider held the summary back".to_owned()
+            }
             Ok(response) => {
                 let text = response.content();
                 let text = without_marks(&safety::sanitize(text.trim()));

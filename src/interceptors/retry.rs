@@ -13,7 +13,7 @@ use serde::Deserialize;
 ///
 /// A model's call is repeated when its error says that this can help. A tool's is repeated unless
 /// it was refused or its effect is `once`. Around a model it takes the place of the gateway's own
-/// retries.
+/// retries. A server that asks for a longer pause than the longest is asked once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
@@ -46,17 +46,17 @@ impl Retry {
         self
     }
 
-    /// Between half of an exponential pause and all of it; what the server asks for counts more.
-    fn pause(&self, attempt: u32, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
-        let max = Duration::from_millis(self.max_pause_ms);
-        if let Some(asked) = asked {
-            return asked.min(max);
-        }
+    fn max_pause(&self) -> Duration {
+        Duration::from_millis(self.max_pause_ms)
+    }
+
+    /// Between half of an exponential pause and all of it.
+    fn pause(&self, attempt: u32, entropy: &dyn Entropy) -> Duration {
         let doubled = self
             .base_pause_ms
             .saturating_mul(1 << attempt.saturating_sub(1).min(20));
         Duration::from_millis(doubled)
-            .min(max)
+            .min(self.max_pause())
             .mul_f64(0.5 + 0.5 * entropy.fraction())
     }
 }
@@ -77,10 +77,15 @@ impl Interceptor for Retry {
             if !error.retryable || error.exhausted {
                 return Err(error);
             }
-            if attempt >= self.attempts {
+            // A try before the time that the server asks for is wasted.
+            let too_long = |asked| asked > self.max_pause();
+            if attempt >= self.attempts || error.retry_after.is_some_and(too_long) {
                 return Err(error.exhausted());
             }
-            let pause = self.pause(attempt, error.retry_after, &**next.entropy());
+            let pause = match error.retry_after {
+                Some(asked) => asked,
+                None => self.pause(attempt, &**next.entropy()),
+            };
             cx.retrying(error.message, pause);
             next.pause(pause).await;
             attempt += 1;
@@ -103,8 +108,7 @@ impl Interceptor for Retry {
                         && attempt < self.attempts => {}
                 _ => return output,
             }
-            next.pause(self.pause(attempt, None, &**next.entropy()))
-                .await;
+            next.pause(self.pause(attempt, &**next.entropy())).await;
             attempt += 1;
         }
     }

@@ -104,12 +104,13 @@ impl Coordinator {
         below_instructions(&cx.agent().instructions, &prompt)
     }
 
-    /// Does the tasks of a round, and tells what came of each.
+    /// Does the tasks of a round, and tells what came of each; an end that ends the work comes with
+    /// what the others made.
     async fn work(
         &self,
         cx: &RunContext,
         mut tasks: Vec<Handed>,
-    ) -> Result<Result<String, MemberEnd>, AgentError> {
+    ) -> Result<Result<String, (MemberEnd, String)>, AgentError> {
         let beyond = tasks.split_off(tasks.len().min(self.max_tasks as usize));
         let parts: Vec<Part> = tasks
             .into_iter()
@@ -119,19 +120,15 @@ impl Coordinator {
         // What a worker escalates is for the model that gave it the task.
         let leaves = |end: &MemberEnd| matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _));
         let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, leaves).await?;
-        let mut told = Vec::new();
-        for (part, end) in parts.iter().zip(ends) {
-            let Some(end) = end else { continue };
-            if leaves(&end) {
-                return Ok(Err(end));
-            }
-            told.push(format!(
-                "### {}: {}\n{}",
-                part.member,
-                part.task,
-                end.told()
-            ));
+        let ended = || parts.iter().zip(&ends);
+        let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
+        let line = |part: &Part, text: &str| format!("### {}: {}\n{text}", part.member, part.task);
+        if let Some(end) = ends.iter().flatten().find(|end| leaves(end)) {
+            let made = ended().filter_map(|(part, end)| Some(line(part, end.made()?)));
+            let made: Vec<String> = made.collect();
+            return Ok(Err((end.clone(), made.join("\n\n"))));
         }
+        let mut told: Vec<String> = ended().map(|(part, end)| line(part, &end.told())).collect();
         for handed in beyond {
             let Handed { worker, task } = handed;
             let bound = self.max_tasks;
@@ -141,6 +138,16 @@ impl Coordinator {
         }
         Ok(Ok(told.join("\n\n")))
     }
+}
+
+/// A stop with what the workers made as its partial answer, if they made anything.
+fn with_results(mut outcome: Outcome, done: &[String]) -> Outcome {
+    if let Outcome::Stopped { partial, .. } = &mut outcome
+        && !done.is_empty()
+    {
+        partial.get_or_insert_default().text = done.join("\n\n");
+    }
+    outcome
 }
 
 impl Behavior for Coordinator {
@@ -163,6 +170,7 @@ impl Behavior for Coordinator {
         });
         let mut conversation = cx.conversation();
         let begin = conversation.len();
+        let mut done: Vec<String> = Vec::new();
         for round in 1..=self.max_rounds.saturating_add(1) {
             let mut lead = Loop::new(&cx)?
                 .instructions(instructions.as_str())
@@ -179,21 +187,19 @@ impl Behavior for Coordinator {
                 match lead.run_as::<Round>().await? {
                     Ok(handed) if handed.is_blank() => lead.say(BLANK),
                     Ok(handed) => break handed,
-                    Err(outcome) => return Ok(outcome),
+                    Err(outcome) => return Ok(with_results(outcome, &done)),
                 }
             };
             if handed.tasks.is_empty() {
                 return Ok(lead.answer(handed.answer.unwrap_or_default()));
             }
             if round > self.max_rounds {
-                let partial = handed.answer.unwrap_or_default();
-                let mut stopped = lead.stop(StopReason::MaxSteps(self.max_rounds));
-                if let Outcome::Stopped { partial: said, .. } = &mut stopped
-                    && let Some(said) = said
-                {
-                    said.text = partial;
-                }
-                return Ok(stopped);
+                let stopped = lead.stop(StopReason::MaxSteps(self.max_rounds));
+                let partial = handed.answer.filter(|answer| !answer.trim().is_empty());
+                return Ok(with_results(
+                    stopped,
+                    &partial.map_or(done, |answer| vec![answer]),
+                ));
             }
             cx.emit(
                 "round",
@@ -202,14 +208,19 @@ impl Behavior for Coordinator {
             conversation = lead.transcript().clone();
             let mut results = match self.work(&cx, handed.tasks).await? {
                 Ok(results) => results,
-                Err(end) => return end.into_outcome(""),
+                Err((end, made)) => {
+                    done.extend((!made.is_empty()).then_some(made));
+                    return end.into_end_of_all(done.join("\n\n"));
+                }
             };
+            done.push(results.clone());
             if round == self.max_rounds {
                 results = format!("{results}\n\n{}", self.last);
             }
             conversation.push(Message::synthetic(results));
         }
-        Ok(Outcome::stopped(StopReason::MaxSteps(self.max_rounds)))
+        let stopped = Outcome::stopped(StopReason::MaxSteps(self.max_rounds));
+        Ok(with_results(stopped, &done))
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     OnFailure, Said,
     conversation::{minutes, with_minutes},
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{
+        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
+        stopped, task,
+    },
 };
 use crate::behaviors::Prompt;
 
@@ -84,26 +87,36 @@ impl Behavior for Debate {
                 end.leaves() || stops && !end.is_answer()
             })
             .await?;
-            let ended = debaters
-                .iter()
-                .zip(ends)
-                .filter_map(|(d, end)| Some((d, end?)));
-            let mut answers = Vec::new();
-            for (debater, end) in ended {
-                if end.is_answer() {
-                    answers.push(Said::new(*debater, end.told()));
-                } else if stops || end.leaves() {
-                    return end.into_outcome("");
+            let ended = debaters.iter().zip(&ends);
+            let made = ended.filter_map(|(d, end)| Some((d, end.as_ref()?.made()?, end)));
+            let (mut answers, mut made_now) = (Vec::new(), Vec::new());
+            for (debater, text, end) in made {
+                made_now.push(Said::new(*debater, text));
+                if end.as_ref().is_some_and(MemberEnd::is_answer) {
+                    answers.push(Said::new(*debater, text));
                 }
             }
+            // A round that has nothing leaves what the one before has.
+            let made = minutes(if made_now.is_empty() {
+                &said
+            } else {
+                &made_now
+            });
+            let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
+            if let Some(end) = ends.iter().flatten().find(ends_all) {
+                return end.clone().into_end_of_all(made);
+            }
             if answers.is_empty() {
+                if let Some(reason) = out_of_budget(ends.iter().flatten()) {
+                    return Ok(stopped(reason, made));
+                }
                 let message = format!("every debater failed in round {}", round + 1);
                 return Err(OperationError::new(ErrorKind::Delegation, message).into());
             }
             said = answers;
         }
         let decided = ask(&cx, &self.judge, with_minutes(&task, &said), wait).await?;
-        decided.into_outcome("")
+        decided.into_outcome(&minutes(&said))
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

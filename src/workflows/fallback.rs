@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Said,
-    conversation::with_minutes,
-    member::{MemberEnd, ask, check_members, limit, members, task},
+    conversation::{minutes, with_minutes},
+    member::{MemberEnd, ask, check_members, limit, members, out_of_budget, stopped, task},
 };
 
 /// Members one after the other until one answers; its answer is the workflow's. A member that
 /// fails, stops before its end or escalates is followed by the next, which is told what the ones
-/// before it came to. Where none answers, the workflow escalates if a member did, and fails
-/// otherwise.
+/// before it came to. Where none answers, the workflow escalates if a member did, stops if a budget
+/// stopped one, and fails otherwise.
 ///
 /// ```yaml
 /// behavior: { name: fallback, member_timeout_ms: 30_000 }
@@ -36,7 +36,8 @@ impl Behavior for Fallback {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
         let mut said: Vec<Said> = Vec::new();
-        let mut escalated = None;
+        let (mut escalated, mut exhausted) = (None, None);
+        let mut made: Vec<Said> = Vec::new();
         for member in members(cx.spec(), &self.members, &[]) {
             let asked = with_minutes(&task, &said);
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
@@ -47,10 +48,15 @@ impl Behavior for Fallback {
                 MemberEnd::Stopped(StopReason::Escalated(_), _) => escalated = Some(end.clone()),
                 _ => {}
             }
+            exhausted = exhausted.or_else(|| out_of_budget([&end]));
+            made.extend(end.made().map(|text| Said::new(member, text)));
             said.push(Said::new(member, end.told()));
         }
         if let Some(escalated) = escalated {
-            return escalated.into_outcome("");
+            return escalated.into_end_of_all(minutes(&made));
+        }
+        if let Some(reason) = exhausted {
+            return Ok(stopped(reason, minutes(&made)));
         }
         let reasons: Vec<String> = said
             .iter()

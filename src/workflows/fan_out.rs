@@ -139,19 +139,21 @@ impl Behavior for FanOut {
             end.leaves() || stops && !end.is_answer()
         })
         .await?;
-        let named = |part: &Part| format!("{}: {}", part.member, part.task);
-        let ended = parts.iter().zip(&ends);
-        let ended = ended.filter_map(|(part, end)| Some((named(part), end.as_ref()?)));
-        let ended: Vec<(String, &MemberEnd)> = ended.collect();
-        let fails = |end: &MemberEnd| end.leaves() || stops && !end.is_answer();
-        if let Some((_, end)) = ended.iter().find(|(_, end)| fails(end)) {
-            let end = MemberEnd::clone(end);
-            return end.into_outcome_among(ended);
+        let ended = || parts.iter().zip(&ends);
+        let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
+        let by = |part: &Part| format!("{}: {}", part.member, part.task);
+        let made = ended().filter_map(|(part, end)| Some(Said::new(by(part), end.made()?)));
+        let made = minutes(&made.collect::<Vec<_>>());
+        let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
+        if let Some(end) = ends.iter().flatten().find(ends_all) {
+            let ended = ended().map(|(part, end)| (by(part), end));
+            return end.clone().into_outcome_among(ended);
         }
-        let said = ended.into_iter().map(|(by, end)| Said::new(by, end.told()));
-        let said: Vec<Said> = said.collect();
+        let said: Vec<Said> = ended()
+            .map(|(part, end)| Said::new(by(part), end.told()))
+            .collect();
         let answered = ask(&cx, &self.aggregator, with_minutes(&task, &said), wait).await?;
-        answered.into_outcome(&minutes(&said))
+        answered.into_outcome(&made)
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -16,7 +16,8 @@ use super::{
 use crate::behaviors::Prompt;
 
 /// Gives each item of the task to a member, several at once. The task is a JSON array, or lines
-/// of text. The answer is a JSON array of the answers, in the order of the items.
+/// of text. The answer is a JSON array of the answers, in the order of the items; that of work
+/// that stops before its end has `null` for the items that are not done.
 ///
 /// Several members take the items in turn.
 ///
@@ -101,16 +102,16 @@ impl Behavior for ForEach {
             end.leaves() || stops && !end.is_answer()
         })
         .await?;
-        let ended = parts.iter().zip(&ends).enumerate();
-        let ended = ended.filter_map(|(place, (part, end))| {
-            Some((format!("{} ({})", part.member, place + 1), end.as_ref()?))
-        });
-        let fails = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
-        if let Some(end) = ends.iter().flatten().find(fails) {
-            return end.clone().into_outcome_among(ended);
+        let ended = || ends.iter().flatten();
+        if let Some(end) = ended().find(|end| end.leaves() || stops && !end.is_answer()) {
+            let made = ends
+                .iter()
+                .map(|end| end.as_ref()?.made().map(str::to_owned));
+            let made: Value = made.map(Value::from).collect();
+            let made = ended().any(MemberEnd::is_answer).then(|| made.to_string());
+            return end.clone().into_end_of_all(made.unwrap_or_default());
         }
-        let ends = ends.iter().flatten();
-        let answers: Value = ends.map(|end| Value::from(end.told())).collect();
+        let answers: Value = ended().map(|end| Value::from(end.told())).collect();
         Ok(Outcome::answer(answers.to_string()))
     }
 

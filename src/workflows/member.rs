@@ -57,14 +57,6 @@ impl MemberEnd {
         matches!(self, Self::Answered(_))
     }
 
-    /// What it has, if it has anything.
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::Answered(text) | Self::Stopped(_, text) if !text.is_empty() => Some(text),
-            _ => None,
-        }
-    }
-
     /// The workflow's own end, where it ends as this one of several members did: with what each of
     /// them has, by whom.
     pub(super) fn into_outcome_among<'a>(
@@ -72,7 +64,7 @@ impl MemberEnd {
         ends: impl IntoIterator<Item = (String, &'a MemberEnd)>,
     ) -> Result<Outcome, AgentError> {
         let said = ends.into_iter();
-        let said = said.filter_map(|(by, end)| Some(Said::new(by, end.text()?)));
+        let said = said.filter_map(|(by, end)| Some(Said::new(by, end.made()?)));
         let said: Vec<Said> = said.collect();
         match self {
             Self::Stopped(reason, own) => {
@@ -103,6 +95,24 @@ impl MemberEnd {
         }
     }
 
+    /// What it made, whole or not: its answer, or what it had when it stopped.
+    pub(super) fn made(&self) -> Option<&str> {
+        match self {
+            Self::Answered(text) | Self::Stopped(_, text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The workflow's own end, where it ends as one of several members did; `made` is what all of
+    /// them made, the member among them, each under its name.
+    pub(super) fn into_end_of_all(self, made: String) -> Result<Outcome, AgentError> {
+        match self {
+            Self::Stopped(reason, text) if made.is_empty() => Ok(stopped(reason, text)),
+            Self::Stopped(reason, _) => Ok(stopped(reason, made)),
+            other => other.into_outcome(""),
+        }
+    }
+
     /// The workflow's own end, where it ends as its member did; `partial` is what it has where
     /// the member has nothing.
     pub(super) fn into_outcome(self, partial: &str) -> Result<Outcome, AgentError> {
@@ -114,12 +124,28 @@ impl MemberEnd {
                 } else {
                     text
                 };
-                let partial = (!text.is_empty()).then(|| Answer::text(text));
-                Ok(Outcome::Stopped { reason, partial })
+                Ok(stopped(reason, text))
             }
             Self::Failed(error) => Err(error.into()),
         }
     }
+}
+
+/// A stop with this text as its partial answer, if there is any.
+pub(super) fn stopped(reason: StopReason, text: String) -> Outcome {
+    let partial = (!text.is_empty()).then(|| Answer::text(text));
+    Outcome::Stopped { reason, partial }
+}
+
+/// The budget that stopped one of these members.
+pub(super) fn out_of_budget<'a>(
+    ends: impl IntoIterator<Item = &'a MemberEnd>,
+) -> Option<StopReason> {
+    let reason = |end: &MemberEnd| match end {
+        MemberEnd::Stopped(reason @ StopReason::BudgetExhausted(_), _) => Some(reason.clone()),
+        _ => None,
+    };
+    ends.into_iter().find_map(reason)
 }
 
 /// Whether what failed so can be repeated; the failure of a delegated task is judged by its cause

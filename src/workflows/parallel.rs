@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 use super::{
     Said,
     conversation::with_minutes,
-    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{
+        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
+        stopped, task,
+    },
 };
 
 /// All members at once with the same task. None sees what the others say. The answer is what the
@@ -77,10 +80,16 @@ impl Behavior for Parallel {
         };
         if let Some(end) = ends.iter().flatten().find(|end| fails(end)) {
             let ended = members.iter().zip(&ends);
-            let ended = ended.filter_map(|(by, end)| Some(((*by).to_owned(), end.as_ref()?)));
+            let ended = ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
             return end.clone().into_outcome_among(ended);
         }
-        let said = self.results(&members, &ends)?;
+        let said = match self.results(&members, &ends) {
+            Ok(said) => said,
+            Err(error) => {
+                let reason = out_of_budget(ends.iter().flatten()).ok_or(error)?;
+                return Ok(stopped(reason, made(&members, &ends)));
+            }
+        };
         match aggregator {
             Some(aggregator) => {
                 let asked = with_minutes(&task, &said);
@@ -135,6 +144,16 @@ impl Parallel {
             .map(|(member, end)| Said::new(*member, end.told()))
             .collect())
     }
+}
+
+/// What the members made before the work ended, each under its name; nothing where none answered.
+fn made(members: &[&str], ends: &[Option<MemberEnd>]) -> String {
+    if !ends.iter().flatten().any(MemberEnd::is_answer) {
+        return String::new();
+    }
+    let ended = members.iter().zip(ends);
+    let made = ended.filter_map(|(member, end)| Some(Said::new(*member, end.as_ref()?.made()?)));
+    by_name(made.collect())
 }
 
 /// Each answer under its member's name.

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Said,
     conversation::{minutes, with_minutes},
-    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{
+        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
+        stopped, task,
+    },
 };
 use crate::behaviors::Prompt;
 
@@ -138,11 +141,14 @@ impl Behavior for Vote {
             .collect();
         let wait = limit(self.member_timeout_ms);
         let ends = ask_all(&cx, &parts, self.max_at_once, wait, MemberEnd::leaves).await?;
+        let voted = members.iter().zip(&ends);
+        let voted =
+            voted.filter_map(|(member, end)| Some(Said::new(*member, end.as_ref()?.made()?)));
+        let made = minutes(&voted.collect::<Vec<_>>());
         if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
-            let ended = members.iter().zip(&ends);
-            let ended = ended.filter_map(|(by, end)| Some(((*by).to_owned(), end.as_ref()?)));
-            return end.clone().into_outcome_among(ended);
+            return end.clone().into_end_of_all(made);
         }
+        let out_of_budget = out_of_budget(ends.iter().flatten());
         let mut votes = vec![0_u32; self.options.len()];
         let mut said = Vec::new();
         for (member, end) in members.iter().zip(ends.into_iter().flatten()) {
@@ -166,6 +172,9 @@ impl Behavior for Vote {
             AgentError::from(OperationError::new(ErrorKind::Delegation, message))
         };
         if cast < self.quorum {
+            if let Some(reason) = out_of_budget {
+                return Ok(stopped(reason, made));
+            }
             return Err(failed(&format!(
                 "{cast} votes were cast, and {} are needed",
                 self.quorum
@@ -180,7 +189,7 @@ impl Behavior for Vote {
             Tie::Agent(judge) => {
                 let end = ask(&cx, judge, with_minutes(&asked, &said), wait).await?;
                 if !end.is_answer() {
-                    return end.into_outcome(&minutes(&said));
+                    return end.into_outcome(&made);
                 }
                 match self.choice(&end.told()) {
                     Some(place) => Ok(Outcome::answer(&self.options[place])),

@@ -7,6 +7,7 @@ mod beyond;
 mod by_hand;
 mod context;
 mod crashes;
+mod cut_answers;
 mod function_calling;
 mod gates;
 mod hooks;

@@ -46,7 +46,8 @@ const TOPICS: [(&str, May); 17] = [
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
-    ("models", May::Name(&["retrieval"])),
+    // A server that does not tell what it consumed has it estimated by a context's counter.
+    ("models", May::Name(&["context", "retrieval"])),
     ("open", May::NameAny),
     ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),

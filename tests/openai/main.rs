@@ -13,6 +13,7 @@ mod secrecy;
 mod servers;
 mod streams;
 mod tls;
+mod usage;
 
 use std::sync::{Arc, Mutex};
 

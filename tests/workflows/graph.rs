@@ -6,8 +6,9 @@ use ghostlight::workflows::{END, Graph, GraphEnd, GraphError, StateGraph};
 use ghostlight_actors::{
     actor::{System, SystemBuilder},
     run::{Agent, RunContext},
-    testing::{CrashOptions, InMemoryStore, Scenario, crash_everywhere},
-    vocabulary::{AgentError, Event, Outcome, StopReason},
+    session::Turn,
+    testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{AgentError, Budget, Event, ModelResponse, Outcome, Resource, StopReason},
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -305,4 +306,55 @@ async fn a_graph_can_be_walked_by_hand() {
     let run = system.session("desk", "s").send("go").await.unwrap();
     assert_eq!(run.outcome().await.unwrap(), Outcome::answer("42"));
     system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_budget_stops_a_typed_graph_with_what_its_branches_made() {
+    let ask = |name: &'static str| {
+        move |cx: RunContext, mut log: Log| async move {
+            log.push(name.to_owned());
+            let request = cx.model_request(cx.conversation());
+            cx.model(request).await?;
+            Ok(log)
+        }
+    };
+    let graph = StateGraph::new("a")
+        .node("a", ask("a"))
+        .node("b", ask("b"))
+        .node("c", ask("c"))
+        .node("b2", ask("b2"))
+        .node("d", log("d"))
+        .fork("a", ["b", "c"], "d", |_, branches: Vec<Log>| {
+            branches.into_iter().next().unwrap()
+        })
+        .edge("b", "b2")
+        .edge("b2", "d")
+        .edge("c", "d")
+        .edge("d", END)
+        .compile()
+        .unwrap();
+    let behavior = graph.into_behavior(|_| Log::default(), |log| log.join(" "));
+    let system = System::builder(InMemoryStore::new())
+        .model(
+            "default",
+            ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("ok"))),
+        )
+        .team(Agent::new("desk").behavior(behavior).into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    for (calls, text) in [(0, ""), (1, "a"), (3, "### b\na b\n\n### c\na c")] {
+        let budget = Budget {
+            model_calls: Some(calls),
+            ..Budget::default()
+        };
+        let turn = Turn::text("go").budget(budget);
+        let session = system.session("desk", format!("s{calls}").as_str());
+        let outcome = session.send(turn).await.unwrap().outcome().await.unwrap();
+        let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+        assert_eq!(
+            (outcome.stop_reason(), outcome.text()),
+            (Some(&reason), text)
+        );
+    }
 }

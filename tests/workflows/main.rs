@@ -16,6 +16,7 @@ mod scenarios;
 mod settings;
 mod state;
 mod stopped;
+mod stops;
 mod topics;
 mod transfers;
 mod typed_tasks;

@@ -7,7 +7,9 @@ use ghostlight_actors::{
     definition::{BehaviorSpec, PolicySpec},
     run::{Agent, RunContext, Team},
     testing::Reply,
-    vocabulary::{AgentError, Effect, ModelResponse, Outcome, ToolCall, ToolDefinition},
+    vocabulary::{
+        AgentError, Effect, ModelResponse, Outcome, Resource, StopReason, ToolCall, ToolDefinition,
+    },
 };
 use serde_json::{Value, json};
 
@@ -21,7 +23,12 @@ pub(crate) enum Disturbance {
     Hang(&'static str),
     /// Its model calls the tool that ends its work.
     Leave(&'static str),
+    /// A budget stops it before it has anything.
+    Exhaust(&'static str),
 }
+
+/// Why a member stops that is [exhausted](Disturbance::Exhaust).
+pub(crate) const OUT_OF_TOKENS: StopReason = StopReason::BudgetExhausted(Resource::Tokens);
 
 type Answer = fn(&str) -> String;
 
@@ -92,6 +99,11 @@ fn member(name: &'static str, answer: Answer, disturbance: Disturbance) -> Agent
     Agent::from_fn(name, move |cx: RunContext| async move {
         if disturbance == Disturbance::Break(name) {
             return Err(AgentError::failed("it broke"));
+        }
+        if disturbance == Disturbance::Exhaust(name) {
+            // What is under way beside it ends first.
+            cx.sleep(std::time::Duration::from_secs(1)).await?;
+            return Ok(Outcome::stopped(OUT_OF_TOKENS));
         }
         if disturbance == Disturbance::Hang(name) {
             cx.ask("When may I end?").await?;

@@ -35,8 +35,11 @@ pub struct GatewayOptions {
     pub attempts: u32,
     /// The pause before the second attempt; it doubles with each further one, with jitter.
     pub base_pause: Duration,
-    /// The longest pause, also where the server asks for a longer one.
+    /// The longest pause where the server does not say how long.
     pub max_pause: Duration,
+    /// The longest pause that a server may ask for. What asks for more fails at once, with how long
+    /// that was ([`OperationError::retry_after_ms`]), unless `patience` covers it.
+    pub max_retry_after: Duration,
     /// How long a call goes on being tried past its attempts while its provider is down, so that
     /// its run waits; zero, the default, gives the run the error, which says that it is retryable.
     pub patience: Duration,
@@ -49,6 +52,7 @@ impl Default for GatewayOptions {
             attempts: 4,
             base_pause: Duration::from_millis(500),
             max_pause: Duration::from_secs(60),
+            max_retry_after: Duration::from_secs(120),
             patience: Duration::ZERO,
         }
     }
@@ -167,10 +171,17 @@ impl ModelGateway {
                 }
                 Err(error) => error,
             };
-            let waits = self.clock.monotonic().since(began) < self.options.patience;
+            let patience = self.options.patience;
+            let patience = patience.saturating_sub(self.clock.monotonic().since(began));
             let over = error.exhausted || tries >= self.options.attempts;
-            if !error.retryable || (over && !waits) {
-                return Err(self.give_up(error, attempt));
+            let longest = self.options.max_retry_after.max(patience);
+            let is_asked_too_much = error.retry_after.is_some_and(|asked| asked > longest);
+            if !error.retryable || is_asked_too_much || (over && patience.is_zero()) {
+                return Err(give_up(
+                    error,
+                    attempt,
+                    is_asked_too_much.then_some(longest),
+                ));
             }
             let pause = self.pause(&error, tries);
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
@@ -248,11 +259,11 @@ impl ModelGateway {
             })
     }
 
-    /// Full jitter over an exponential pause, or what the server asks for, both bounded.
+    /// What the server asks for, or full jitter over an exponential pause.
     fn pause(&self, error: &ModelError, attempt: u32) -> Duration {
         let options = &self.options;
         if let Some(asked) = error.retry_after {
-            return asked.min(options.max_pause);
+            return asked;
         }
         let doubled = options
             .base_pause
@@ -260,13 +271,23 @@ impl ModelGateway {
         let bound = doubled.min(options.max_pause);
         bound.mul_f64(0.5 + 0.5 * self.entropy.fraction())
     }
+}
 
-    fn give_up(&self, error: ModelError, attempts: u32) -> OperationError {
-        let retryable = error.retryable;
-        let mut error = OperationError::from(error);
-        if retryable && attempts > 1 {
-            error.message = format!("{} (after {attempts} attempts)", error.message);
-        }
-        error
+/// The failure of a call after so many attempts, where the server asked for a longer pause than
+/// this one when it did.
+fn give_up(error: ModelError, attempts: u32, longest: Option<Duration>) -> OperationError {
+    let (retryable, asked) = (error.retryable, error.retry_after);
+    let mut error = OperationError::from(error);
+    if retryable && attempts > 1 {
+        error.message = format!("{} (after {attempts} attempts)", error.message);
     }
+    if let (Some(asked), Some(longest)) = (asked, longest) {
+        let (asked, longest) = (asked.as_secs(), longest.as_secs());
+        error.message = format!(
+            "{}; it asks to be left alone for {asked} s, and a call waits {longest} s at most \
+             (GatewayOptions::max_retry_after): try again later or use another model",
+            error.message
+        );
+    }
+    error
 }

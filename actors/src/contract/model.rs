@@ -298,6 +298,8 @@ impl From<ModelError> for OperationError {
         let mut operation = OperationError::new(error.kind, error.message);
         operation.retryable = error.retryable;
         operation.status = error.status;
+        let asked = error.retry_after.map(|asked| asked.as_millis());
+        operation.retry_after_ms = asked.map(|asked| u64::try_from(asked).unwrap_or(u64::MAX));
         operation
     }
 }

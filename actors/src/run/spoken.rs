@@ -80,16 +80,22 @@ pub(crate) fn spoken(
     Ok(conversation(said, before))
 }
 
-/// The text that the run's last leg has to show: what its model said last, or what a task that it
-/// delegated came to last, whichever is later.
+/// What the run's last leg has to show: what its model said last, or what came since of the tasks
+/// that it delegated, and of the calls that its function made itself; each under its agent's or
+/// tool's name where there are several. What a model's own calls came to is for that model.
 ///
 /// # Errors
 /// When an entry does not read.
-pub(crate) fn last_text(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
-    let mut last = None;
+pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
+    let mut made: Vec<(Option<String>, String)> = Vec::new();
+    let mut has_calls = false;
     for stored in lines {
         let Entry::Completed {
-            op, kind, result, ..
+            op,
+            kind,
+            name,
+            result,
+            ..
         } = decode(stored, leg)?
         else {
             continue;
@@ -97,23 +103,52 @@ pub(crate) fn last_text(lines: &[StoredLine], leg: &Leg) -> Result<Option<String
         if op.leg != leg.number {
             continue;
         }
-        let text = match &*kind {
-            "model" => read::<ModelResponse>(&result).map(|end| end.map(|said| said.content())),
-            "delegate" | "join" => read::<ChildResult>(&result).map(|end| {
-                end.map(|child| match child.outcome {
+        let (by, text) = match &*kind {
+            "model" => {
+                let said = read::<ModelResponse>(&result);
+                has_calls |= matches!(&said, Ok(Ok(said)) if !said.calls().is_empty());
+                (None, said.map(|end| end.map(|said| said.content())))
+            }
+            "tool" if !has_calls => {
+                let text = |end: ToolResult| match end.status {
+                    ToolStatus::Success => end.text,
+                    _ => String::new(),
+                };
+                let ended = read::<ToolResult>(&result);
+                (Some(name.to_string()), ended.map(|end| end.map(text)))
+            }
+            "delegate" | "join" => {
+                let text = |child: ChildResult| match child.outcome {
                     Ok(outcome) => outcome.text().to_owned(),
                     Err(_) => String::new(),
-                })
-            }),
+                };
+                let ended = read::<ChildResult>(&result);
+                (Some(name.to_string()), ended.map(|end| end.map(text)))
+            }
             _ => continue,
         };
         if let Ok(Ok(text)) = text
             && !text.trim().is_empty()
         {
-            last = Some(text);
+            if by.is_none() {
+                made.clear();
+            }
+            made.push((by, text));
         }
     }
-    Ok(last)
+    // What the model said before it handed out tasks is superseded by what came of them.
+    if made.len() > 1 {
+        made.retain(|(by, _)| by.is_some());
+    }
+    if made.len() < 2 {
+        return Ok(made.pop().map(|(_, text)| text));
+    }
+    let part = |(by, text): (Option<String>, String)| match by {
+        Some(by) => format!("### {by}\n{text}"),
+        None => text,
+    };
+    let parts: Vec<String> = made.into_iter().map(part).collect();
+    Ok(Some(parts.join("\n\n")))
 }
 
 fn decode(stored: &StoredLine, leg: &Leg) -> Result<Entry, StoreError> {

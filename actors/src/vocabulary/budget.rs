@@ -273,6 +273,8 @@ pub(crate) mod charge {
         reasoning_tokens: u64,
         #[serde(skip_serializing_if = "is_zero")]
         cost_micros: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        estimated_tokens: u64,
         #[serde(skip_serializing_if = "is_none")]
         given: Amounts,
     }
@@ -302,6 +304,7 @@ pub(crate) mod charge {
             cached_tokens: spent.usage.cached_tokens,
             reasoning_tokens: spent.usage.reasoning_tokens,
             cost_micros: spent.usage.cost_micros,
+            estimated_tokens: spent.usage.estimated_tokens,
             given: spent.given,
         }
         .serialize(serializer)
@@ -320,6 +323,7 @@ pub(crate) mod charge {
                 cached_tokens: charge.cached_tokens,
                 reasoning_tokens: charge.reasoning_tokens,
                 cost_micros: charge.cost_micros,
+                estimated_tokens: charge.estimated_tokens,
             },
             given: charge.given,
         })

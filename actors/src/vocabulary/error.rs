@@ -69,6 +69,9 @@ pub struct OperationError {
     pub retryable: bool,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,
+    /// How long a server asked to wait before another try, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// The agents through which it came, outermost first.
     pub path: Vec<String>,
     /// What the last agent of the path failed with, when a delegated task failed: a caller can
@@ -85,6 +88,7 @@ impl OperationError {
             message: message.into(),
             retryable: false,
             status: None,
+            retry_after_ms: None,
             path: Vec::new(),
             cause: None,
         }

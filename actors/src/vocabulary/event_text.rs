@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Changed, Delta, Event, EventRecord, Preview, Resource, RunResult, ToolCall};
+use super::{
+    Changed, Delta, Event, EventRecord, FinishReason, Preview, Resource, RunResult, ToolCall,
+};
 use crate::safety;
 
 /// How many characters of a text a line shows.
@@ -37,13 +39,20 @@ impl fmt::Display for Event {
                 model,
                 text,
                 tool_calls,
+                finish,
                 ..
             } => {
                 write!(f, "model {} says {}", told(model), quoted(text))?;
                 for call in tool_calls {
                     write!(f, ", calls {}", Call(call))?;
                 }
-                Ok(())
+                match finish {
+                    FinishReason::Length => f.write_str(", and is cut off at its bound on tokens"),
+                    FinishReason::ContentFilter => {
+                        f.write_str(", and is held back by its provider")
+                    }
+                    _ => Ok(()),
+                }
             }
             Self::ToolStarted { tool, .. } => write!(f, "tool {tool} starts, once"),
             Self::ToolCalled { result, .. } => {

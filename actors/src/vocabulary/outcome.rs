@@ -201,6 +201,10 @@ pub enum StopReason {
     GaveUp(String),
     /// A loop was told to end.
     LoopExited,
+    /// The model's answer reached the bound on its tokens; the partial answer is what came before.
+    Truncated,
+    /// The model's provider held the answer back, whole or from some point on.
+    ContentFilter,
     /// A reason of a behavior's own.
     Other(String),
 }
@@ -219,6 +223,10 @@ impl fmt::Display for StopReason {
             Self::TransferLimit(bound) => write!(f, "more than {bound} transfers in one run"),
             Self::GaveUp(reason) => write!(f, "gave up: {reason}"),
             Self::LoopExited => f.write_str("the loop was told to end"),
+            Self::Truncated => f.write_str(
+                "the model's answer was cut off at its bound on tokens: raise max_tokens or ask for less",
+            ),
+            Self::ContentFilter => f.write_str("the model's provider held its answer back"),
             Self::Other(reason) => f.write_str(reason),
         }
     }

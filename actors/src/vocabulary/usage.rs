@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens and money, as the provider told them.
+/// Tokens and money, as the provider told them, or estimated where it does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -16,6 +16,15 @@ pub struct Usage {
     pub reasoning_tokens: u64,
     /// Cost in millionths of the currency in which the model's prices are set; 0 when unknown.
     pub cost_micros: u64,
+    /// How many of the tokens of request and response are an estimate, because the provider did
+    /// not tell; they count like the others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub estimated_tokens: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -33,5 +42,6 @@ impl std::ops::AddAssign for Usage {
         self.cached_tokens = add(self.cached_tokens, other.cached_tokens);
         self.reasoning_tokens = add(self.reasoning_tokens, other.reasoning_tokens);
         self.cost_micros = add(self.cost_micros, other.cost_micros);
+        self.estimated_tokens = add(self.estimated_tokens, other.estimated_tokens);
     }
 }

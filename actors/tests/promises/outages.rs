@@ -109,3 +109,56 @@ async fn a_run_that_waits_for_its_provider_can_be_cancelled() {
     pause(600_000).await;
     assert_eq!(calls.load(Ordering::SeqCst), tries, "it is asked no more");
 }
+
+/// A server that refuses its first call and asks to wait so long.
+fn refusing(asked: Duration, calls: &Arc<AtomicU32>) -> ScriptedModel {
+    let calls = calls.clone();
+    ScriptedModel::from_fn(move |_, _| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            let error = ModelError::new(ErrorKind::RateLimited, "slow down").status(429);
+            Err(error.retryable().retry_after(asked))
+        }
+        _ => Ok(ModelResponse::text("hello")),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_hours_fails_the_call_at_once_and_says_for_how_long() {
+    let hours = Duration::from_secs(2 * 3600);
+    let calls = Arc::default();
+    let stage = Stage::new();
+    let system = stage.start_with(asking(), refusing(hours, &calls)).await;
+    let began = tokio::time::Instant::now();
+    let run = ask(&system, "a", "go").await;
+    let SystemError::Failed { error, .. } = run.outcome().await.unwrap_err() else {
+        panic!("it waits");
+    };
+    let error = error.operation().unwrap();
+    assert_eq!(
+        (&error.kind, error.status),
+        (&ErrorKind::RateLimited, Some(429))
+    );
+    assert_eq!(error.retry_after_ms, Some(7_200_000));
+    assert!(
+        error.retryable && error.message.contains("7200 s"),
+        "{error}"
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert!(began.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_asks_for_is_waited_for_whole_within_the_bound_or_the_patience() {
+    for (asked, bound, patience) in [(90, 120, 0), (90, 10, 3600), (600, 600, 0)] {
+        let calls = Arc::default();
+        let mut stage = Stage::new();
+        stage.limits.look = Duration::from_secs(60);
+        stage.limits.gateway.max_retry_after = Duration::from_secs(bound);
+        stage.limits.gateway.patience = Duration::from_secs(patience);
+        let asked = Duration::from_secs(asked);
+        let system = stage.start_with(asking(), refusing(asked, &calls)).await;
+        let began = tokio::time::Instant::now();
+        assert_eq!(text(&ask(&system, "a", "go").await).await, "hello");
+        assert!(began.elapsed() >= asked, "{:?}", began.elapsed());
+    }
+}

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
-    AgentError, Message, ModelRequest, ModelResponse, ModelSettings, Part, ToolCall, ToolSet,
+    AgentError, FinishReason, Message, ModelRequest, ModelResponse, ModelSettings, Part, StopReason,
+    ToolCall, ToolSet,
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
@@ -94,6 +95,15 @@ impl Loop<'_> {
             }
             _ => self.conversation.extend(self.steering.drain(..)),
         }
+        self.cut = match (&response.finish, &turn) {
+            // Where some were left out, the last that is kept is whole.
+            (FinishReason::Length, ModelTurn::Calls(calls))
+                if response.message.tool_calls().count() <= calls.len() =>
+            {
+                calls.last().map(|call| call.id.clone())
+            }
+            _ => None,
+        };
         turn
     }
 
@@ -118,6 +128,22 @@ impl Loop<'_> {
              Only the first {most} were; the others were not, and are not repeated here. Call fewer at \
              a time."
         )))
+    }
+
+    /// Why a turn ends the loop whose answer is not whole: one that was cut off is none, but of calls
+    /// all except the last are whole; what a filter held back is asked of nobody again. What a person
+    /// said meanwhile is answered first.
+    pub(super) fn is_not_whole(response: &ModelResponse, turn: &ModelTurn) -> Option<StopReason> {
+        let calls = matches!(turn, ModelTurn::Calls(_));
+        match &response.finish {
+            FinishReason::ContentFilter if calls || response.steering.is_empty() => {
+                Some(StopReason::ContentFilter)
+            }
+            FinishReason::Length if !calls && response.steering.is_empty() => {
+                Some(StopReason::Truncated)
+            }
+            _ => None,
+        }
     }
 }
 

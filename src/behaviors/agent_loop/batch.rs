@@ -54,10 +54,15 @@ pub(super) struct Own<'a> {
     /// Whether there is one call only.
     pub(super) alone: bool,
     pub(super) acted: Acted,
+    /// The call that is not whole, by its id.
+    pub(super) cut: Option<&'a str>,
 }
 
 impl Answering for Own<'_> {
     fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
+        if self.cut == Some(call.id.as_str()) {
+            return Some(cut_off(call));
+        }
         (!self.is_offered(call)).then(|| self.not_offered(call))
     }
 
@@ -147,6 +152,13 @@ impl Own<'_> {
             format!("{what} There are: {known}."),
         )
     }
+}
+
+/// The result of a call at which the model's answer was cut off.
+fn cut_off(call: &ToolCall) -> ToolResult {
+    let text = "Not run: your answer reached its bound on tokens before this call was whole. Ask \
+                again with less in one call.";
+    ToolResult::new(call, ToolStatus::Interrupted, text)
 }
 
 /// The result of a call that nobody ran.

@@ -20,7 +20,7 @@ impl Loop<'_> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
         let steered = self.steered.len() > steered_before;
-        if !matches!(turn, ModelTurn::Unreadable(_)) {
+        if self.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
             self.unreadable_turns = 0;
         }
         let is_idle = match &turn {
@@ -55,6 +55,12 @@ impl Loop<'_> {
         }
         if let Some(reason) = acted.stop {
             return Ok(Some(self.stop(reason)));
+        }
+        if self.cut.is_some() {
+            self.unreadable_turns += 1;
+            if self.unreadable_turns > self.limits.unreadable_turns {
+                return Ok(Some(self.stop(StopReason::Truncated)));
+            }
         }
         if acted.rejected {
             self.repairs += 1;

@@ -8,7 +8,7 @@ pub struct LoopLimits {
     /// The most turns in a row that lead to nothing: empty ones, and those without the
     /// finishing tool where [`Completion::Tool`](super::Completion::Tool) asks for it.
     pub empty_turns: u32,
-    /// The most turns in a row that cannot be read.
+    /// The most turns in a row that cannot be read, or that end in a call that was cut off.
     pub unreadable_turns: u32,
     /// How often an answer that does not fit its schema is given back to be mended.
     pub repairs: u32,

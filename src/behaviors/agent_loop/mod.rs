@@ -82,6 +82,8 @@ pub struct Loop<'a> {
     begin: usize,
     /// Calls whose results the conversation does not have yet.
     open: Vec<ToolCall>,
+    /// The one of them that was cut off: its arguments may not be whole.
+    cut: Option<String>,
     /// What people said, until it can follow the results.
     steering: Vec<Arc<Message>>,
     /// All that people said in this loop.
@@ -130,12 +132,17 @@ impl Loop<'_> {
     /// Asks the model once, keeps what it says, and tells what it asks for.
     ///
     /// # Errors
-    /// What the model call fails with, and [`AgentError::Early`], where a policy wants to stop.
+    /// What the model call fails with, and [`AgentError::Early`], where a policy wants to stop or the
+    /// answer is not whole: cut off at the bound on its tokens, or held back by its provider.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         let response = self.response().await?;
         self.steps += 1;
-        Ok(self.hear(&response))
+        let turn = self.hear(&response);
+        match Self::is_not_whole(&response, &turn) {
+            Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),
+            None => Ok(turn),
+        }
     }
 
     /// Runs all calls that are open, and keeps their results.
@@ -165,6 +172,7 @@ impl Loop<'_> {
             output: self.output.as_deref(),
             alone: calls.len() == 1,
             acted: Acted::default(),
+            cut: self.cut.as_deref(),
         };
         let results = self.cx.tools_at(self.moment(), calls, &mut own).await?;
         Ok(own.acted(results))

@@ -46,6 +46,7 @@ impl<'a> Loop<'a> {
             begin: conversation.len(),
             conversation,
             open: Vec::new(),
+            cut: None,
             steering: Vec::new(),
             steered: Vec::new(),
             last_text: String::new(),

@@ -174,7 +174,7 @@ impl Content {
 }
 
 /// What the server's word means. Whether tools are called is seen by the calls and not by it;
-/// only a bound that cut the answer off stands, because the last call may then be cut as well.
+/// only a bound or a filter that cut the answer off stands, because a call may then be cut as well.
 fn finish(word: Option<String>, refused: bool, calls: bool) -> FinishReason {
     let said = match word.as_deref().map(str::to_lowercase).as_deref() {
         None => FinishReason::Unknown,
@@ -185,7 +185,7 @@ fn finish(word: Option<String>, refused: bool, calls: bool) -> FinishReason {
         Some(_) => FinishReason::Other(word.unwrap_or_default()),
     };
     match said {
-        FinishReason::Length => said,
+        FinishReason::Length | FinishReason::ContentFilter => said,
         _ if calls => FinishReason::ToolCalls,
         _ if refused => FinishReason::ContentFilter,
         // It says that it calls tools, and calls none: that is only the end of the answer.

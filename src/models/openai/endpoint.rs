@@ -1,6 +1,6 @@
 //! A server, ready to be asked: its address, its headers, and the client that reaches it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_openai::config::Config;
 use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary::ErrorKind};
@@ -27,8 +27,8 @@ impl Endpoint {
     /// Reads the settings, looks up their secrets and makes a client.
     ///
     /// # Errors
-    /// An address that cannot be used, a secret that is not set, a header that HTTP does not
-    /// allow. None holds a value of a secret.
+    /// An address that cannot be used, a key for another machine over plain `http`, a secret that
+    /// is not set, a header that HTTP does not allow. None holds a value of a secret.
     pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
         let url = parse_address(&settings.base_url)?;
         let host = host_of(&url);
@@ -37,6 +37,14 @@ impl Endpoint {
             None if is_openai => Some(Secret::variable("OPENAI_API_KEY")),
             key => key.clone(),
         };
+        let is_clear = url.scheme() == "http" && !is_local(&url);
+        if is_clear && !settings.allow_plain_http && (key.is_some() || has_key(&settings.headers)) {
+            return Err(invalid(format!(
+                "base_url is plain http, so the key for {host} would travel readable for all, \
+                 through any proxy too: use https, or set allow_plain_http where the way there is \
+                 trusted"
+            )));
+        }
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
             headers.insert(AUTHORIZATION, bearer(&reveal(&key)?)?);
@@ -155,6 +163,23 @@ pub(super) fn parse_address(text: &str) -> Result<Url, ModelError> {
         return Err(invalid(format!("{wanted}, without ? and #")));
     }
     Ok(url)
+}
+
+/// Whether one of these headers is a credential: a reference to a secret, or known by its name.
+fn has_key(headers: &BTreeMap<String, String>) -> bool {
+    const NAMES: [&str; 5] = [
+        "authorization",
+        "api-key",
+        "x-api-key",
+        "cookie",
+        "proxy-authorization",
+    ];
+    headers.iter().any(|(name, value)| {
+        let is_known = NAMES
+            .iter()
+            .any(|known| name.trim().eq_ignore_ascii_case(known));
+        is_known || value.parse::<Secret>().is_ok()
+    })
 }
 
 fn reveal(secret: &Secret) -> Result<SecretString, ModelError> {
@@ -290,6 +315,45 @@ mod tests {
         ] {
             assert!(!is_loopback(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_key_goes_to_another_machine_over_plain_http_only_where_that_is_allowed() {
+        let with = |base_url: &str, change: &dyn Fn(&mut OpenAiSettings)| {
+            let mut settings = OpenAiSettings::new("m");
+            settings.base_url = base_url.into();
+            change(&mut settings);
+            Endpoint::open(&settings)
+        };
+        let key: &dyn Fn(&mut OpenAiSettings) =
+            &|settings| settings.api_key = Some(Secret::value("sk-hunter2"));
+        let header: &dyn Fn(&mut OpenAiSettings) = &|settings| {
+            settings.headers.insert("x-token".into(), "${PATH}".into());
+        };
+        let plain: &dyn Fn(&mut OpenAiSettings) = &|settings| {
+            settings
+                .headers
+                .insert("X-Api-Key".into(), "hunter2".into());
+        };
+        for secret in [key, header, plain] {
+            let error = with("http://10.0.0.1/v1", secret).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidInput);
+            assert!(error.message.contains("plain http"), "{error}");
+            assert!(!error.message.contains("hunter2"), "{error}");
+        }
+        for address in [
+            "http://127.0.0.1:9/v1",
+            "http://localhost:9/v1",
+            "https://10.0.0.1/v1",
+        ] {
+            assert!(with(address, key).is_ok(), "{address}");
+        }
+        assert!(open("http://10.0.0.1/v1").is_ok());
+        let allowed = with("http://10.0.0.1/v1", &|settings| {
+            settings.allow_plain_http = true;
+            key(settings);
+        });
+        assert!(allowed.is_ok());
     }
 
     #[test]

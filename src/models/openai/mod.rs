@@ -227,6 +227,7 @@ impl Model for OpenAi {
         let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
         let mut response =
             outcome.map_err(|failure| failure.into_error(&endpoint.host, &Scrub::new(&request)))?;
+        response.usage = usage::estimated(response.usage, &request, &response.message);
         if let Some(prices) = &self.settings.prices {
             response.usage.cost_micros = prices.cost_micros(&response.usage);
         }

@@ -41,6 +41,9 @@ pub struct OpenAiSettings {
     /// no store holds one.
     #[serde(deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
+    /// Whether a key may go to another machine over plain `http`, readable for everything on the
+    /// way, a proxy among it. Without it such a request is refused.
+    pub allow_plain_http: bool,
     /// The most bytes of an answer, as it comes over the wire.
     pub max_response_bytes: u64,
     /// Whether the model's reasoning is sent back to it.
@@ -68,6 +71,7 @@ impl OpenAiSettings {
             prices: None,
             extra: BTreeMap::new(),
             headers: BTreeMap::new(),
+            allow_plain_http: false,
             max_response_bytes: Self::DEFAULT_MAX_RESPONSE_BYTES,
             return_reasoning: ReturnReasoning::default(),
             token_limit_field: None,

@@ -3,23 +3,22 @@
 mod rule;
 mod state;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Answer, ErrorKind, OperationError, Outcome, StopReason, ToolCall},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall},
 };
-use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Graph, GraphEnd, GraphError, StateGraph};
+use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Walked, so_far};
 use crate::{
     behaviors::{Prompt, task},
     workflows::{
-        member::{MemberEnd, ask, called, check_name, limit},
+        member::{MemberEnd, ask, called, check_name, limit, stopped},
         tool_chain::filled,
     },
 };
@@ -150,17 +149,13 @@ pub struct Choice {
     pub to: String,
 }
 
-/// At which node a member left the graph, how, and what there was by then, for the behavior that
-/// walks it.
-type Left = Arc<Mutex<Option<(String, MemberEnd, State)>>>;
-
 impl GraphSpec {
     /// The graph in Mermaid's language.
     ///
     /// # Errors
     /// The graph's first fault.
     pub fn mermaid(&self) -> Result<String, GraphError> {
-        Ok(self.compile(&Left::default())?.mermaid())
+        Ok(self.compile()?.mermaid())
     }
 
     /// The graph in Graphviz's language.
@@ -168,19 +163,19 @@ impl GraphSpec {
     /// # Errors
     /// The graph's first fault.
     pub fn dot(&self) -> Result<String, GraphError> {
-        Ok(self.compile(&Left::default())?.dot())
+        Ok(self.compile()?.dot())
     }
 
-    fn compile(&self, left: &Left) -> Result<Graph<State>, GraphError> {
+    fn compile(&self) -> Result<Graph<State>, GraphError> {
         let mut graph = StateGraph::new(self.entry.as_str()).max_steps(self.max_steps);
         for (name, node) in &self.nodes {
             graph = match &node.graph {
-                Some(within) => graph.graph(name.as_str(), within.compile(left)?),
+                Some(within) => graph.graph(name.as_str(), within.compile()?),
                 None => {
-                    let (node, called, left) = (node.clone(), name.clone(), left.clone());
-                    graph.node(name.as_str(), move |cx, state| {
-                        let (node, called, left) = (node.clone(), called.clone(), left.clone());
-                        async move { node.walk(&called, &cx, state, &left).await }
+                    let (node, called) = (node.clone(), name.clone());
+                    graph.halting_node(name.as_str(), move |cx, state| {
+                        let (node, called) = (node.clone(), called.clone());
+                        async move { node.walk(&called, &cx, state).await }
                     })
                 }
             };
@@ -228,18 +223,16 @@ impl GraphSpec {
         })
     }
 
-    /// What the nodes that were walked have come to, each under its name.
-    fn results(&self, state: &State, found: &mut Vec<(String, MemberEnd)>) {
-        for (name, node) in &self.nodes {
-            if let Some(within) = &node.graph {
-                within.results(state, found);
-            }
-            let result = node.into.as_deref().unwrap_or(name);
-            let does = node.agent.is_some() || node.tool.is_some();
-            if does && state.has(&format!("{name}.times")) && state.has(result) {
-                found.push((name.clone(), MemberEnd::Answered(state.text(result))));
-            }
-        }
+    /// Whether the answer needs what a node has not come to yet.
+    fn lacks(&self, state: &State) -> bool {
+        let answer = self
+            .answer
+            .as_ref()
+            .map(Prompt::to_string)
+            .unwrap_or_default();
+        let names = self.nodes.iter();
+        let mut names = names.map(|(name, node)| node.into.as_ref().unwrap_or(name));
+        names.any(|name| !state.has(name) && answer.contains(&format!("{{{name}}}")))
     }
 
     /// What is wrong with it in the place of this agent, beside what the graph's check finds.
@@ -291,13 +284,7 @@ impl GraphSpec {
 }
 
 impl GraphNode {
-    async fn walk(
-        &self,
-        name: &str,
-        cx: &RunContext,
-        mut state: State,
-        left: &Left,
-    ) -> Result<State, AgentError> {
+    async fn walk(&self, name: &str, cx: &RunContext, mut state: State) -> Walked<State> {
         let times = state.walked(name);
         state.clear(&format!("{name}.failed"));
         for (key, value) in &self.set {
@@ -314,7 +301,7 @@ impl GraphNode {
             self.call(tool, format!("{name}-{times}"), cx, &state)
                 .await?
         } else {
-            return Ok(state);
+            return Ok(Ok(state));
         };
         match end {
             MemberEnd::Answered(text) => {
@@ -327,19 +314,24 @@ impl GraphNode {
                     Some(_) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
                     None => Value::String(text),
                 };
-                state.put(self.into.as_deref().unwrap_or(name), value);
-                Ok(state)
+                state.result(self.into.as_deref().unwrap_or(name), value);
+                Ok(Ok(state))
             }
             end if self.on_failure.is_some() && !end.leaves() => {
                 state.put(&format!("{name}.failed"), Value::String(end.told()));
-                Ok(state)
+                Ok(Ok(state))
             }
-            end => {
-                // The walk ends by an error, and the graph as the member did.
-                let error = AgentError::failed(format!("{name}: {}", end.told()));
-                left.lock().get_or_insert((name.to_owned(), end, state));
-                Err(error)
+            MemberEnd::Stopped(reason, text) => {
+                let moved = !text.is_empty();
+                if moved {
+                    let into = self.into.as_deref().unwrap_or(name);
+                    state.result(into, Value::String(text));
+                }
+                let halt = Halt::new(reason, state);
+                Ok(Err(Halt { moved, ..halt }))
             }
+            // The graph fails as the member did.
+            MemberEnd::Failed(error) => Err(error.into()),
         }
     }
 
@@ -369,40 +361,32 @@ impl GraphNode {
 
 impl Behavior for GraphSpec {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let left = Left::default();
-        let graph = self.compile(&left).map_err(AgentError::failed)?;
+        let graph = self.compile().map_err(AgentError::failed)?;
         let mut state = State::begin(task(&cx));
         for (name, value) in &self.values {
             state.put(name, value.clone());
         }
-        let ended = graph.run(&cx, state).await;
         let answer = |state: &State| match &self.answer {
             Some(answer) => state.fill(|texts| answer.fill(texts)),
             None => state.last(),
         };
-        match ended {
-            Ok(GraphEnd::Done(state)) => Ok(Outcome::answer(answer(&state))),
-            Ok(GraphEnd::MaxSteps { steps, state }) => Ok(Outcome::Stopped {
-                reason: StopReason::MaxSteps(steps),
-                partial: Some(Answer::text(answer(&state))),
-            }),
-            Err(error) => match left.lock().take() {
-                Some((node, end, state)) => {
-                    let mut ends = Vec::new();
-                    self.results(&state, &mut ends);
-                    ends.retain(|(of, _)| *of != node);
-                    let own = (node, end.clone());
-                    let ends = ends.iter().chain([&own]);
-                    end.into_outcome_among(ends.map(|(of, end)| (of.clone(), end)))
-                }
-                None => Err(error),
-            },
-        }
+        let partial = |state: State| match &self.answer {
+            Some(_) if !self.lacks(&state) => answer(&state),
+            _ => state.made(),
+        };
+        Ok(match graph.run(&cx, state).await? {
+            GraphEnd::Done(state) => Outcome::answer(answer(&state)),
+            GraphEnd::Stopped {
+                reason,
+                state,
+                branches,
+            } => stopped(reason, so_far(state, branches, partial)),
+        })
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         self.fault(agent)?;
-        let graph = self.compile(&Left::default());
+        let graph = self.compile();
         graph.map(drop).map_err(|fault| fault.to_string())
     }
 }

@@ -13,17 +13,23 @@ use std::{
     },
 };
 
-use futures_util::future::{BoxFuture, FutureExt, try_join_all};
+use futures_util::{
+    future::{BoxFuture, FutureExt},
+    stream::{FuturesUnordered, StreamExt},
+};
 use ghostlight_actors::{
     run::{Behavior, RunContext},
     vocabulary::{
-        AgentError, Answer, ErrorKind, OperationError, Outcome, Question, QuestionKind, StopReason,
+        AgentError, ErrorKind, OperationError, Outcome, Question, QuestionKind, StopReason,
     },
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::behaviors::exhausted;
+use super::{
+    conversation::{Said, minutes},
+    member::{exhausted, stopped},
+};
 
 pub use check::GraphError;
 pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
@@ -31,8 +37,9 @@ pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
 /// Where a graph ends.
 pub const END: &str = "end";
 
-type Work<S> =
-    Arc<dyn Fn(RunContext, S) -> BoxFuture<'static, Result<S, AgentError>> + Send + Sync>;
+type Work<S> = Arc<dyn Fn(RunContext, S) -> BoxFuture<'static, Walked<S>> + Send + Sync>;
+/// A state that was led on, or where that was stopped.
+type Walked<S> = Result<Result<S, Halt<S>>, AgentError>;
 type Choose<S> = Arc<dyn Fn(&S) -> String + Send + Sync>;
 type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 
@@ -122,12 +129,30 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         }
     }
 
-    /// Adds a node.
+    /// Adds a node. A budget that ends its work stops the graph, with the state before it.
     #[must_use]
-    pub fn node<F, Fut>(mut self, name: impl Into<String>, work: F) -> Self
+    pub fn node<F, Fut>(self, name: impl Into<String>, work: F) -> Self
     where
         F: Fn(RunContext, S) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<S, AgentError>> + Send + 'static,
+    {
+        self.halting_node(name, move |cx, state: S| {
+            let before = state.clone();
+            let work = work(cx, state);
+            async move {
+                match work.await {
+                    Ok(state) => Ok(Ok(state)),
+                    Err(error) => Ok(Err(Halt::new(exhausted(error)?, before))),
+                }
+            }
+        })
+    }
+
+    /// Adds a node that may stop the graph.
+    fn halting_node<F, Fut>(mut self, name: impl Into<String>, work: F) -> Self
+    where
+        F: Fn(RunContext, S) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Walked<S>> + Send + 'static,
     {
         let name = name.into();
         let work: Work<S> = Arc::new(move |cx, state| work(cx, state).boxed());
@@ -138,23 +163,15 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
     }
 
     /// Adds a graph as a node: it is walked from its entry to its end. Its steps count in its own
-    /// bound.
+    /// bound; where that or a budget stops it, the graph around it stops too.
     #[must_use]
     pub fn graph(self, name: impl Into<String>, graph: Graph<S>) -> Self
     where
         S: Sync,
     {
-        self.node(name, move |cx, state| {
+        self.halting_node(name, move |cx, state| {
             let graph = graph.clone();
-            async move {
-                match graph.run(&cx, state).await? {
-                    GraphEnd::Done(state) => Ok(state),
-                    GraphEnd::MaxSteps { steps, .. } => {
-                        let message = format!("the graph within took more than {steps} steps");
-                        Err(OperationError::new(ErrorKind::Other, message).into())
-                    }
-                }
-            }
+            async move { graph.walk(&cx, state).await }
         })
     }
 
@@ -264,14 +281,36 @@ impl<S> fmt::Debug for Graph<S> {
 pub enum GraphEnd<S> {
     /// It reached the end with this state.
     Done(S),
-    /// It was stopped at its bound on steps, with the state so far; of branches under way, the
-    /// state at their fork.
-    MaxSteps {
-        /// The bound.
-        steps: u32,
-        /// The state.
+    /// It was stopped before its end: by its bound on steps, or by a budget.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// The state so far; of branches under way, the one at their fork.
         state: S,
+        /// What branches under way had made of it, each by its first node; none of those that had
+        /// made nothing.
+        branches: Vec<(String, S)>,
     },
+}
+
+/// Where a walk was stopped.
+struct Halt<S> {
+    reason: StopReason,
+    state: S,
+    /// Whether the state is another than the one with which the walk began.
+    moved: bool,
+    branches: Vec<(String, S)>,
+}
+
+impl<S> Halt<S> {
+    fn new(reason: StopReason, state: S) -> Self {
+        Self {
+            reason,
+            state,
+            moved: false,
+            branches: Vec::new(),
+        }
+    }
 }
 
 impl<S: Clone + Send + Sync + 'static> Graph<S> {
@@ -280,34 +319,34 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
     /// # Errors
     /// What a node fails with, and a route that names no target of its own.
     pub async fn run(&self, cx: &RunContext, state: S) -> Result<GraphEnd<S>, AgentError> {
-        self.walk(cx, state, &Mutex::default()).await
+        Ok(match self.walk(cx, state).await? {
+            Ok(state) => GraphEnd::Done(state),
+            Err(Halt {
+                reason,
+                state,
+                branches,
+                ..
+            }) => GraphEnd::Stopped {
+                reason,
+                state,
+                branches,
+            },
+        })
     }
 
-    /// The same; where a node fails, the state before it is left there.
-    async fn walk(
-        &self,
-        cx: &RunContext,
-        state: S,
-        left: &Mutex<Option<S>>,
-    ) -> Result<GraphEnd<S>, AgentError> {
+    async fn walk(&self, cx: &RunContext, state: S) -> Walked<S> {
         let steps = AtomicU32::new(0);
         let walk = Walk {
             graph: &self.0,
             cx,
             steps: &steps,
-            left,
         };
-        Ok(match walk.go(&self.0.entry, END, state).await? {
-            Ok(state) => GraphEnd::Done(state),
-            Err(state) => GraphEnd::MaxSteps {
-                steps: self.0.max_steps,
-                state,
-            },
-        })
+        walk.go(&self.0.entry, END, state, None).await
     }
 
-    /// A behavior that walks this graph: how the state begins, and what the answer is. At the
-    /// bound on steps, and where a budget ends a node, it stops with the answer so far.
+    /// A behavior that walks this graph: how the state begins, and what the answer is. Where a
+    /// bound or a budget stops it, its partial answer is made of the state so far, or of each
+    /// branch that was under way.
     pub fn into_behavior(
         self,
         begin: impl Fn(&RunContext) -> S + Send + Sync + 'static,
@@ -335,26 +374,39 @@ struct Walk<'a, S> {
     graph: &'a StateGraph<S>,
     cx: &'a RunContext,
     steps: &'a AtomicU32,
-    left: &'a Mutex<Option<S>>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
-    /// Walks from a node until another one; `Err` holds the state at the bound on steps.
+    /// Walks from a node until another one. What a branch makes on its way is kept in `so_far`.
     fn go<'a>(
         &'a self,
         from: &'a str,
         until: &'a str,
         mut state: S,
-    ) -> BoxFuture<'a, Result<Result<S, S>, AgentError>> {
+        so_far: Option<&'a Mutex<Option<S>>>,
+    ) -> BoxFuture<'a, Walked<S>> {
         async move {
             let mut at = from.to_owned();
+            let mut moved = false;
             while at != until {
                 // Walks of one run take turns, so that nothing but the count is shared.
                 let step = self.steps.fetch_add(1, Ordering::Relaxed);
                 if step >= self.graph.max_steps {
-                    return Ok(Err(state));
+                    let reason = StopReason::MaxSteps(self.graph.max_steps);
+                    let halt = Halt::new(reason, state);
+                    return Ok(Err(Halt { moved, ..halt }));
                 }
-                state = self.step(&at, step + 1, state).await?;
+                state = match self.step(&at, step + 1, state).await? {
+                    Ok(state) => state,
+                    Err(mut halt) => {
+                        halt.moved |= moved;
+                        return Ok(Err(halt));
+                    }
+                };
+                moved = true;
+                if let Some(so_far) = so_far {
+                    *so_far.lock() = Some(state.clone());
+                }
                 at = match self.graph.ways.get(&at) {
                     Some(Way::To(target)) => target.clone(),
                     Some(Way::Choice { targets, choose }) => {
@@ -372,13 +424,16 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                         join,
                         merge,
                     }) => {
-                        let walks = branches
-                            .iter()
-                            .map(|branch| self.go(branch, join, state.clone()));
-                        let ends: Result<Vec<S>, S> =
-                            try_join_all(walks).await?.into_iter().collect();
-                        let Ok(ends) = ends else {
-                            return Ok(Err(state));
+                        let ends = match self.fork(branches, join, &state).await? {
+                            Ok(ends) => ends,
+                            Err((reason, branches)) => {
+                                return Ok(Err(Halt {
+                                    reason,
+                                    state,
+                                    moved,
+                                    branches,
+                                }));
+                            }
                         };
                         state = merge(state, ends);
                         join.clone()
@@ -392,7 +447,54 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
         .boxed()
     }
 
-    async fn step(&self, name: &str, number: u32, state: S) -> Result<S, AgentError> {
+    /// Walks branches side by side until they meet. Where one is stopped it gives what each made of
+    /// the state: a bound lets the others walk as far as they may, anything else stops them too.
+    async fn fork(
+        &self,
+        branches: &[String],
+        join: &str,
+        state: &S,
+    ) -> Result<Result<Vec<S>, (StopReason, Vec<(String, S)>)>, AgentError> {
+        let so_far: Vec<Mutex<Option<S>>> = branches.iter().map(|_| Mutex::new(None)).collect();
+        let walks = branches.iter().zip(&so_far).enumerate();
+        let mut walks: FuturesUnordered<_> = walks
+            .map(|(place, (branch, so_far))| {
+                let walk = self.go(branch, join, state.clone(), Some(so_far));
+                walk.map(move |end| (place, end))
+            })
+            .collect();
+        let mut ends: Vec<Option<Result<S, Halt<S>>>> = branches.iter().map(|_| None).collect();
+        let mut reason = None;
+        while let Some((place, end)) = walks.next().await {
+            let end = end?;
+            if let Err(halt) = &end {
+                reason.get_or_insert_with(|| halt.reason.clone());
+            }
+            let leaves = matches!(&end, Err(halt) if !is_bound(&halt.reason));
+            ends[place] = Some(end);
+            if leaves {
+                break;
+            }
+        }
+        drop(walks);
+        let Some(reason) = reason else {
+            let ends = ends.into_iter().flatten().filter_map(Result::ok);
+            return Ok(Ok(ends.collect()));
+        };
+        let mut made = Vec::new();
+        for ((branch, end), so_far) in branches.iter().zip(ends).zip(so_far) {
+            let (state, within) = match end {
+                Some(Ok(state)) => (Some(state), Vec::new()),
+                Some(Err(halt)) => (halt.moved.then_some(halt.state), halt.branches),
+                None => (so_far.into_inner(), Vec::new()),
+            };
+            made.extend(state.map(|state| (branch.clone(), state)));
+            made.extend(within);
+        }
+        Ok(Err((reason, made)))
+    }
+
+    async fn step(&self, name: &str, number: u32, state: S) -> Walked<S> {
         let Some(work) = self.graph.nodes.get(name) else {
             return Err(AgentError::failed(format!(
                 "the graph has no node {name:?}"
@@ -409,13 +511,16 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                 return Err(OperationError::new(ErrorKind::Denied, message).into());
             }
         }
-        let before = state.clone();
-        let done = work(cx, state).await;
-        if done.is_err() {
-            self.left.lock().get_or_insert(before);
-        }
-        done
+        work(cx, state).await
     }
+}
+
+/// Whether this is a bound that all branches have, and not the end that a member chose.
+fn is_bound(reason: &StopReason) -> bool {
+    matches!(
+        reason,
+        StopReason::BudgetExhausted(_) | StopReason::MaxSteps(_)
+    )
 }
 
 struct GraphBehavior<S, B, A> {
@@ -432,22 +537,30 @@ where
 {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let state = (self.begin)(&cx);
-        let left = Mutex::default();
-        let ended = match self.graph.walk(&cx, state, &left).await {
-            Ok(ended) => ended,
-            Err(error) => {
-                let reason = exhausted(error)?;
-                let left = left.lock().take();
-                let partial = left.map(|state| Answer::text((self.answer)(state)));
-                return Ok(Outcome::Stopped { reason, partial });
-            }
-        };
-        Ok(match ended {
+        Ok(match self.graph.run(&cx, state).await? {
             GraphEnd::Done(state) => Outcome::answer((self.answer)(state)),
-            GraphEnd::MaxSteps { steps, state } => Outcome::Stopped {
-                reason: StopReason::MaxSteps(steps),
-                partial: Some(Answer::text((self.answer)(state))),
-            },
+            GraphEnd::Stopped {
+                reason,
+                state,
+                branches,
+            } => stopped(reason, so_far(state, branches, &self.answer)),
         })
+    }
+}
+
+/// What there is of the answer where a graph was stopped: of each branch under its name where
+/// there are several.
+fn so_far<S>(state: S, mut branches: Vec<(String, S)>, answer: impl Fn(S) -> String) -> String {
+    match branches.len() {
+        0 => answer(state),
+        1 => branches
+            .pop()
+            .map(|(_, state)| answer(state))
+            .unwrap_or_default(),
+        _ => {
+            let said = branches.into_iter();
+            let said = said.map(|(branch, state)| Said::new(branch, answer(state)));
+            minutes(&said.collect::<Vec<_>>())
+        }
     }
 }

@@ -11,19 +11,18 @@ use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
     vocabulary::{
-        AgentError, Answer, Effect, ErrorKind, OperationError, Outcome, StopReason, ToolCall,
-        ToolSet,
+        AgentError, Effect, ErrorKind, OperationError, Outcome, StopReason, ToolCall, ToolSet,
     },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::schedule::{Schedule, TaskEnd};
+use self::schedule::{PlanEnd, Schedule, TaskEnd};
 use super::{
     Said,
     conversation::{minutes, with_minutes},
-    member::{MemberEnd, ask, at_least_one, called, check_name, limit, task},
+    member::{MemberEnd, ask, at_least_one, called, check_name, limit, stopped, task},
     tool_chain::{filled, first_argument},
 };
 use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
@@ -74,8 +73,8 @@ type Process = Arc<
 ///
 /// A plan with a fault (an unknown dependency or processor, a circle) is given back to the model
 /// with what is wrong, up to a bound. What needs a task that failed is skipped, and the rest goes
-/// on. Where a budget ended a task and there is no aggregator, the results are the partial answer
-/// of a run that the budget stopped.
+/// on. Where a budget ended a task and there is no aggregator, or something ends the work before
+/// its end, the results are the partial answer.
 ///
 /// ```yaml
 /// behavior: { name: orchestrator, max_at_once: 4, max_attempts: 2, aggregator: editor }
@@ -381,13 +380,16 @@ fn schema(known: &BTreeMap<&str, &str>) -> Value {
 }
 
 /// All that came of a plan, as an answer.
-fn report(plan: &TaskPlan, ends: &[TaskEnd]) -> String {
+fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
     let (mut done, mut failed, mut skipped) = (Map::new(), Map::new(), Map::new());
     for (task, end) in plan.tasks().iter().zip(ends) {
         let (group, told) = match end {
-            TaskEnd::Done(text) => (&mut done, text.clone()),
-            TaskEnd::Failed(end) => (&mut failed, end.told()),
-            TaskEnd::Skipped(need) => (&mut skipped, format!("needs {need}")),
+            None => (&mut skipped, "the work ended before".to_owned()),
+            Some(end) => match end {
+                TaskEnd::Done(text) => (&mut done, text.clone()),
+                TaskEnd::Failed(end) => (&mut failed, end.told()),
+                TaskEnd::Skipped(need) => (&mut skipped, format!("needs {need}")),
+            },
         };
         group.insert(task.id.clone(), told.into());
     }
@@ -406,18 +408,17 @@ impl Behavior for Orchestrator {
             plan: &plan,
             settings: self,
         };
-        let ends = match schedule.run().await? {
-            Ok(ends) => ends,
-            Err(leaves) => return leaves.into_outcome(""),
-        };
+        let PlanEnd { ends, leaves } = schedule.run().await?;
+        let report = report(&plan, &ends);
+        if let Some(leaves) = leaves {
+            let is_done = |end: &TaskEnd| matches!(end, TaskEnd::Done(_));
+            let made = ends.iter().flatten().any(is_done).then_some(report);
+            return leaves.into_end_of_all(made.unwrap_or_default());
+        }
         let Some(aggregator) = &self.aggregator else {
-            let answer = Answer::text(report(&plan, &ends));
-            return Ok(match ends.iter().find_map(TaskEnd::exhausted) {
-                Some(reason) => Outcome::Stopped {
-                    reason,
-                    partial: Some(answer),
-                },
-                None => Outcome::Answer(answer),
+            return Ok(match ends.iter().flatten().find_map(TaskEnd::exhausted) {
+                Some(reason) => stopped(reason, report),
+                None => Outcome::answer(report),
             });
         };
         let told = |end: &TaskEnd| match end {
@@ -428,14 +429,14 @@ impl Behavior for Orchestrator {
         let said: Vec<Said> = plan
             .tasks()
             .iter()
-            .zip(&ends)
+            .zip(ends.iter().flatten())
             .map(|(task, end)| {
                 Said::new(format!("task {}: {}", task.id, task.description), told(end))
             })
             .collect();
         let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), minutes(&said));
         let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
-        answered.into_outcome("")
+        answered.into_outcome(&report)
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

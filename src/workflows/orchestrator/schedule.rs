@@ -38,9 +38,14 @@ impl TaskEnd {
     }
 }
 
-/// What became of a plan: each task's end in the order of the plan, or what ends the workflow
-/// before its end.
-pub(super) type PlanEnd = Result<Vec<TaskEnd>, MemberEnd>;
+/// What became of a plan.
+pub(super) struct PlanEnd {
+    /// Each task's end, in the order of the plan; none of those that were not begun or still at
+    /// work when the workflow ended.
+    pub(super) ends: Vec<Option<TaskEnd>>,
+    /// What ends the workflow before its end.
+    pub(super) leaves: Option<MemberEnd>,
+}
 
 /// What the attempts at a task came to, or what ends the workflow.
 type Attempted = Result<Result<TaskEnd, MemberEnd>, AgentError>;
@@ -60,7 +65,7 @@ impl Schedule<'_> {
         let mut ends: Vec<Option<TaskEnd>> = vec![None; count];
         let mut waiting = self.plan.by_priority();
         let mut working = FuturesUnordered::new();
-        loop {
+        let leaves = loop {
             self.skip(&mut waiting, &mut ends);
             let room = (self.settings.max_at_once as usize).saturating_sub(working.len());
             for place in self.ready(&waiting, &ends).into_iter().take(room) {
@@ -70,19 +75,20 @@ impl Schedule<'_> {
                 working.push(self.attempts(place, inputs));
             }
             let Some((place, ended)) = working.next().await else {
-                break;
+                break None;
             };
             let end = match ended? {
                 Ok(end) => end,
-                Err(leaves) => return Ok(Err(leaves)),
+                Err(leaves) => break Some(leaves),
             };
             match &end {
                 TaskEnd::Failed(end) => self.tell(place, "failed", &end.told()),
                 _ => self.tell(place, "done", ""),
             }
             ends[place] = Some(end);
-        }
-        Ok(Ok(ends.into_iter().flatten().collect()))
+        };
+        drop(working);
+        Ok(PlanEnd { ends, leaves })
     }
 
     fn tell(&self, place: usize, what: &str, reason: &str) {

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::node::{Goal, NodeEnd};
-use super::member::at_least_one;
+use super::member::{at_least_one, stopped};
 use crate::behaviors::{Prompt, task};
 
 const NODE: &str = "\
@@ -147,7 +147,7 @@ impl Behavior for ReAcTree {
                 partial: Some(Answer::text(reason.as_str())),
                 reason: StopReason::GaveUp(reason),
             },
-            NodeEnd::Stopped(reason) => Outcome::stopped(reason),
+            NodeEnd::Stopped(reason, made) => stopped(reason, made),
         })
     }
 

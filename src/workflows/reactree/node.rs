@@ -35,8 +35,8 @@ pub(super) enum NodeEnd {
     Reached(String),
     /// It was not, for this reason: whoever set it may know another way.
     Missed(String),
-    /// The whole tree ends, for this reason.
-    Stopped(StopReason),
+    /// The whole tree ends, for this reason, with what was made for the goal by then.
+    Stopped(StopReason, String),
 }
 
 impl Goal {
@@ -76,6 +76,12 @@ impl Goal {
     }
 }
 
+/// The end of a tree that stops while this node's model is asked, with what that said last.
+fn stopped(agent: &mut Loop<'_>, reason: StopReason) -> NodeEnd {
+    let said = agent.stop(reason.clone());
+    NodeEnd::Stopped(reason, said.text().to_owned())
+}
+
 /// What a turn of a node led to.
 enum Step {
     GoesOn,
@@ -106,7 +112,7 @@ impl Tree<'_> {
             let (is, result) = match &end {
                 NodeEnd::Reached(result) => ("reached", result),
                 NodeEnd::Missed(reason) => ("missed", reason),
-                NodeEnd::Stopped(_) => return Ok(end),
+                NodeEnd::Stopped(..) => return Ok(end),
             };
             cx.emit(
                 "node",
@@ -151,7 +157,7 @@ impl Tree<'_> {
             }
             let turn = match agent.think().await {
                 Ok(turn) => turn,
-                Err(error) => return Ok(NodeEnd::Stopped(exhausted(error)?)),
+                Err(error) => return Ok(stopped(&mut agent, exhausted(error)?)),
             };
             if let ModelTurn::Answer(text) = &turn
                 && let Some(next) = agent.reflected(text).await?
@@ -244,8 +250,13 @@ impl Tree<'_> {
             None => acted.stop,
         };
         if let Some(reason) = stop {
+            let made: Vec<String> = results
+                .iter()
+                .filter(|result| result.status == ToolStatus::Success)
+                .map(|result| format!("{}: {}", result.name, result.text))
+                .collect();
             agent.record(results);
-            return Ok(Step::Ends(NodeEnd::Stopped(reason)));
+            return Ok(Step::Ends(NodeEnd::Stopped(reason, made.join("\n"))));
         }
         let mut ends = Vec::new();
         for call in calls.iter().filter(|call| acts::is_act(&call.name)) {
@@ -306,9 +317,13 @@ impl Tree<'_> {
         for text in goals {
             let end = self.walk(cx, goal.below(flow, goals, text)).await?;
             match (flow, end) {
-                (_, NodeEnd::Stopped(reason)) => return Ok(NodeEnd::Stopped(reason)),
+                (_, NodeEnd::Stopped(reason, made)) => {
+                    told.extend((!made.is_empty()).then(|| format!("{text}: {made}")));
+                    return Ok(NodeEnd::Stopped(reason, told.join("\n")));
+                }
                 (Flow::Sequence, NodeEnd::Missed(reason)) => {
-                    return Ok(NodeEnd::Missed(format!("{text}: {reason}")));
+                    told.push(format!("{text}: {reason}"));
+                    return Ok(NodeEnd::Missed(told.join("\n")));
                 }
                 (Flow::Fallback, NodeEnd::Reached(result)) => return Ok(NodeEnd::Reached(result)),
                 (_, NodeEnd::Reached(told_of) | NodeEnd::Missed(told_of)) => {
@@ -339,9 +354,14 @@ impl Tree<'_> {
             .collect();
         let mut ends = Vec::with_capacity(goals.len());
         let mut working = stream::iter(walks).buffer_unordered(self.settings.max_at_once as usize);
+        let mut stopped = None;
         while let Some((place, end)) = working.next().await {
             match end? {
-                NodeEnd::Stopped(reason) => return Ok(NodeEnd::Stopped(reason)),
+                NodeEnd::Stopped(reason, made) => {
+                    ends.extend((!made.is_empty()).then_some((place, NodeEnd::Reached(made))));
+                    stopped = Some(reason);
+                    break;
+                }
                 end => ends.push((place, end)),
             }
         }
@@ -355,10 +375,13 @@ impl Tree<'_> {
             .map(|(place, end)| match end {
                 NodeEnd::Reached(told) => format!("{}: {told}", goals[place]),
                 NodeEnd::Missed(told) => format!("{}: not reached: {told}", goals[place]),
-                NodeEnd::Stopped(reason) => format!("{}: {reason}", goals[place]),
+                NodeEnd::Stopped(reason, _) => format!("{}: {reason}", goals[place]),
             })
             .collect();
         let told = told.join("\n");
+        if let Some(reason) = stopped {
+            return Ok(NodeEnd::Stopped(reason, told));
+        }
         Ok(if self.settings.vote.is_won(reached, goals.len()) {
             NodeEnd::Reached(told)
         } else {

@@ -8,7 +8,7 @@ use crate::{
     run::{
         ChildNews, ChildResult, Command, ParentDoor,
         leg::Leg,
-        spoken::{close_with, last_text, spoken},
+        spoken::{close_with, made, spoken},
     },
     vocabulary::{
         AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
@@ -68,17 +68,14 @@ impl Carrier {
         Ok(messages)
     }
 
-    /// How a run ends that is closed for this reason. What it has to show by then is its partial
-    /// answer, unless somebody cancelled it, who wants nothing of it.
+    /// How a run ends that is closed for this reason, with what it has to show by then as its
+    /// partial answer.
     pub(super) async fn closed(
         &mut self,
         leg: &Leg,
         reason: StopReason,
     ) -> Result<Outcome, StoreError> {
-        let partial = match reason {
-            StopReason::Cancelled(_) => None,
-            _ => last_text(&self.own_lines().await?, leg)?.map(Answer::text),
-        };
+        let partial = made(&self.own_lines().await?, leg)?.map(Answer::text);
         Ok(Outcome::Stopped { reason, partial })
     }
 

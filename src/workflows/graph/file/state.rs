@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::workflows::conversation::{Said, minutes};
+
 /// What becomes of a value that several branches of a graph changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +31,8 @@ pub(super) struct State {
     values: BTreeMap<String, Value>,
     /// The name of the value that was set last.
     last: String,
+    /// The names of the values that nodes came to, that of the latest last.
+    results: Vec<String>,
 }
 
 impl State {
@@ -41,6 +45,23 @@ impl State {
     pub(super) fn put(&mut self, name: &str, value: Value) {
         self.values.insert(name.to_owned(), value);
         name.clone_into(&mut self.last);
+    }
+
+    /// Keeps what a node came to.
+    pub(super) fn result(&mut self, name: &str, value: Value) {
+        self.put(name, value);
+        self.results.retain(|other| other != name);
+        self.results.push(name.to_owned());
+    }
+
+    /// What nodes came to by now, each under its name where there are several.
+    pub(super) fn made(&self) -> String {
+        let said = self.results.iter();
+        let mut said: Vec<Said> = said.map(|name| Said::new(name, self.text(name))).collect();
+        match said.len() {
+            1 => said.pop().map(|said| said.text).unwrap_or_default(),
+            _ => minutes(&said),
+        }
     }
 
     pub(super) fn clear(&mut self, name: &str) {
@@ -110,6 +131,11 @@ impl State {
                 merged.values.insert(name, reduced);
             }
             merged.last = branch.last;
+            for name in branch.results {
+                if !merged.results.contains(&name) {
+                    merged.results.push(name);
+                }
+            }
         }
         merged
     }
