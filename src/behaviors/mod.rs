@@ -129,7 +129,7 @@ fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
     match outcome.stop_reason() {
         Some(reason) if is_for_want_of_a_plan(reason) => {
             let message = format!("the model made no plan: {reason}");
-            Err(OperationError::new(ErrorKind::Malformed, message).into())
+            Err(OperationError::new(ErrorKind::Plan, message).into())
         }
         _ => Ok(outcome),
     }

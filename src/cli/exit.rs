@@ -79,7 +79,7 @@ impl Failure {
                 SystemError::Definition(_)
                 | SystemError::UnknownTeam { .. }
                 | SystemError::UnknownRun(_)
-                | SystemError::NoQuestion { .. }
+                | SystemError::Answer { .. }
                 | SystemError::Fork(_)
                 | SystemError::SessionExists { .. }
                 | SystemError::UnknownSession { .. }

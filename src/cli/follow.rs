@@ -311,7 +311,7 @@ impl Follow {
         self.answered.insert((run, operation));
         match system.run(run).answer(operation, value).await {
             // Somebody else was faster; their answer counts.
-            Ok(()) | Err(SystemError::NoQuestion { .. }) => Ok(()),
+            Ok(()) | Err(SystemError::Answer { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

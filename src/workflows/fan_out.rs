@@ -127,7 +127,7 @@ impl Behavior for FanOut {
                 parts.len(),
                 self.max_parts
             );
-            return Err(OperationError::new(ErrorKind::Malformed, message).into());
+            return Err(OperationError::new(ErrorKind::Plan, message).into());
         }
         let told: Vec<_> = parts
             .iter()

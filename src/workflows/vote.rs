@@ -184,7 +184,10 @@ impl Behavior for Vote {
             return Ok(Outcome::answer(&self.options[leaders[0]]));
         }
         match &self.tie {
-            Tie::Fail => Err(failed("the vote decides nothing")),
+            Tie::Fail => match out_of_budget {
+                Some(reason) => Ok(stopped(reason, made)),
+                None => Err(failed("the vote decides nothing")),
+            },
             Tie::First => Ok(Outcome::answer(&self.options[leaders[0]])),
             Tie::Agent(judge) => {
                 let end = ask(&cx, judge, with_minutes(&asked, &said), wait).await?;

@@ -3,8 +3,58 @@ use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
     run::{ForkError, RecordingError},
-    vocabulary::{AgentError, RunId},
+    vocabulary::{AgentError, OperationId, RunId},
 };
+
+/// Why an answer reaches no question. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The run went on in another journal, where something else may be asked under this operation.
+    #[error("the question {operation} is over")]
+    Over {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// Several runs below it ask under this operation.
+    #[error("several runs below it ask in {operation}: answer the one that is meant")]
+    Ambiguous {
+        /// The operation.
+        operation: OperationId,
+        /// The runs that ask.
+        runs: Vec<RunId>,
+    },
+    /// Neither the run nor one below it asks this: it was answered before, or never asked.
+    #[error("no open question {operation}; open are: {}", listed(.open))]
+    NotOpen {
+        /// The operation.
+        operation: OperationId,
+        /// The operations whose questions are open.
+        open: Vec<OperationId>,
+    },
+    /// The time to answer is over.
+    #[error("the question {operation} has expired; resumed, the run goes on without an answer")]
+    Expired {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// The value is no answer to this question.
+    #[error("{reason}")]
+    Unfit {
+        /// The operation.
+        operation: OperationId,
+        /// What is expected.
+        reason: String,
+    },
+}
+
+fn listed(operations: &[OperationId]) -> String {
+    let names: Vec<String> = operations.iter().map(ToString::to_string).collect();
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
+}
 
 /// What a System refuses or fails with.
 #[derive(Debug, thiserror::Error)]
@@ -105,13 +155,13 @@ pub enum SystemError {
         /// Why.
         error: AgentError,
     },
-    /// The run has no such open question, or this is no answer to it.
-    #[error("run {run}: {reason}")]
-    NoQuestion {
+    /// An answer reaches no question.
+    #[error("run {run}: {error}")]
+    Answer {
         /// The run.
         run: RunId,
-        /// What is wrong.
-        reason: String,
+        /// Why.
+        error: AnswerError,
     },
     /// The definition that the run was pinned to does not read.
     #[error("the definition that run {run} is pinned to does not read: {reason}")]

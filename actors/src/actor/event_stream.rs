@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(100);
 ///
 /// It reads the journal at its own pace, so any number of streams, however slow, never delay an
 /// agent, and a stream that is read later is the same sequence but for the previews. It ends
-/// after the root's last event.
+/// after the root's last event. A reader who would rather have the newest takes it
+/// [bounded](Self::bounded).
 pub struct EventStream {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
@@ -35,7 +36,20 @@ pub struct EventStream {
     previews: bool,
     /// What says first whether there is anything to be shown.
     gate: Option<BoxFuture<'static, bool>>,
+    /// How many recorded events may wait for the reader.
+    most: Option<usize>,
+    missed: Missed,
     over: bool,
+}
+
+/// What a reader of events was not given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// Recorded events that a [bounded](EventStream::bounded) stream left out. They are in the journal.
+    pub events: u64,
+    /// Previews that a slow reader did not get.
+    pub previews: u64,
 }
 
 impl EventStream {
@@ -57,6 +71,8 @@ impl EventStream {
             shown: None,
             previews: true,
             gate: None,
+            most: None,
+            missed: Missed::default(),
             over: false,
         }
     }
@@ -65,6 +81,20 @@ impl EventStream {
     pub(super) fn behind(mut self, gate: BoxFuture<'static, bool>) -> Self {
         self.gate = Some(gate);
         self
+    }
+
+    /// The same stream for a reader who wants the newest and not all: of the recorded events that
+    /// wait for it at most so many are kept, one at least. The oldest are left out and
+    /// [counted](Self::missed). Without this the stream waits for its reader and leaves out nothing.
+    #[must_use]
+    pub fn bounded(mut self, most: usize) -> Self {
+        self.most = Some(most.max(1));
+        self
+    }
+
+    /// What the reader was not given so far.
+    pub fn missed(&self) -> Missed {
+        self.missed
     }
 
     /// The same stream without previews: exactly what is recorded.
@@ -80,6 +110,10 @@ impl EventStream {
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
         self.pass_gate().await;
         loop {
+            if self.most.is_some() && !self.over {
+                // What a reader finds is as of now, and not of when it last looked.
+                while let Ok(true) = self.read().await {}
+            }
             self.look_for_preview();
             if let Some(preview) = self.due_preview() {
                 return Some(Ok(preview));
@@ -122,7 +156,7 @@ impl EventStream {
             match self.subscription.previews.try_recv() {
                 Ok(shown) => self.shown = Some(shown),
                 // Previews that a slow reader missed are gone; they were never more than hints.
-                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Lagged(missed)) => self.missed.previews += missed,
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Closed) => self.previews = false,
             }
@@ -196,6 +230,7 @@ impl EventStream {
             }
             self.after = line.stored.position;
             self.ready.extend(self.observer.observe(&line)?);
+            self.keep_within_bound();
         }
         if *self.subscription.position.borrow() < self.after {
             // What is shown from here on comes after this, also where nothing was published since
@@ -203,6 +238,16 @@ impl EventStream {
             self.observers.published(self.root, self.after);
         }
         Ok(any)
+    }
+
+    fn keep_within_bound(&mut self) {
+        let most = self.most.unwrap_or(usize::MAX);
+        while self.ready.len() > most
+            && let Some(record) = self.ready.pop_front()
+        {
+            self.missed.events += 1;
+            self.ended(&record);
+        }
     }
 
     /// Waits for more to read, or for a preview.
@@ -215,7 +260,7 @@ impl EventStream {
             biased;
             preview = previews.recv(), if self.previews => match preview {
                 Ok(shown) => self.shown = Some(shown),
-                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Lagged(missed)) => self.missed.previews += missed,
                 Err(RecvError::Closed) => self.previews = false,
             },
             Ok(()) = position.changed() => {}

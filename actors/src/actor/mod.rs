@@ -36,8 +36,8 @@ mod tool_executor;
 mod volatile;
 
 pub use cancelling::{Quiet, StillRunning};
-pub use error::SystemError;
-pub use event_stream::EventStream;
+pub use error::{AnswerError, SystemError};
+pub use event_stream::{EventStream, Missed};
 pub use fork::Fork;
 pub use handles::{Run, Session};
 pub use member::Delegation;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Run, SystemError, acting::Use, launch::read_from};
+use super::{AnswerError, Run, SystemError, acting::Use, launch::read_from};
 use crate::{
     contract::{Credential, InboxBody, RunRow, StoreError, StoreHandle},
     run::answers,
@@ -163,62 +163,53 @@ impl Run {
     /// another; so a program that shows a question in one place and answers it in another names it.
     ///
     /// # Errors
-    /// [`SystemError::NoQuestion`] when the run does not ask this, the question has expired, two
+    /// [`SystemError::Answer`] when the run does not ask this, the question has expired, two
     /// runs below it ask under this operation, the value names another digest than the question's, or
     /// is no answer to it; [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
         let who = self.system.acting().owner();
-        let refuse = |reason: String| SystemError::NoQuestion {
+        let refuse = |error: AnswerError| SystemError::Answer {
             run: self.id,
-            reason,
+            error,
         };
         let (own, over) = self.own_questions().await?;
         if over.contains(&operation) {
             // Who goes on may ask something else under this operation.
-            return Err(refuse(format!("the question {operation} is over")));
+            return Err(refuse(AnswerError::Over { operation }));
         }
         let own = own.into_iter().find(|(_, asked, _)| *asked == operation);
         let (run, question) = if let Some((run, _, question)) = own {
             (run, question)
         } else {
             let mut open = self.questions().await?;
-            let known: Vec<String> = open.iter().map(|(_, op, _)| op.to_string()).collect();
+            let known: Vec<OperationId> = open.iter().map(|(_, op, _)| *op).collect();
             open.retain(|(_, asked, _)| *asked == operation);
+            let runs: Vec<RunId> = open.iter().map(|(run, ..)| *run).collect();
             match open.pop() {
                 Some((run, _, question)) if open.is_empty() => (run, question),
-                Some(_) => {
-                    return Err(refuse(format!(
-                        "several runs below it ask in {operation}: answer the one that is meant"
-                    )));
-                }
+                Some(_) => return Err(refuse(AnswerError::Ambiguous { operation, runs })),
                 None => {
-                    let known = match known.as_slice() {
-                        [] => "none".to_owned(),
-                        known => known.join(", "),
-                    };
-                    return Err(refuse(format!(
-                        "no open question {operation}; open are: {known}"
-                    )));
+                    let open = known;
+                    return Err(refuse(AnswerError::NotOpen { operation, open }));
                 }
             }
         };
         let now = self.system.shared().doors.clock.now();
         if question.expires.is_some_and(|expires| expires <= now) {
-            return Err(refuse(format!(
-                "the question {operation} has expired; resumed, the run goes on without an answer"
-            )));
+            return Err(refuse(AnswerError::Expired { operation }));
         }
         let asking = self.system.run(run);
         let value = bound(&question, value).map_err(|digest| {
-            refuse(format!(
+            let reason = format!(
                 "the answer is for a call of the digest {digest}, and {operation} asks about another: \
                  look at the question again"
-            ))
+            );
+            refuse(AnswerError::Unfit { operation, reason })
         })?;
         let value = asking.as_recorded(operation, &question, value, who);
         if !answers(&question, &value) {
-            return Err(refuse(match question.kind {
+            let reason = match question.kind {
                 QuestionKind::Authentication => "expected a text, or false".to_owned(),
                 QuestionKind::Choice => {
                     format!(
@@ -231,7 +222,8 @@ impl Run {
                      of these, what is wanted: `arguments`, `value`, `reason`, `remember`"
                 ),
                 _ => format!("{value} is no answer; expected yes or no"),
-            }));
+            };
+            return Err(refuse(AnswerError::Unfit { operation, reason }));
         }
         let id = format!("answer/{operation}");
         let posted = asking.post(id, InboxBody::Answer { operation, value });

@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Panicked,
     /// A model's answer could not be read.
     Malformed,
+    /// A model made no plan that can be carried out.
+    Plan,
     /// Anything else.
     Other,
 }

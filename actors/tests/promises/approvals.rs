@@ -173,7 +173,7 @@ async fn what_a_person_makes_of_the_arguments_must_fit_and_secrets_come_back() {
         let answer = json!({ "approved": true, name: value });
         let refused = run.answer(operation, answer.clone()).await;
         assert!(
-            matches!(refused, Err(SystemError::NoQuestion { .. })),
+            matches!(refused, Err(SystemError::Answer { .. })),
             "{answer}"
         );
     }

@@ -355,3 +355,58 @@ async fn what_a_run_notes_reaches_no_model() {
     let error = serde_json::from_value::<Message>(bookkeeping).unwrap_err();
     assert!(error.to_string().contains("internal"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_reader_has_the_newest_and_counts_what_it_missed() {
+    const EVENTS: u64 = 3_000;
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        for number in 0..EVENTS {
+            cx.emit("number", &number);
+        }
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let stage = Stage::new();
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    let mut events = run.events().recorded().bounded(10);
+    assert!(events.next().await.is_some());
+    run.outcome().await.unwrap();
+    let all = run.events().so_far().await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(record) = events.next().await {
+        seen.push(record.unwrap());
+    }
+    assert_eq!(seen, all[all.len() - 10..]);
+    let missed = events.missed();
+    assert_eq!(missed.events + 11, all.len() as u64);
+    // Without the bound nothing is left out, however slow the reader is.
+    let mut waiting = run.events().recorded();
+    let mut read = 0;
+    while waiting.next().await.is_some() {
+        read += 1;
+    }
+    assert_eq!((read, waiting.missed().events), (all.len(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn previews_that_a_slow_reader_does_not_get_are_counted() {
+    let words: String = (0..3_000).map(|n| format!("w{n} ")).collect();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let request = cx.model_request(cx.conversation()).streaming();
+        Ok(Outcome::answer(cx.model(request).await?.content()))
+    });
+    let stage = Stage::new();
+    let model = ScriptedModel::turns([words]).delay(Duration::from_secs(1));
+    let system = stage.start_with(agent, model).await;
+    let run = ask(&system, "a", "go").await;
+    let mut events = run.events();
+    run.outcome().await.unwrap();
+    let mut previews = 0;
+    while let Some(record) = events.next().await {
+        previews += u64::from(matches!(record.unwrap().event, Event::Preview(_)));
+    }
+    let missed = events.missed();
+    assert!(missed.previews > 0 && missed.events == 0, "{missed:?}");
+    assert!(previews + missed.previews >= 3_000, "{previews} {missed:?}");
+}

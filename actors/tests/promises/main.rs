@@ -3,6 +3,7 @@
 
 #[path = "../agents/mod.rs"]
 mod agents;
+mod answers;
 mod approvals;
 mod approved_bytes;
 mod arguments;

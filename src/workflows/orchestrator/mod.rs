@@ -257,7 +257,7 @@ impl Orchestrator {
             ));
         }
         let message = format!("the model made no plan that can be carried out: {reason}");
-        Err(OperationError::new(ErrorKind::Malformed, message).into())
+        Err(OperationError::new(ErrorKind::Plan, message).into())
     }
 
     /// Gives a task to whoever does it.

@@ -185,7 +185,7 @@ async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<Strin
             let answer = (scenario.policy)(&question);
             match system.run(asking).answer(operation, answer).await {
                 // The question may have expired since.
-                Ok(()) | Err(SystemError::NoQuestion { .. } | SystemError::UnknownRun(_)) => {}
+                Ok(()) | Err(SystemError::Answer { .. } | SystemError::UnknownRun(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -259,7 +259,7 @@ impl<'a> Outside<'a> {
             match asking.answer(operation, value).await {
                 Ok(()) => self.has_answered(key),
                 // It may have been answered or ended since.
-                Err(SystemError::NoQuestion { .. } | SystemError::UnknownRun(_)) => {}
+                Err(SystemError::Answer { .. } | SystemError::UnknownRun(_)) => {}
                 Err(error) => drop(self.bear::<()>(Err(error))?),
             }
         }
