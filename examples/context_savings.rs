@@ -117,7 +117,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         })
     };
     let window = || ContextStrategy::TokenWindow;
-    let turns = ContextStrategy::SlidingWindow(SlidingWindow { turns: 5 });
+    let turns = ContextStrategy::SlidingWindow(SlidingWindow {
+        turns: 5,
+        ..SlidingWindow::default()
+    });
     let spill = Spill {
         above_tokens: 300,
         keep_tokens: 100,

@@ -100,6 +100,21 @@ impl<'a> Draft<'a> {
         self.lay_out(layout);
     }
 
+    /// Leaves out as much from the beginning as it takes to have at most so many messages, or else
+    /// all that may be left out.
+    pub(super) fn keep_messages(&mut self, messages: u32) {
+        let most = usize::try_from(messages).unwrap_or(usize::MAX);
+        if self.messages.len() <= most {
+            return;
+        }
+        let cuts = self.view.cuts(self.layout.cut);
+        let fits = |cut: &&usize| self.laid_out(&self.cut_at(**cut)).len() <= most;
+        let chosen = cuts.iter().find(fits).or(cuts.last()).copied();
+        if let Some(cut) = chosen {
+            self.lay_out(self.cut_at(cut));
+        }
+    }
+
     /// Leaves out as much from the beginning as it takes to have at most so many tokens, or else
     /// all that may be left out.
     pub(super) fn cut_to(&mut self, tokens: u64) {

@@ -188,7 +188,12 @@ impl ContextOptimizer {
         for strategy in &self.spec.strategies {
             let layout = draft.layout.clone();
             match strategy {
-                ContextStrategy::SlidingWindow(window) => draft.keep_turns(window.turns),
+                ContextStrategy::SlidingWindow(window) => {
+                    draft.keep_turns(window.turns);
+                    if let Some(messages) = window.messages {
+                        draft.keep_messages(messages);
+                    }
+                }
                 ContextStrategy::TokenWindow => draft.cut_to(bounds.target),
                 ContextStrategy::Compact(table) => draft.compact(table),
                 ContextStrategy::Summarize(settings) => {

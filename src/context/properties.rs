@@ -273,8 +273,10 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
     }
     let input = Arc::new(Message::user("question 6"));
     conversation.push(input.clone());
-    let spec = ContextSpec::new(1_000)
-        .strategy(ContextStrategy::SlidingWindow(SlidingWindow { turns: 3 }));
+    let spec = ContextSpec::new(1_000).strategy(ContextStrategy::SlidingWindow(SlidingWindow {
+        turns: 3,
+        ..SlidingWindow::default()
+    }));
     let view = View::new(conversation, &[input]);
     let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
     draft.keep_turns(3);
@@ -283,6 +285,33 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
     assert_eq!(texts(&kept[0])[1], "question 4");
     assert_eq!(kept.len(), 9);
     assert_eq!(texts(&kept[8]), ["question 6"]);
+}
+
+#[test]
+fn a_window_of_messages_keeps_pairs_and_the_current_question() {
+    let mut conversation = Transcript::new();
+    for turn in 0..6 {
+        let call = ToolCall::new("c", "search", json!({ "turn": turn }));
+        let mut asks = Message::assistant("I look.");
+        asks.parts.push(Part::ToolCall(call.clone()));
+        let found = ToolResult::new(&call, ToolStatus::Success, format!("found {turn}"));
+        conversation.push(Message::user(format!("question {turn}")));
+        conversation.push(asks);
+        conversation.push(Message::results([found]));
+        conversation.push(Message::assistant(format!("answer {turn}")));
+    }
+    let input = Arc::new(Message::user("question 6"));
+    conversation.push(input.clone());
+    let spec = ContextSpec::new(1_000);
+    for (most, kept) in [(100, 25), (9, 9), (8, 5), (4, 1), (1, 1)] {
+        let view = View::new(conversation.clone(), std::slice::from_ref(&input));
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        draft.keep_messages(most);
+        assert_eq!(check_transcript(&draft.messages), Ok(()));
+        assert_eq!(draft.messages.len(), kept, "of {most}");
+        let last = draft.messages.last().unwrap();
+        assert_eq!(texts(last), ["question 6"]);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
 //! | `pace` | [`Pace`]: messages that come too soon after another one are held back, and told to be |
+//! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
 //! be combined at will: every policy judges an answer, their reasons reach the model as one
@@ -39,6 +40,7 @@ mod recovery;
 mod repetition;
 mod synthesis;
 mod todos;
+mod tool_limits;
 mod verification;
 
 use ghostlight_actors::{
@@ -60,12 +62,13 @@ pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
 pub use repetition::{Repetition, RepetitionState};
 pub use synthesis::{Observation, Synthesis, SynthesisState};
 pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
+pub use tool_limits::ToolLimits;
 pub use verification::{EvidenceItem, Verification, VerificationState};
 
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 12] = [
+const BUILT_IN: [(&str, Make); 13] = [
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
     ("instructions", make::<Instructions>),
@@ -77,6 +80,7 @@ const BUILT_IN: [(&str, Make); 12] = [
     ("repetition", make::<Repetition>),
     ("synthesis", make::<Synthesis>),
     ("todos", make::<Todos>),
+    ("tool_limits", make::<ToolLimits>),
     ("verification", make::<Verification>),
 ];
 

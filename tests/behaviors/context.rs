@@ -83,7 +83,10 @@ async fn events(run: &Run, name: &str) -> Vec<Value> {
 async fn a_long_conversation_fits_its_budget_at_every_turn() {
     let strategies = [
         window(600),
-        ContextSpec::new(600).strategy(ContextStrategy::SlidingWindow(SlidingWindow { turns: 4 })),
+        ContextSpec::new(600).strategy(ContextStrategy::SlidingWindow(SlidingWindow {
+            turns: 4,
+            ..SlidingWindow::default()
+        })),
         summaries(700),
     ];
     for context in strategies {

@@ -314,6 +314,38 @@ async fn a_policy_answers_in_the_place_of_a_model_and_of_its_failure() {
     assert!(stage.ask("unknown").await.text().starts_with("sorry: "));
 }
 
+/// Puts another response in the place of the model's.
+struct Editor;
+
+impl Policy for Editor {
+    async fn after_model(
+        &mut self,
+        _: &PolicyContext<'_>,
+        response: &ModelResponse,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        Ok(match response.content().as_str() {
+            "rude" => Some(ModelResponse::text("polite")),
+            "lazy" => Some(ModelResponse::tool_calls([echo_call("e", "looked")])),
+            _ => None,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_puts_another_response_in_the_place_of_the_models() {
+    let replies = ["rude", "lazy", "done"];
+    let stage = Stage::of(agent().policy("editor", || Editor), replies).await;
+    assert_eq!(stage.ask("one").await.text(), "polite");
+    // What the model itself said is not in the conversation; the policy's calls are run.
+    assert_eq!(stage.ask("two").await.text(), "done");
+    let said = stage.said(2).join("\n");
+    assert!(
+        said.contains("assistant: polite") && said.contains("echo=success:looked"),
+        "{said}"
+    );
+    assert!(!said.contains("rude") && !said.contains("lazy"), "{said}");
+}
+
 /// Only writes state at the run's start; or ends the run there, when it is asked to.
 struct Doorkeeper;
 

@@ -5,6 +5,7 @@ mod adaptive;
 mod artifacts;
 mod beyond;
 mod by_hand;
+mod called;
 mod context;
 mod crashes;
 mod cut_answers;
@@ -26,4 +27,5 @@ mod rewoo;
 mod stage;
 mod steering;
 mod streaming;
+
 mod windows;

@@ -351,7 +351,10 @@ async fn a_request_of_ones_own_without_tools_is_offered_none() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_of_ones_own_are_shaped_by_the_agents_context() {
-    let turns = ContextStrategy::SlidingWindow(SlidingWindow { turns: 1 });
+    let turns = ContextStrategy::SlidingWindow(SlidingWindow {
+        turns: 1,
+        ..SlidingWindow::default()
+    });
     let context = ContextSpec::new(10_000).strategy(turns).between(100, 0);
     let stage = Stage::of(bounded(desk(), context), ["one", "two", "three"]).await;
     for turn in ["first", "second", "third"] {

@@ -25,7 +25,10 @@ async fn a_sliding_window_counts_peoples_turns_where_results_are_text() {
             _ => format!("Action: echo\nArgs: {args}"),
         }))
     });
-    let turns = ContextStrategy::SlidingWindow(SlidingWindow { turns: 2 });
+    let turns = ContextStrategy::SlidingWindow(SlidingWindow {
+        turns: 2,
+        ..SlidingWindow::default()
+    });
     let context = ContextSpec::new(10_000).strategy(turns).between(100, 0);
     let agent = desk("react", json!({})).tool(echo());
     let stage = Stage::with(bounded(agent, context), model).await;

@@ -33,7 +33,7 @@ agent:
     let [
         ContextStrategy::Compact(Compact { tools, .. }),
         ContextStrategy::Summarize(Summarize { keep_recent: 6, .. }),
-        ContextStrategy::SlidingWindow(SlidingWindow { turns: 20 }),
+        ContextStrategy::SlidingWindow(SlidingWindow { turns: 20, .. }),
         ContextStrategy::TokenWindow,
     ] = context.strategies.as_slice()
     else {

@@ -123,6 +123,7 @@ impl EventStream {
                 return Some(Ok(record));
             }
             if self.over {
+                self.leave_previews();
                 return None;
             }
             match self.read().await {
@@ -238,6 +239,18 @@ impl EventStream {
             self.observers.published(self.root, self.after);
         }
         Ok(any)
+    }
+
+    /// Counts the previews that are at hand when everything is over.
+    fn leave_previews(&mut self) {
+        self.missed.previews += u64::from(self.shown.take().is_some());
+        while self.previews {
+            match self.subscription.previews.try_recv() {
+                Ok(_) => self.missed.previews += 1,
+                Err(TryRecvError::Lagged(missed)) => self.missed.previews += missed,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
     }
 
     fn keep_within_bound(&mut self) {

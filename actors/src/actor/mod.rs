@@ -47,7 +47,9 @@ pub use recording::recording;
 pub use sessions::{
     SessionDocument, SessionDocumentError, SessionPage, SessionQuery, SessionSummary, Sessions,
 };
-pub use system::{Limits, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team};
+pub use system::{
+    Limits, OpenRuns, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team,
+};
 pub use tool_executor::ExecutorOptions;
 
 /// With ractor's `cluster` feature no type is a message unless it says so.

@@ -1,6 +1,7 @@
 //! Everything in this process: the root supervisor, the store, the gateways.
 
 mod builder;
+mod open_runs;
 mod retention;
 mod schedules;
 mod taking_up;
@@ -17,6 +18,7 @@ use std::{
 };
 
 pub use builder::SystemBuilder;
+pub use open_runs::OpenRuns;
 use parking_lot::{Mutex, RwLock};
 use ractor::{ActorRef, ActorRuntime};
 pub use retention::{Pruned, Retention};

@@ -75,6 +75,10 @@ pub struct AgentSpec {
     pub budget: Budget,
     /// How its parent reaches it.
     pub reach: Reach,
+    /// Whether its answer to a task that a model delegated is the answer of that model's agent too,
+    /// which then says nothing of its own.
+    #[serde(skip_serializing_if = "super::team::is_default")]
+    pub ends_step: bool,
     /// Where it may hand the conversation.
     pub transfers: TransferRules,
     /// How it takes over a conversation that is handed to it.

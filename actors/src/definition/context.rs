@@ -282,7 +282,10 @@ impl ContextStrategy {
             _ => Ok(()),
         };
         match self {
-            Self::SlidingWindow(window) => at_least_one("turns", window.turns),
+            Self::SlidingWindow(window) => {
+                at_least_one("turns", window.turns)?;
+                at_least_one("messages", window.messages.unwrap_or(1))
+            }
             Self::TokenWindow | Self::Compact(_) => Ok(()),
             Self::Summarize(summarize) => {
                 at_least_one("keep_recent", summarize.keep_recent)?;
@@ -307,11 +310,18 @@ impl ContextStrategy {
 pub struct SlidingWindow {
     /// How many, with the current one; at least 1.
     pub turns: u32,
+    /// How many messages at most, as far as that is possible without parting a call from its result
+    /// or leaving out what must stay; as many as there are, when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
 }
 
 impl Default for SlidingWindow {
     fn default() -> Self {
-        Self { turns: 10 }
+        Self {
+            turns: 10,
+            messages: None,
+        }
     }
 }
 

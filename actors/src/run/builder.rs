@@ -198,6 +198,14 @@ impl Agent {
         self
     }
 
+    /// Makes its answer to a task that a model delegated the answer of that model's agent, without
+    /// another call of the model to sum it up.
+    #[must_use]
+    pub fn ends_step(mut self) -> Self {
+        self.spec.ends_step = true;
+        self
+    }
+
     /// Sets where it may hand the conversation, beside the agents below it.
     #[must_use]
     pub fn transfers(mut self, rules: TransferRules) -> Self {

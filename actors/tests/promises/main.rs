@@ -44,6 +44,7 @@ mod memory;
 mod mixed_batches;
 mod names;
 mod newer_programs;
+mod open_runs;
 mod outages;
 mod outcomes;
 mod overload;

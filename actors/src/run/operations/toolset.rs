@@ -72,8 +72,14 @@ impl RunContext {
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
         let task = task_of(self.leg(), &agent, &call);
+        let spec = self.leg().pinned.team.find(&agent);
+        let ends_step = spec.is_some_and(|spec| spec.ends_step);
         let delegation = self.delegate(agent, task);
-        Box::pin(async move { told(&call, delegation.await) })
+        Box::pin(async move {
+            let mut result = told(&call, delegation.await)?;
+            result.ends_step = ends_step && result.status == ToolStatus::Success;
+            Ok(result)
+        })
     }
 }
 

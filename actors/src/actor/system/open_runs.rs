@@ -1,0 +1,123 @@
+//! How the runs stand that have not ended, and which of them nobody will end.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use super::System;
+use crate::{
+    actor::SystemError,
+    contract::{RunFilter, RunRow, RunStatus},
+    vocabulary::{RunId, Timestamp},
+};
+
+/// How the trees of runs stand that have not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenRuns {
+    /// How many there are.
+    pub total: usize,
+    /// How many are under way, or will be once a process takes them up.
+    pub running: usize,
+    /// How many wait for something outside: an answer, a message, a timer, a ticket.
+    pub waiting: usize,
+    /// How many wait until somebody retries, forks or cancels them.
+    pub parked: usize,
+    /// How many are being cancelled.
+    pub cancelling: usize,
+    /// The roots of trees that recorded nothing for longer than was asked about, and that no timer
+    /// will wake; the one that is silent for longest first.
+    pub expired: Vec<RunId>,
+    /// How long ago the oldest of them all began.
+    pub oldest: Duration,
+    /// How long ago they began on average.
+    pub average_age: Duration,
+}
+
+/// What is known of a tree.
+struct Tree {
+    begun: Timestamp,
+    status: RunStatus,
+    /// When any of its runs wrote its last entry.
+    last: Timestamp,
+    has_timer: bool,
+}
+
+impl System {
+    /// How the runs of the store stand that have not ended, and which of them recorded nothing for
+    /// `silent`.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
+        let mut filter = RunFilter::default();
+        filter.open = true;
+        let rows = self.runs(filter).await?;
+        Ok(stand(&rows, self.0.doors.clock.now(), silent))
+    }
+
+    /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and tells
+    /// their roots: what an interrupted process left behind and nobody goes on with does not stay
+    /// open for ever. A tree of another process is cancelled too.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn expire_open(&self, silent: Duration) -> Result<Vec<RunId>, SystemError> {
+        let mut expired = Vec::new();
+        for run in self.open_runs(silent).await?.expired {
+            let reason = format!("expired: nothing was recorded for {} s", silent.as_secs());
+            if self.run(run).cancel(reason).await? {
+                expired.push(run);
+            }
+        }
+        Ok(expired)
+    }
+}
+
+fn stand(rows: &[RunRow], now: Timestamp, silent: Duration) -> OpenRuns {
+    let roots: HashSet<RunId> = rows
+        .iter()
+        .filter(|row| row.root == row.run)
+        .map(|row| row.run)
+        .collect();
+    let mut trees: HashMap<RunId, Tree> = HashMap::new();
+    for row in rows.iter().filter(|row| roots.contains(&row.root)) {
+        let tree = trees.entry(row.root).or_insert_with(|| Tree {
+            begun: row.started_at,
+            status: row.status,
+            last: row.updated_at,
+            has_timer: false,
+        });
+        if row.run == row.root {
+            (tree.begun, tree.status) = (row.started_at, row.status);
+        }
+        tree.last = tree.last.max(row.updated_at);
+        tree.has_timer |= row.wake_at.is_some();
+    }
+    let mut open = OpenRuns {
+        total: trees.len(),
+        ..OpenRuns::default()
+    };
+    let mut ages = Duration::ZERO;
+    let mut expired = Vec::new();
+    for (root, tree) in trees {
+        let count = match tree.status {
+            RunStatus::Running => &mut open.running,
+            RunStatus::Waiting => &mut open.waiting,
+            RunStatus::Parked => &mut open.parked,
+            _ => &mut open.cancelling,
+        };
+        *count += 1;
+        let age = now.since(tree.begun);
+        (open.oldest, ages) = (open.oldest.max(age), ages.saturating_add(age));
+        if !tree.has_timer && now.since(tree.last) > silent {
+            expired.push((tree.last, root));
+        }
+    }
+    expired.sort_unstable();
+    open.expired = expired.into_iter().map(|(_, root)| root).collect();
+    let total = u32::try_from(open.total).unwrap_or(u32::MAX);
+    open.average_age = ages.checked_div(total).unwrap_or_default();
+    open
+}

@@ -1,0 +1,74 @@
+//! What is open, for how long, and what nobody goes on with.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::RunStatus,
+    run::{Agent, RunContext},
+    session::Turn,
+    vocabulary::{Outcome, StopReason},
+};
+use serde_json::json;
+
+use crate::stage::{Stage, pause};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Asks a person, or sleeps for a day where it is told to.
+fn agent() -> Agent {
+    Agent::from_fn("a", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "sleep" => cx.sleep(24 * HOUR).await?,
+            _ => drop(cx.ask("Go on?").await?),
+        }
+        Ok(Outcome::answer("done"))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_runs_are_counted_with_their_ages_and_what_is_silent_too_long_expires() {
+    let stage = Stage::alone();
+    let system = stage.start(agent()).await;
+    let nothing = system.open_runs(HOUR).await.unwrap();
+    assert_eq!((nothing.total, nothing.average_age), (0, Duration::ZERO));
+    let begun = async |session: &str, text: &str| {
+        let session = system.session("a", session);
+        session.send(Turn::text(text)).await.unwrap()
+    };
+    let old = begun("1", "ask").await;
+    let sleeping = begun("2", "sleep").await;
+    pause(2 * 3_600_000).await;
+    let young = begun("3", "ask").await;
+    young.settled().await.unwrap();
+
+    let open = system.open_runs(HOUR).await.unwrap();
+    assert_eq!((open.total, open.waiting, open.parked), (3, 3, 0));
+    assert_eq!(open.expired, [old.id()]);
+    let two = 2 * HOUR;
+    assert!(
+        open.oldest >= two && open.oldest < two + HOUR / 60,
+        "{open:?}"
+    );
+    let average = open.average_age;
+    assert!(
+        average >= two * 2 / 3 && average < two * 2 / 3 + HOUR / 60,
+        "{open:?}"
+    );
+
+    assert_eq!(system.expire_open(HOUR).await.unwrap(), [old.id()]);
+    let outcome = old.outcome().await.unwrap();
+    let Some(StopReason::Cancelled(reason)) = outcome.stop_reason() else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("3600 s"), "{reason}");
+    // The others are as they were: one has a timer, one was heard of a moment ago.
+    let (operation, _) = {
+        let open = young.questions().await.unwrap().remove(0);
+        (open.1, open.2)
+    };
+    young.answer(operation, json!("yes")).await.unwrap();
+    assert_eq!(young.outcome().await.unwrap().text(), "done");
+    let status = sleeping.status().await.unwrap().status;
+    assert_eq!(status, RunStatus::Waiting);
+    assert!(system.expire_open(HOUR).await.unwrap().is_empty());
+}
