@@ -13,7 +13,7 @@ use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// Up to so many entries a session has a checkpoint after every turn.
 const SHORT: u64 = 64;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;

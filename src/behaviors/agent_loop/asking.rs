@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
-    AgentError, FinishReason, Message, ModelRequest, ModelResponse, ModelSettings, Part, StopReason,
-    ToolCall, ToolSet,
+    AgentError, FinishReason, Message, ModelRequest, ModelResponse, ModelSettings, Part,
+    StopReason, ToolCall, ToolSet,
 };
 
 use super::{Completion, FINISH_TOOL, Loop, answer};
