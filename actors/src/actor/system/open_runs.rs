@@ -51,8 +51,10 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
-        let mut filter = RunFilter::default();
-        filter.open = true;
+        let filter = RunFilter {
+            open: true,
+            ..RunFilter::default()
+        };
         let rows = self.runs(filter).await?;
         Ok(stand(&rows, self.0.doors.clock.now(), silent))
     }
