@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::{
     OnFailure,
-    member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
 /// Gives each item of the task to a member, several at once. The task is a JSON array, or lines
-/// of text. The answer is a JSON array of the answers, in the order of the items; that of work
-/// that stops before its end has `null` for the items that are not done.
+/// of text. The answer is a JSON array of the answers, in the order of the items; what is done of
+/// work that stops before its end stands under the members' names and the items' numbers.
 ///
 /// Several members take the items in turn.
 ///
@@ -104,12 +104,11 @@ impl Behavior for ForEach {
         .await?;
         let ended = || ends.iter().flatten();
         if let Some(end) = ended().find(|end| end.leaves() || stops && !end.is_answer()) {
-            let made = ends
-                .iter()
-                .map(|end| end.as_ref()?.made().map(str::to_owned));
-            let made: Value = made.map(Value::from).collect();
-            let made = ended().any(MemberEnd::is_answer).then(|| made.to_string());
-            return end.clone().into_end_of_all(made.unwrap_or_default());
+            let parts = parts.iter().zip(&ends).enumerate();
+            let ended = parts.filter_map(|(place, (part, end))| {
+                Some((format!("{} ({})", part.member, place + 1), end.as_ref()?))
+            });
+            return end.clone().into_outcome_among(ended);
         }
         let answers: Value = ended().map(|end| Value::from(end.told())).collect();
         Ok(Outcome::answer(answers.to_string()))

@@ -80,7 +80,8 @@ impl Behavior for Parallel {
         };
         if let Some(end) = ends.iter().flatten().find(|end| fails(end)) {
             let ended = members.iter().zip(&ends);
-            let ended = ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
+            let ended =
+                ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
             return end.clone().into_outcome_among(ended);
         }
         let said = match self.results(&members, &ends) {

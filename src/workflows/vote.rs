@@ -146,7 +146,10 @@ impl Behavior for Vote {
             voted.filter_map(|(member, end)| Some(Said::new(*member, end.as_ref()?.made()?)));
         let made = minutes(&voted.collect::<Vec<_>>());
         if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
-            return end.clone().into_end_of_all(made);
+            let ended = members.iter().zip(&ends);
+            let ended =
+                ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
+            return end.clone().into_outcome_among(ended);
         }
         let out_of_budget = out_of_budget(ends.iter().flatten());
         let mut votes = vec![0_u32; self.options.len()];
