@@ -18,13 +18,7 @@ pub struct Usage {
     pub cost_micros: u64,
     /// How many of the tokens of request and response are an estimate, because the provider did
     /// not tell; they count like the others.
-    #[serde(skip_serializing_if = "is_zero")]
     pub estimated_tokens: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it so.
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Usage {
