@@ -13,6 +13,7 @@ use super::{
     recording::decode,
 };
 pub(crate) use copies::Copies;
+use copies::calls;
 
 use crate::vocabulary::{
     AgentError, Begun, Changed, Digest, Entry, FORMAT, Forked, OperationError, OperationId, RunEnd,
@@ -221,6 +222,7 @@ impl Copier<'_> {
         if let Some(diverged) = parked {
             let first = entries.iter().position(|placed| {
                 matches!(&placed.entry, Entry::Started { op, .. } | Entry::Completed { op, .. }
+                    | Entry::Emitted { op, .. } | Entry::UndoRegistered { op, .. }
                     if *op == diverged)
             });
             at = at.min(first.unwrap_or(at));
@@ -237,7 +239,10 @@ impl Copier<'_> {
         parent: Option<(RunId, OperationId)>,
     ) -> Result<(), ForkError> {
         let mut entries = self.entries(run)?;
+        let mut cut_off = calls(entries.iter().map(|placed| &placed.entry));
         entries.retain(|placed| placed.position < cut);
+        let kept = calls(entries.iter().map(|placed| &placed.entry));
+        cut_off.retain(|op| !kept.contains(op));
         self.check(run, &entries, parent.is_some())?;
         let standing = Standing::of(&entries);
         let place = self.runs.len();
@@ -321,6 +326,8 @@ impl Copier<'_> {
                         spent,
                     }
                 }
+                // What interceptors told of a call that is done anew.
+                Entry::Emitted { op, .. } if cut_off.contains(&op) => continue,
                 // What was set aside for a child that the copy does not have.
                 Entry::Granted { op, .. } | Entry::Settled { op, .. } if left_out.contains(&op) => {
                     continue;

@@ -7,11 +7,20 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     run::operations::{copied_result, copied_value},
-    vocabulary::{Entry, RunId},
+    vocabulary::{Entry, OperationId, RunId},
 };
 
 /// How long a run's id is as text.
 const ID_LENGTH: usize = 36;
+
+/// The operations of which these entries record a start or an end.
+pub(super) fn calls<'a>(entries: impl Iterator<Item = &'a Entry>) -> HashSet<OperationId> {
+    let calls = entries.filter_map(|entry| match entry {
+        Entry::Started { op, .. } | Entry::Completed { op, .. } => Some(*op),
+        _ => None,
+    });
+    calls.collect()
+}
 
 /// Which run is the copy of which. What is copied with them names the copies: results that they
 /// have been told, and state that they share.
