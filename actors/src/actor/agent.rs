@@ -364,8 +364,7 @@ impl AgentState {
         self.load(myself, run, Claiming::by(take_over));
     }
 
-    /// Claims a run and reads its journal, off the mailbox. A child is claimed with its parent:
-    /// who owns the parent owns the child.
+    /// Claims a run, a child below its parent, and reads its journal, off the mailbox.
     fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
@@ -376,7 +375,7 @@ impl AgentState {
             .and_then(|session| self.shared.team(&session.id.team));
         let known = known.map(|team| (team.digest, team.pinned.clone()));
         let child = self.runs.get(&run).and_then(|hosted| hosted.child.as_ref());
-        let claim = child.map_or(claim, |child| Claiming::Below(child.parent, child.epoch));
+        let claim = child.map_or(claim, |c| Claiming::Below(c.parent, c.epoch));
         let known = child
             .map(|c| (c.start.definition, c.pinned.clone()))
             .or(known);

@@ -153,7 +153,7 @@ impl JournalWriter {
     }
 
     /// Adds an entry to the next commit. One that has no form fails the journal, as a commit does
-    /// that fails: nothing is written after it.
+    /// that fails, and the driver goes no further.
     pub(crate) fn append(&mut self, entry: &Entry) {
         match Line::encode(self.ports.clock().now(), entry) {
             Ok(line) => {
@@ -164,7 +164,7 @@ impl JournalWriter {
         }
     }
 
-    /// Fails the journal: nothing is written any more, and the driver hears of it.
+    /// Fails the journal, as a commit does that fails: the driver hears of it.
     pub(crate) fn fail(&self, error: StoreError) {
         self.durable.acknowledge(0, Err(error));
     }
@@ -224,7 +224,7 @@ impl JournalWriter {
 
     /// Takes what is pending as one batch.
     pub(crate) fn take(&mut self) -> Option<Batch> {
-        if !self.is_pending() || self.durable.failed.get().is_some() {
+        if !self.is_pending() {
             return None;
         }
         let lines = std::mem::take(&mut self.pending);
