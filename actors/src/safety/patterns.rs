@@ -138,9 +138,7 @@ patterns! {
         r#"|(?P<single>')(?P<s>[^'\r\n]*)|(?P<plain>[^\s,;&"'\\{}()\[\]]+))"#,
     );
     /// What a person cannot see, the marks of what is not shown, and a backslash that would make an escape.
-    UNSEEN = concat!(
-        r"\\u\{|[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\x{2800}\x{1d159}\x{27e6}\x{27e7}--[ \n\t]]",
-    );
+    UNSEEN = r"\\u\{|[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\x{2800}\x{1d159}\x{27e6}\x{27e7}--[ \n\t]]";
     /// Letters and digits in a row, long enough to be a key.
     LONG_WORD = r"\b[A-Za-z0-9]{32,}\b";
     /// An address of electronic mail.

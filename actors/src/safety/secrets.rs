@@ -49,7 +49,7 @@ pub(super) fn places(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let whole: [&Pattern; 4] = [&PRIVATE_KEY, &KNOWN_KEY, &SECRET_ADDRESS, &USER_INFO];
     for pattern in whole {
-        collect(&mut places, pattern, text, |found| secret(found));
+        collect(&mut places, pattern, text, secret);
     }
     collect(&mut places, &AUTHORIZATION, text, |found| {
         secret(found).filter(|place| is_login(&text[place.clone()]))
@@ -64,7 +64,7 @@ pub(super) fn places(text: &str) -> Vec<Range<usize>> {
         secret(found).filter(|place| known || is_login(&text[place.clone()]))
     });
     for pattern in [&COOKIES, &USER_FLAG] {
-        collect(&mut places, pattern, text, |found| secret(found));
+        collect(&mut places, pattern, text, secret);
     }
     for pattern in [&FLAG, &TAGGED] {
         collect(&mut places, pattern, text, |found| {
