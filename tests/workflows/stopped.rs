@@ -57,7 +57,14 @@ async fn a_stop_loses_nothing_of_what_the_members_did() {
             member("aggregator", "", None),
         ]
     };
-    let table: [(&str, Value, Vec<Agent>, &str, [&str; 2]); 4] = [
+    type Case = (
+        &'static str,
+        Value,
+        Vec<Agent>,
+        &'static str,
+        [&'static str; 2],
+    );
+    let table: [Case; 4] = [
         ("parallel", one_by_one.clone(), vec![], "go", ["a", "b"]),
         ("fan_out", fan_out(), others(), "go", ["a: dig", "b: fill"]),
         (

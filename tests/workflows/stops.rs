@@ -50,11 +50,10 @@ async fn made(run: &Run) -> Vec<String> {
         let work = works.entry(record.run).or_default();
         match record.event {
             Event::RunStarted { agent, input, .. } => (work.agent, work.input) = (agent, input),
-            Event::RunEnded { end, .. } => {
-                if let RunResult::Answered(text) = end {
-                    work.answer = Some(text);
-                }
-            }
+            Event::RunEnded {
+                end: RunResult::Answered(text),
+                ..
+            } => work.answer = Some(text),
             _ => {}
         }
     }

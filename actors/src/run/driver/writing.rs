@@ -19,12 +19,8 @@ use crate::{
 /// How many times a conflicting write is tried again before it fails.
 const WRITE_ATTEMPTS: u32 = 32;
 
-/// What became of an attempt to record an end together with a change of shared state.
-enum Attempted {
-    Recorded(Result<(), OperationError>, Made),
-    /// Somebody else was faster.
-    Conflict,
-}
+/// What was recorded of an operation's end; nothing where somebody else changed the state first.
+type Recorded = Option<(Result<(), OperationError>, Made)>;
 
 impl Driver {
     /// Commits a change of shared state together with its operation's result. Where somebody else
@@ -46,12 +42,12 @@ impl Driver {
         let unsaved = under.unsaved.clone();
         let call = (op, &identity, charge);
         match self.record(leg, call, (made, changes), unsaved).await {
-            Ok(Attempted::Recorded(recorded, made)) => {
+            Ok(Some((recorded, made))) => {
                 self.strike_off(leg, op);
                 leg.deliver(op, delivery(recorded, made));
                 None
             }
-            Ok(Attempted::Conflict) => {
+            Ok(None) => {
                 if let Some(under) = self.under.get_mut(&op) {
                     under.conflicts += 1;
                 }
@@ -90,7 +86,7 @@ impl Driver {
             let attempt = (write.attempt)().await;
             let call = (op, identity, Spent::default());
             let unsaved = write.unsaved.clone();
-            if let Attempted::Recorded(..) = self.record(leg, call, attempt, unsaved).await? {
+            if self.record(leg, call, attempt, unsaved).await?.is_some() {
                 return Ok(());
             }
         }
@@ -107,7 +103,7 @@ impl Driver {
         (op, identity, charge): (OperationId, &CallIdentity, Spent),
         (mut made, mut changes): (Made, Changes),
         unsaved: Option<ErasedUnsaved>,
-    ) -> Result<Attempted, StoreError> {
+    ) -> Result<Recorded, StoreError> {
         self.journal.flush();
         if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
             if error.kind == ErrorKind::Store {
@@ -141,7 +137,7 @@ impl Driver {
                 Ok(()) => self.ports.posted(posted),
                 Err(StoreError::Conflict { .. }) => {
                     self.journal.take_back_to(before);
-                    return Ok(Attempted::Conflict);
+                    return Ok(None);
                 }
                 Err(error) => return Err(error),
             }
@@ -152,7 +148,7 @@ impl Driver {
             .into_iter()
             .for_each(|entry| leg.remember(entry));
         self.charge(spent);
-        Ok(Attempted::Recorded(recorded, made))
+        Ok(Some((recorded, made)))
     }
 }
 
