@@ -23,7 +23,7 @@ async fn filled() -> Folder {
     let start = RunStart::new(run(5), "team", "agent", definition, Message::user("go"));
     let entry = Entry::RunStarted(Box::new(start));
     let mut batch = making(5, &[]);
-    batch.appends[0].lines = vec![Line::encode(Timestamp::default(), &entry)];
+    batch.appends[0].lines = vec![Line::encode(Timestamp::default(), &entry).unwrap()];
     batch.blobs.push((definition, Arc::from(*b"{}")));
     commit(&store, batch).await.unwrap();
     store.close().await.unwrap();
