@@ -54,12 +54,10 @@ impl Checked for FunctionCalling {
 
 impl FunctionCalling {
     pub(crate) fn limits(&self, cx: &RunContext) -> LoopLimits {
-        let steps = self.max_steps.or(cx.spec().max_steps);
         LoopLimits {
-            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
             empty_turns: self.max_empty_turns,
             repairs: self.max_repairs,
-            ..LoopLimits::default()
+            ..LoopLimits::of(cx, self.max_steps)
         }
     }
 }

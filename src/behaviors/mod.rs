@@ -36,7 +36,7 @@ mod strategy;
 
 use ghostlight_actors::{
     run::{Behavior, BehaviorHandle, Registry, RunContext},
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason, ToolSet},
+    vocabulary::{AgentError, ErrorKind, OperationError, StopReason, ToolSet},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -124,21 +124,24 @@ fn answering<'a>(cx: &RunContext, agent: Loop<'a>) -> Loop<'a> {
     }
 }
 
-/// What it means that there is no plan: an error, unless it is a budget that is used up.
-fn no_plan(outcome: Outcome) -> Result<Outcome, AgentError> {
-    match outcome.stop_reason() {
-        Some(reason) if is_for_want_of_a_plan(reason) => {
+/// What it means that there is no plan: a failure, unless the planner was stopped.
+fn no_plan(end: AgentError) -> AgentError {
+    match want_of_a_plan(&end) {
+        Some(reason) => {
             let message = format!("the model made no plan: {reason}");
-            Err(OperationError::new(ErrorKind::Plan, message).into())
+            OperationError::new(ErrorKind::Plan, message).into()
         }
-        _ => Ok(outcome),
+        None => end,
     }
 }
 
-/// Whether a planner stopped since its model made no plan, and for no other reason.
-fn is_for_want_of_a_plan(reason: &StopReason) -> bool {
-    matches!(
-        reason,
-        StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)
-    )
+/// Why a planner's model made no plan, where it stopped for no other reason.
+fn want_of_a_plan(end: &AgentError) -> Option<&StopReason> {
+    let is_want = |reason: &&StopReason| {
+        matches!(
+            reason,
+            StopReason::GaveUp(_) | StopReason::EmptyTurns(_) | StopReason::MaxSteps(_)
+        )
+    };
+    end.early_stop().filter(is_want)
 }

@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     run::RunContext,
-    vocabulary::{AgentError, Outcome, ToolSet, Transcript},
+    vocabulary::{AgentError, ToolSet, Transcript},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -13,29 +13,24 @@ use super::{Loop, LoopLimits, Strategy, prompt::below_instructions};
 const ATTEMPTS: u32 = 8;
 
 /// The steps of a plan that this prompt asks for, below the agent's instructions, and this reader
-/// reads; or the outcome that came instead. The conversation keeps what was said.
+/// reads. The conversation keeps what was said.
 pub(super) async fn plan<T: Serialize + DeserializeOwned>(
     cx: &RunContext,
     planner: Loop<'_>,
     prompt: &str,
     reader: impl Strategy,
     conversation: &mut Transcript,
-) -> Result<Result<Vec<T>, Outcome>, AgentError> {
-    let limits = LoopLimits {
-        steps: ATTEMPTS,
-        ..LoopLimits::default()
-    };
+) -> Result<Vec<T>, AgentError> {
     let mut planner = planner
         .instructions(below_instructions(&cx.agent().instructions, prompt))
         .tools(ToolSet::default())
         .strategy(reader)
-        .limits(limits)
+        .limits(LoopLimits::of_steps(ATTEMPTS))
         .inner()
         .free_text();
-    let planned = planner.run_as::<Vec<T>>().await?;
+    let planned = planner.run_as::<Vec<T>>().await;
     conversation.clone_from(planner.transcript());
-    if let Ok(steps) = &planned {
-        cx.emit("plan", &json!({ "steps": steps }));
-    }
-    Ok(planned)
+    let steps = planned?;
+    cx.emit("plan", &json!({ "steps": steps }));
+    Ok(steps)
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ghostlight_actors::{
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Answer, Message, Outcome, StopReason, ToolSet, Transcript},
+    vocabulary::{AgentError, Answer, Message, Outcome, StopReason, ToolSet},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Checked, Loop, LoopLimits, Prompt,
-    agent_loop::{stopped, within_budget},
+    agent_loop::{Thread, within_budget},
     at_least_one,
     prompt::{BuiltIn, task},
 };
@@ -119,35 +119,32 @@ impl Behavior for Reflection {
         let mut work = Work::new(&cx);
         let mut last = self.max_rounds;
         for round in 0_u32.. {
-            let text = match self.draft(&mut work).await? {
-                Ok(draft) => {
-                    work.flagged = draft.flagged;
-                    draft.text
-                }
-                Err(outcome) => return Ok(work.end_early(outcome)),
-            };
-            let length = work.conversation.len();
+            let draft = self.draft(&mut work).await;
+            let draft = draft.map_err(|end| end.map_early(|outcome| work.end_early(outcome)))?;
+            work.flagged = draft.flagged;
+            let text = draft.text;
+            let length = work.thread.conversation.len();
             let (verdict, said) = self.judge(&work).await?;
             let outdated = !said.is_empty();
-            work.conversation.extend(said);
+            work.thread.conversation.extend(said);
             if outdated {
                 // What a person says is answered, whatever the bound and the critic say.
                 last = last.max(round.saturating_add(1));
             }
             let verdict = match verdict {
                 Ok(verdict) => verdict,
-                Err(Outcome::Stopped {
-                    reason: StopReason::BudgetExhausted(resource),
-                    ..
-                }) => {
-                    return Ok(work.stop(StopReason::BudgetExhausted(resource), text));
-                }
-                Err(_) if outdated => continue,
-                Err(_) => {
-                    let mut answer = work.answer(&text, length);
-                    answer.flagged = Some("the critic's verdict could not be read".to_owned());
-                    return Ok(Outcome::Answer(answer));
-                }
+                Err(end) => match end.early_stop().cloned() {
+                    None => return Err(end),
+                    Some(reason @ StopReason::BudgetExhausted(_)) => {
+                        return Ok(work.stop(reason, text));
+                    }
+                    Some(_) if outdated => continue,
+                    Some(_) => {
+                        let mut answer = work.answer(&text, length);
+                        answer.flagged = Some("the critic's verdict could not be read".to_owned());
+                        return Ok(Outcome::Answer(answer));
+                    }
+                },
             };
             cx.emit(
                 "draft_judged",
@@ -168,7 +165,7 @@ impl Behavior for Reflection {
             }
             let critique = verdict.critique.as_str();
             let revise = self.revise.fill(&[("critique", critique)]);
-            work.conversation.push(Message::synthetic(revise));
+            work.thread.conversation.push(Message::synthetic(revise));
         }
         match work.best() {
             Some(answer) => within_budget(&cx, answer).await,
@@ -181,58 +178,44 @@ impl Behavior for Reflection {
 
 impl Reflection {
     /// Writes the next draft; any other outcome ends the work.
-    async fn draft(&self, work: &mut Work<'_>) -> Result<Result<Answer, Outcome>, AgentError> {
-        let steps = self.max_steps.or(work.cx.spec().max_steps);
-        let limits = LoopLimits {
-            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
-            ..LoopLimits::default()
-        };
-        let mut author = Loop::new(work.cx)?
-            .conversation(work.conversation.clone())
-            .begun_at(work.begin)
-            .limits(limits)
-            .inner()
-            .gated();
+    async fn draft(&self, work: &mut Work<'_>) -> Result<Answer, AgentError> {
+        let limits = LoopLimits::of(work.thread.cx, self.max_steps);
+        let mut author = work.thread.next()?.limits(limits).inner().gated();
         let outcome = author.run().await?;
-        work.conversation = author.transcript().clone();
+        work.thread.conversation = author.transcript().clone();
         if !author.steered().is_empty() {
             // Earlier drafts do not know what a person has said since.
             work.best = None;
         }
-        Ok(match outcome {
+        match outcome {
             Outcome::Answer(answer) => Ok(answer),
-            outcome => Err(outcome),
-        })
+            outcome => Err(AgentError::early(outcome)),
+        }
     }
 
     /// Judges the last draft, and tells what people said meanwhile.
     async fn judge(
         &self,
         work: &Work<'_>,
-    ) -> Result<(Result<Verdict, Outcome>, Vec<Arc<Message>>), AgentError> {
-        let mut conversation = work.conversation.clone();
-        let question = self.judge.fill(&[("task", &task(work.cx))]);
+    ) -> Result<(Result<Verdict, AgentError>, Vec<Arc<Message>>), AgentError> {
+        let mut conversation = work.thread.conversation.clone();
+        let question = self.judge.fill(&[("task", &task(work.thread.cx))]);
         conversation.push(Message::user(question));
-        let mut critic = Loop::new(work.cx)?
+        let mut critic = Loop::new(work.thread.cx)?
             .instructions(self.critic.to_string())
             .tools(ToolSet::default())
             .conversation(conversation)
-            .limits(LoopLimits {
-                steps: 8,
-                ..LoopLimits::default()
-            })
+            .limits(LoopLimits::of_steps(8))
             .inner()
             .typed::<Verdict>()?;
-        let verdict = critic.run_as::<Verdict>().await?;
+        let verdict = critic.run_as::<Verdict>().await;
         Ok((verdict, critic.steered().to_vec()))
     }
 }
 
 /// What was written so far.
 struct Work<'a> {
-    cx: &'a RunContext,
-    begin: usize,
-    conversation: Transcript,
+    thread: Thread<'a>,
     best: Option<Draft>,
     /// What policies said of the draft at hand.
     flagged: Option<String>,
@@ -240,11 +223,8 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(cx: &'a RunContext) -> Self {
-        let conversation = cx.conversation();
         Self {
-            cx,
-            begin: conversation.len(),
-            conversation,
+            thread: Thread::new(cx),
             best: None,
             flagged: None,
         }
@@ -259,7 +239,7 @@ impl<'a> Work<'a> {
 
     /// This draft as the answer, with the conversation up to it.
     fn answer(&self, text: &str, length: usize) -> Answer {
-        let said = self.conversation.truncated(length).since(self.begin);
+        let said = self.thread.said_until(length);
         let mut answer = Answer::text(text).with_messages(said);
         answer.flagged.clone_from(&self.flagged);
         answer
@@ -274,7 +254,7 @@ impl<'a> Work<'a> {
 
     /// A stop after this draft, with all that was said.
     fn stop(&mut self, reason: StopReason, text: String) -> Outcome {
-        let mut outcome = stopped(self.cx, &mut self.conversation, self.begin, reason, text);
+        let mut outcome = self.thread.stop(reason, text);
         if let Outcome::Stopped { partial, .. } = &mut outcome
             && let Some(partial) = partial
         {

@@ -177,17 +177,14 @@ impl Behavior for Coordinator {
                 .tools(ToolSet::default())
                 .conversation(conversation)
                 .begun_at(begin)
-                .limits(LoopLimits {
-                    steps: 8,
-                    ..LoopLimits::default()
-                })
+                .limits(LoopLimits::of_steps(8))
                 .inner()
                 .schema("round", schema.clone())?;
             let handed = loop {
-                match lead.run_as::<Round>().await? {
-                    Ok(handed) if handed.is_blank() => lead.say(BLANK),
-                    Ok(handed) => break handed,
-                    Err(outcome) => return Ok(with_results(outcome, &done)),
+                let handed = lead.run_as::<Round>().await;
+                match handed.map_err(|end| end.map_early(|end| with_results(end, &done)))? {
+                    handed if handed.is_blank() => lead.say(BLANK),
+                    handed => break handed,
                 }
             };
             if handed.tasks.is_empty() {

@@ -103,8 +103,8 @@ impl Router {
             .map(|route| route.agent.as_str())
     }
 
-    /// Whom the model chooses, or how its turn ended.
-    async fn chosen(&self, cx: &RunContext) -> Result<Result<String, Outcome>, AgentError> {
+    /// Whom the model chooses.
+    async fn chosen(&self, cx: &RunContext) -> Result<String, AgentError> {
         let members = members(cx.spec(), &self.members, &[]);
         let about = |name: &&str| {
             let agent = cx.spec().agents.iter().find(|agent| agent.name == **name);
@@ -124,8 +124,8 @@ impl Router {
             .tools(ToolSet::default())
             .inner()
             .schema("choice", schema)?;
-        let chosen = chooser.run_as::<Choice>().await?;
-        Ok(chosen.map(|choice| choice.agent))
+        let choice: Choice = chooser.run_as().await?;
+        Ok(choice.agent)
     }
 }
 
@@ -135,10 +135,9 @@ impl Behavior for Router {
         let chosen = match (self.rule(&task), &self.otherwise) {
             (Some(agent), _) => agent.to_owned(),
             (None, Some(otherwise)) if !self.ask_model => otherwise.clone(),
-            (None, otherwise) => match (self.chosen(&cx).await?, otherwise) {
-                (Ok(agent), _) => agent,
-                (Err(_), Some(otherwise)) => otherwise.clone(),
-                (Err(outcome), None) => return Ok(outcome),
+            (None, otherwise) => match (self.chosen(&cx).await, otherwise) {
+                (Err(AgentError::Early(_)), Some(otherwise)) => otherwise.clone(),
+                (chosen, _) => chosen?,
             },
         };
         cx.emit("routed", &json!({ "agent": chosen }));

@@ -16,7 +16,7 @@ use ghostlight_actors::{
     vocabulary::{
         AgentError, Arguments, Effect, ErrorKind, Message, ModelRequest, ModelResponse,
         OperationError, Outcome, Question, StopReason, ToolCall, ToolDefinition, ToolResult,
-        ToolStatus,
+        ToolSet, ToolStatus,
     },
 };
 use serde_json::json;
@@ -319,6 +319,31 @@ async fn an_answer_of_ones_own_to_which_a_policy_objects_is_flagged() {
     );
 }
 
+/// Takes every tool out of a request.
+struct Withholds;
+
+impl Policy for Withholds {
+    async fn before_model(
+        &mut self,
+        _: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        request.tools = ToolSet::default();
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_ones_own_of_a_tool_that_a_policy_withheld_is_refused() {
+    let agent = desk().policy("withholds", || Withholds);
+    let stage = Stage::of(agent, [Reply::from(echo_call("a", "x")), "done".into()]).await;
+    assert_eq!(stage.ask("go").await.text(), "done");
+    assert_eq!(
+        stage.last(1),
+        "tool: echo=error:the tool \"echo\" cannot be called now."
+    );
+}
+
 /// Offers a tool to whatever is asked.
 struct Offers;
 
@@ -365,6 +390,46 @@ async fn requests_of_ones_own_are_shaped_by_the_agents_context() {
         said.ends_with("third") && !said.contains("second"),
         "{said}"
     );
+}
+
+/// Reminds each request of what it asks.
+struct Reminds;
+
+impl Policy for Reminds {
+    async fn before_model(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        let asked = request.conversation.last().unwrap().content();
+        cx.remind(format!("mind {asked}"));
+        Ok(None)
+    }
+
+    async fn before_sending(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        _: &mut ModelRequest,
+    ) -> Result<(), AgentError> {
+        cx.now().await.map(drop)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_side_by_side_are_each_reminded_of_their_own() {
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        let ask = |text: &str| ModelRequest::new([Message::user(text)].into_iter().collect());
+        let asked = ["one", "two", "three"].map(|text| cx.model(ask(text)));
+        futures_util::future::try_join_all(asked).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let agent = agent.policy("reminds", || Reminds);
+    let stage = Stage::of(agent, ["a", "b", "c"]).await;
+    assert_eq!(stage.ask("go").await.text(), "done");
+    let mut said: Vec<String> = (0..3).map(|request| stage.last(request)).collect();
+    said.sort();
+    let expected = ["one", "three", "two"].map(|text| format!("user: {text} | mind {text}"));
+    assert_eq!(said, expected);
 }
 
 /// Counts calls in the session, asks a person about every charge, and emits.

@@ -97,6 +97,11 @@ impl AgentSpec {
         }
     }
 
+    /// How many tool calls of one step run at once: what is set, or else 8.
+    pub fn tools_at_once(&self) -> usize {
+        self.parallel_tools.unwrap_or(8).max(1) as usize
+    }
+
     /// This agent and all below it, from the top, each with the names above it.
     pub fn walk(&self) -> Vec<(Vec<&str>, &AgentSpec)> {
         let mut found = Vec::new();

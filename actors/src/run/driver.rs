@@ -23,7 +23,6 @@ use std::{
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use charging::charge_of;
 use inbox::Inbox;
 pub use inbox::answers;
 pub(super) use patience::not_asked;

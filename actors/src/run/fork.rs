@@ -16,8 +16,8 @@ pub(crate) use copies::Copies;
 use copies::calls;
 
 use crate::vocabulary::{
-    AgentError, Begun, Changed, Digest, Entry, FORMAT, Forked, OperationError, OperationId, RunEnd,
-    RunId, RunStart, Scope, SessionId, Timestamp,
+    AgentError, Begun, Changed, Digest, Entry, FORMAT, Family, Forked, OperationError, OperationId,
+    RunEnd, RunId, RunStart, Scope, SessionId, Timestamp,
 };
 
 /// Why a run cannot be forked there.
@@ -314,7 +314,9 @@ impl Copier<'_> {
                     spent,
                 } => {
                     let result = match children.get(&op) {
-                        Some(child) if kind == "spawn" => spawned(*child, &name, op, result),
+                        Some(child) if Family::of(&kind) == Family::Spawn => {
+                            spawned(*child, &name, op, result)
+                        }
                         _ => result,
                     };
                     Entry::Completed {
@@ -468,14 +470,14 @@ impl Standing {
                 } => {
                     standing.under_way.remove(op);
                     let child = ended_child(result);
-                    match (&**kind, child) {
-                        ("delegate", Some(_)) => {
+                    match (Family::of(kind), child) {
+                        (Family::Delegate, Some(_)) => {
                             standing.delegated.insert(*op);
                         }
-                        ("join", Some(child)) => {
+                        (Family::Join, Some(child)) => {
                             standing.joined.insert(child);
                         }
-                        ("delegate" | "spawn", None) if is_error(result) => {
+                        (family, None) if family.has_child() && is_error(result) => {
                             standing.unwanted.insert(*op);
                         }
                         _ => {}

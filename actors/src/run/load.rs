@@ -13,8 +13,8 @@ use super::{
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Message, OperationError, OperationId, OperationMap,
-        ParentPolicy, RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
+        AgentError, Begun, Budget, Entry, Family, Message, OperationError, OperationId,
+        OperationMap, ParentPolicy, RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
     },
 };
 
@@ -124,7 +124,9 @@ impl Recorded {
             _ => {
                 self.crashes = 0;
                 self.received = match &entry {
-                    Entry::Completed { op, kind, .. } if kind == "receive" => Some(*op),
+                    Entry::Completed { op, kind, .. } if Family::of(kind) == Family::Receive => {
+                        Some(*op)
+                    }
                     _ => None,
                 };
             }
@@ -190,7 +192,7 @@ impl Recorded {
             } => {
                 self.ledger.charge(spent);
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
-                if kind == "delegate" {
+                if Family::of(&kind) == Family::Delegate {
                     let ended = self.children.extract_if(.., |child| child.op == op);
                     if is_error(&result) {
                         // Nobody waits for the child, but its own end is not here.

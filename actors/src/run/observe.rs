@@ -9,8 +9,8 @@ use super::{ChildResult, operations};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
-        AgentError, Begun, Entry, Event, EventRecord, ModelResponse, OperationError, Part, RunEnd,
-        RunId, RunResult, Spent, ToolResult,
+        AgentError, Begun, Entry, Event, EventRecord, Family, ModelResponse, OperationError, Part,
+        RunEnd, RunId, RunResult, Spent, ToolResult,
     },
 };
 
@@ -160,7 +160,7 @@ fn started(
 ) -> Option<Event> {
     let name = name.to_owned();
     Some(match begun {
-        Begun::Effect if kind == "tool" => Event::ToolStarted {
+        Begun::Effect if Family::of(kind) == Family::Tool => Event::ToolStarted {
             operation,
             tool: name,
         },
@@ -188,16 +188,16 @@ fn completed(
         kind: kind.to_owned(),
         name: name.to_owned(),
     };
-    match kind {
-        "model" => read::<ModelResponse>(result)
+    match Family::of(kind) {
+        Family::Model => read::<ModelResponse>(result)
             .ok()
             .and_then(Result::ok)
             .map_or_else(other, |response| model_called(operation, name, response)),
-        "tool" => match read::<ToolResult>(result) {
+        Family::Tool => match read::<ToolResult>(result) {
             Ok(Ok(result)) => Event::ToolCalled { operation, result },
             _ => other(),
         },
-        "delegate" | "join" => match read::<ChildResult>(result) {
+        Family::Delegate | Family::Join => match read::<ChildResult>(result) {
             Ok(Ok(child)) => {
                 let text = match &child.outcome {
                     Ok(outcome) => outcome.stop_reason().map_or_else(
@@ -214,7 +214,7 @@ fn completed(
             }
             _ => other(),
         },
-        "ask" => match read::<Value>(result) {
+        Family::Ask => match read::<Value>(result) {
             Ok(Ok(answer)) => Event::QuestionAnswered { operation, answer },
             _ => other(),
         },

@@ -47,7 +47,9 @@ pub trait Operation: Send + 'static {
     /// What it results in.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Its kind, such as `tool`: one word, never changed once journals hold it.
+    /// Its kind, such as `tool`: one word, never changed once journals hold it. One of a
+    /// [`Family`](crate::vocabulary::Family), such as `tool/remote`, is to the engine what the
+    /// engine's own is.
     fn kind(&self) -> &'static str;
 
     /// Its name inside the kind, such as the tool's.

@@ -15,7 +15,7 @@ use crate::{
     contract::{StoreError, StoredLine},
     definition::{CREATE_AGENT, DELEGATE_PREFIX},
     vocabulary::{
-        CallDigest, Entry, Message, ModelResponse, OperationError, Part, Role, ToolCall,
+        CallDigest, Entry, Family, Message, ModelResponse, OperationError, Part, Role, ToolCall,
         ToolResult, ToolStatus,
     },
 };
@@ -56,19 +56,19 @@ pub(crate) fn spoken(
         if op.leg != leg.number {
             continue;
         }
-        match &*kind {
-            "model" => {
+        match Family::of(&kind) {
+            Family::Model => {
                 if let Ok(Ok(response)) = read::<ModelResponse>(&result) {
                     let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
                     said.push(Said::of(response, leg, step));
                 }
             }
-            "tool" => {
+            Family::Tool => {
                 if let Ok(end) = read::<ToolResult>(&result) {
                     take_end(&mut said, (&name, digest), end);
                 }
             }
-            "delegate" => {
+            Family::Delegate => {
                 if let Ok(end) = read::<ChildResult>(&result) {
                     let name = format!("{DELEGATE_PREFIX}{name}");
                     take_end(&mut said, (&name, digest), end.map(|end| in_words(&end)));
@@ -103,13 +103,13 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
         if op.leg != leg.number {
             continue;
         }
-        let (by, text) = match &*kind {
-            "model" => {
+        let (by, text) = match Family::of(&kind) {
+            Family::Model => {
                 let said = read::<ModelResponse>(&result);
                 has_calls |= matches!(&said, Ok(Ok(said)) if !said.calls().is_empty());
                 (None, said.map(|end| end.map(|said| said.content())))
             }
-            "tool" if !has_calls => {
+            Family::Tool if !has_calls => {
                 let text = |end: ToolResult| match end.status {
                     ToolStatus::Success => end.text,
                     _ => String::new(),
@@ -117,7 +117,7 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
                 let ended = read::<ToolResult>(&result);
                 (Some(name.to_string()), ended.map(|end| end.map(text)))
             }
-            "delegate" | "join" => {
+            Family::Delegate | Family::Join => {
                 let text = |child: ChildResult| match child.outcome {
                     Ok(outcome) => outcome.text().to_owned(),
                     Err(_) => String::new(),

@@ -20,7 +20,7 @@ use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
     definition::Pinned,
     vocabulary::{
-        AgentError, Entry, FORMAT, JournalId, Message, Outcome, RunId, RunStart, SessionId,
+        AgentError, Entry, FORMAT, Family, JournalId, Message, Outcome, RunId, RunStart, SessionId,
         SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
     },
 };
@@ -434,7 +434,9 @@ impl Carrier {
         for (child, unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
             let op = child.op;
             let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
-                call.kind == "delegate" && !call.completed && op.leg == leg.number
+                Family::of(&call.kind) == Family::Delegate
+                    && !call.completed
+                    && op.leg == leg.number
             });
             if begun_by_replay && !ending && !unwanted {
                 continue;

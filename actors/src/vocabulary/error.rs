@@ -188,6 +188,15 @@ impl AgentError {
         }
     }
 
+    /// The same error; where it is an early end, with another outcome.
+    #[must_use]
+    pub fn map_early(self, change: impl FnOnce(Outcome) -> Outcome) -> Self {
+        match self {
+            Self::Early(outcome) => Self::early(change(*outcome)),
+            error => error,
+        }
+    }
+
     /// What a function comes to that returned this.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! The bounds of a loop.
 
+use ghostlight_actors::run::RunContext;
+
 /// The bounds of a [`Loop`](super::Loop). Reaching one is a typed stop with what there is by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopLimits {
@@ -17,6 +19,20 @@ pub struct LoopLimits {
 impl LoopLimits {
     /// The steps of a loop for which nobody sets a bound.
     pub const DEFAULT_STEPS: u32 = 40;
+
+    /// The usual bounds, with this one on steps.
+    pub fn of_steps(steps: u32) -> Self {
+        Self {
+            steps,
+            ..Self::default()
+        }
+    }
+
+    /// The usual bounds, with the one on steps that a behavior's settings, or else its agent, set.
+    pub(crate) fn of(cx: &RunContext, own: Option<u32>) -> Self {
+        let steps = own.or(cx.spec().max_steps);
+        Self::of_steps(steps.unwrap_or(Self::DEFAULT_STEPS))
+    }
 }
 
 impl Default for LoopLimits {

@@ -6,6 +6,7 @@ mod batch;
 mod deciding;
 mod limits;
 mod setup;
+mod thread;
 
 use std::{fmt, sync::Arc};
 
@@ -24,6 +25,7 @@ pub use batch::Acted;
 use batch::{Own, not_run};
 pub(crate) use deciding::{exhausted, stopped, within_budget};
 pub use limits::LoopLimits;
+pub(crate) use thread::Thread;
 
 use super::strategy::{ModelTurn, Strategy};
 
@@ -223,18 +225,17 @@ impl Loop<'_> {
         }
     }
 
-    /// Steps until the end, and reads the answer as a value; see [`typed`](Self::typed). Any other
-    /// outcome than an answer is returned as it is.
+    /// Steps until the end, and reads the answer as a value; see [`typed`](Self::typed).
     ///
     /// # Errors
-    /// As [`step`](Self::step), and when the answer is none of this type although its schema
-    /// lets it pass.
-    pub async fn run_as<T: DeserializeOwned>(&mut self) -> Result<Result<T, Outcome>, AgentError> {
+    /// As [`step`](Self::step), [`AgentError::Early`] with any other outcome than an answer, and
+    /// when the answer is none of this type although its schema lets it pass.
+    pub async fn run_as<T: DeserializeOwned>(&mut self) -> Result<T, AgentError> {
         match self.run().await? {
-            Outcome::Answer(answer) => serde_json::from_str(&answer.text)
-                .map(Ok)
-                .map_err(AgentError::failed),
-            outcome => Ok(Err(outcome)),
+            Outcome::Answer(answer) => {
+                serde_json::from_str(&answer.text).map_err(AgentError::failed)
+            }
+            outcome => Err(AgentError::early(outcome)),
         }
     }
 

@@ -27,8 +27,6 @@ impl<'a> Loop<'a> {
     /// When the agent's output schema is none.
     pub fn new(cx: &'a RunContext) -> Result<Self, AgentError> {
         let conversation = cx.conversation();
-        let mut limits = LoopLimits::default();
-        limits.steps = cx.spec().max_steps.unwrap_or(limits.steps);
         Ok(Self {
             cx,
             strategy: Arc::new(NativeCalls),
@@ -38,7 +36,7 @@ impl<'a> Loop<'a> {
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
             offered: None,
             offered_now: cx.tools_offered(),
-            limits,
+            limits: LoopLimits::of(cx, None),
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
             max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS).max(1),
             is_gated: true,

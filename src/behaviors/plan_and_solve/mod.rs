@@ -4,17 +4,18 @@ mod plan;
 
 use ghostlight_actors::{
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Message, Outcome, StopReason, Transcript},
+    vocabulary::{AgentError, Message, Outcome, StopReason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{PlanReader, numbered};
 use super::{
-    Checked, Loop, LoopLimits, Prompt,
-    agent_loop::stopped,
-    answering, at_least_one, is_for_want_of_a_plan, no_plan, planner,
+    Checked, LoopLimits, Prompt,
+    agent_loop::Thread,
+    answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
+    want_of_a_plan,
 };
 
 /// What the result of a step begins with that could not be done.
@@ -119,17 +120,13 @@ impl Checked for PlanAndSolve {
 impl Behavior for PlanAndSolve {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
-        let mut steps = match self.plan(&mut work, 1).await? {
-            Ok(steps) => steps,
-            Err(outcome) => return no_plan(outcome),
-        };
+        let mut steps = self.plan(&mut work, 1).await.map_err(no_plan)?;
         let mut replans = 0;
         while !steps.is_empty() {
             let step = steps.remove(0);
             let failure = match self.solve_step(&mut work, &step, &steps).await? {
-                Ok(StepEnd::Done) => continue,
-                Ok(StepEnd::Failed(reason)) => format!("the step {step:?} failed: {reason}"),
-                Err(outcome) => return Ok(outcome),
+                StepEnd::Done => continue,
+                StepEnd::Failed(reason) => format!("the step {step:?} failed: {reason}"),
             };
             if replans == self.max_replans {
                 break;
@@ -142,13 +139,14 @@ impl Behavior for PlanAndSolve {
                 ("results", &results),
                 ("task", &task),
             ];
-            work.conversation
+            work.thread
+                .conversation
                 .push(Message::synthetic(self.replan.fill(&texts)));
-            steps = match self.plan(&mut work, 0).await? {
+            steps = match self.plan(&mut work, 0).await {
                 Ok(steps) => steps,
                 // Without another plan the answer is made from what there is.
-                Err(outcome) if outcome.stop_reason().is_some_and(is_for_want_of_a_plan) => break,
-                Err(outcome) => return Ok(work.stopped(outcome)),
+                Err(end) if want_of_a_plan(&end).is_some() => break,
+                Err(end) => return Err(end.map_early(|outcome| work.stopped(outcome))),
             };
         }
         self.solve(&mut work).await
@@ -163,59 +161,53 @@ enum StepEnd {
 
 impl PlanAndSolve {
     /// Asks for a plan, or for the rest of one.
-    async fn plan(
-        &self,
-        work: &mut Work<'_>,
-        min: usize,
-    ) -> Result<Result<Vec<String>, Outcome>, AgentError> {
-        let tools = tool_list(work.cx.tools_offered().iter());
+    async fn plan(&self, work: &mut Work<'_>, min: usize) -> Result<Vec<String>, AgentError> {
+        let tools = tool_list(work.thread.cx.tools_offered().iter());
         let max = self.max_plan_steps.to_string();
         let prompt = self.plan.fill(&[("tools", &tools), ("max_steps", &max)]);
         let reader = PlanReader {
             min,
             max: self.max_plan_steps as usize,
         };
-        let planner = work.next()?;
-        let planned =
-            planner::plan(work.cx, planner, &prompt, reader, &mut work.conversation).await;
-        if let Ok(Ok(steps)) = &planned {
-            work.plan = numbered(steps);
-        }
-        planned
+        let planner = work.thread.next()?;
+        let steps = planner::plan(
+            work.thread.cx,
+            planner,
+            &prompt,
+            reader,
+            &mut work.thread.conversation,
+        )
+        .await?;
+        work.plan = numbered(&steps);
+        Ok(steps)
     }
 
-    /// Does one step; an outcome ends the plan.
+    /// Does one step; where its loop came to something else than an answer, that ends the plan.
     async fn solve_step(
         &self,
         work: &mut Work<'_>,
         step: &str,
         rest: &[String],
-    ) -> Result<Result<StepEnd, Outcome>, AgentError> {
-        let (results, task) = (work.results(), task(work.cx));
+    ) -> Result<StepEnd, AgentError> {
+        let (results, task) = (work.results(), task(work.thread.cx));
         let texts = [
             ("step", step),
             ("results", results.as_str()),
             ("task", task.as_str()),
             ("plan", work.plan.as_str()),
         ];
-        let limits = LoopLimits {
-            steps: self
-                .max_steps
-                .or(work.cx.spec().max_steps)
-                .unwrap_or(LoopLimits::DEFAULT_STEPS),
-            ..LoopLimits::default()
-        };
-        let mut solver = work.next()?.limits(limits).inner().free_text();
+        let limits = LoopLimits::of(work.thread.cx, self.max_steps);
+        let mut solver = work.thread.next()?.limits(limits).inner().free_text();
         solver.say(self.step.fill(&texts));
         let outcome = solver.run().await?;
         let said = solver.steered().to_vec();
-        work.conversation.extend(said);
+        work.thread.conversation.extend(said);
         let end = match outcome {
             Outcome::Answer(answer) => match answer.text.trim().strip_prefix(FAILED) {
                 Some(reason) => StepEnd::Failed(reason.trim().to_owned()),
                 None => {
                     work.done.push((step.to_owned(), answer.text));
-                    return Ok(Ok(StepEnd::Done));
+                    return Ok(StepEnd::Done);
                 }
             },
             Outcome::Stopped {
@@ -226,26 +218,25 @@ impl PlanAndSolve {
                     | StopReason::GaveUp(_)),
                 ..
             } => StepEnd::Failed(reason.to_string()),
-            outcome @ Outcome::Stopped { .. } => return Ok(Err(work.stopped(outcome))),
-            outcome => return Ok(Err(outcome)),
+            outcome => return Err(AgentError::early(work.stopped(outcome))),
         };
         if let StepEnd::Failed(reason) = &end {
             work.done
                 .push((step.to_owned(), format!("{FAILED} {reason}")));
             let skipped = rest.len();
-            work.cx.emit(
+            work.thread.cx.emit(
                 "step_failed",
                 &serde_json::json!({"step": step, "reason": reason, "skipped": skipped}),
             );
         }
-        Ok(Ok(end))
+        Ok(end)
     }
 
     /// Answers from the results.
     async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
-        let (results, task) = (work.results(), task(work.cx));
+        let (results, task) = (work.results(), task(work.thread.cx));
         let prompt = self.solve.fill(&[("results", &results), ("task", &task)]);
-        let mut solver = answering(work.cx, work.next()?);
+        let mut solver = answering(work.thread.cx, work.thread.next()?);
         solver.say(prompt);
         let outcome = solver.run().await?;
         Ok(match outcome {
@@ -261,9 +252,7 @@ impl PlanAndSolve {
 
 /// The plan and what was done of it.
 struct Work<'a> {
-    cx: &'a RunContext,
-    begin: usize,
-    conversation: Transcript,
+    thread: Thread<'a>,
     plan: String,
     /// Each step with its result.
     done: Vec<(String, String)>,
@@ -271,20 +260,11 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(cx: &'a RunContext) -> Self {
-        let conversation = cx.conversation();
         Self {
-            cx,
-            begin: conversation.len(),
-            conversation,
+            thread: Thread::new(cx),
             plan: String::new(),
             done: Vec::new(),
         }
-    }
-
-    /// A loop that goes on from here.
-    fn next(&self) -> Result<Loop<'a>, AgentError> {
-        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
-        Ok(agent.begun_at(self.begin))
     }
 
     fn results(&self) -> String {
@@ -307,6 +287,6 @@ impl<'a> Work<'a> {
             true => String::new(),
             false => self.results(),
         };
-        stopped(self.cx, &mut self.conversation, self.begin, reason, text)
+        self.thread.stop(reason, text)
     }
 }

@@ -93,12 +93,11 @@ impl Checked for React {
 
 impl Behavior for React {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let steps = self.max_steps.or(cx.spec().max_steps);
         let limits = LoopLimits {
-            steps: steps.unwrap_or(LoopLimits::DEFAULT_STEPS),
             empty_turns: self.max_empty_turns,
             unreadable_turns: self.max_parse_failures,
             repairs: self.max_repairs,
+            ..LoopLimits::of(&cx, self.max_steps)
         };
         let protocol = TextProtocol(self.prompt.clone());
         let conversation = protocol.as_text(cx.conversation());

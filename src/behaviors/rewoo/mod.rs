@@ -22,13 +22,11 @@ use serde_json::Value;
 use self::plan::{MODEL, PlanReader, Step};
 use super::{
     Checked, Loop, LoopLimits, Prompt,
-    agent_loop::{exhausted, stopped},
-    answering, at_least_one, is_for_want_of_a_plan, no_plan, planner,
+    agent_loop::{Thread, exhausted},
+    answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
+    want_of_a_plan,
 };
-
-/// How many steps run at once where the agent sets no bound on its tools.
-const DEFAULT_PARALLEL: u32 = 8;
 
 const PLAN: BuiltIn = BuiltIn {
     version: 1,
@@ -113,10 +111,7 @@ impl Checked for Rewoo {
 impl Behavior for Rewoo {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
-        let mut steps = match self.plan(&mut work, 1).await? {
-            Ok(steps) => steps,
-            Err(outcome) => return no_plan(outcome),
-        };
+        let mut steps = self.plan(&mut work, 1).await.map_err(no_plan)?;
         for replan in 0.. {
             if let Err(error) = work.gather(&steps).await {
                 return Ok(work.stop(exhausted(error)?));
@@ -135,13 +130,13 @@ impl Behavior for Rewoo {
             let prompt = self
                 .replan
                 .fill(&[("evidence", &evidence), ("task", &task)]);
-            work.conversation.push(Message::synthetic(prompt));
-            steps = match self.plan(&mut work, 0).await? {
+            work.thread.conversation.push(Message::synthetic(prompt));
+            steps = match self.plan(&mut work, 0).await {
                 Ok(steps) if steps.is_empty() => break,
                 Ok(steps) => steps,
                 // Without another plan the answer is made from what there is.
-                Err(outcome) if outcome.stop_reason().is_some_and(is_for_want_of_a_plan) => break,
-                Err(outcome) => return Ok(work.stopped(outcome)),
+                Err(end) if want_of_a_plan(&end).is_some() => break,
+                Err(end) => return Err(end.map_early(|outcome| work.stopped(outcome))),
             };
             work.reflect().await?;
         }
@@ -151,11 +146,7 @@ impl Behavior for Rewoo {
 
 impl Rewoo {
     /// Asks for a plan, or for the rest of one.
-    async fn plan(
-        &self,
-        work: &mut Work<'_>,
-        min: usize,
-    ) -> Result<Result<Vec<Step>, Outcome>, AgentError> {
+    async fn plan(&self, work: &mut Work<'_>, min: usize) -> Result<Vec<Step>, AgentError> {
         let (tools, max) = (
             tool_list(work.tools.iter()),
             self.max_plan_steps.to_string(),
@@ -168,14 +159,21 @@ impl Rewoo {
             max: self.max_plan_steps as usize,
         };
         let planner = work.next()?;
-        planner::plan(work.cx, planner, &prompt, reader, &mut work.conversation).await
+        planner::plan(
+            work.thread.cx,
+            planner,
+            &prompt,
+            reader,
+            &mut work.thread.conversation,
+        )
+        .await
     }
 
     /// Answers from the evidence.
     async fn solve(&self, work: &mut Work<'_>) -> Result<Outcome, AgentError> {
-        let (evidence, task) = (work.as_text(), task(work.cx));
+        let (evidence, task) = (work.as_text(), task(work.thread.cx));
         let tools = work.tools.clone();
-        let mut solver = answering(work.cx, work.next()?.tools(tools));
+        let mut solver = answering(work.thread.cx, work.next()?.tools(tools));
         solver.say(self.solve.fill(&[("evidence", &evidence), ("task", &task)]));
         let outcome = solver.run().await?;
         Ok(match outcome.stop_reason() {
@@ -196,9 +194,7 @@ struct Evidence {
 
 /// The evidence so far.
 struct Work<'a> {
-    cx: &'a RunContext,
-    begin: usize,
-    conversation: Transcript,
+    thread: Thread<'a>,
     /// What plans may use: all but transfers.
     tools: ToolSet,
     evidence: BTreeMap<String, Evidence>,
@@ -208,15 +204,12 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(cx: &'a RunContext) -> Self {
-        let conversation = cx.conversation();
         let offered = cx.tools_offered();
         let tools = offered
             .iter()
             .filter(|tool| !tool.name.starts_with(TRANSFER_PREFIX));
         Self {
-            cx,
-            begin: conversation.len(),
-            conversation,
+            thread: Thread::new(cx),
             tools: tools.cloned().collect(),
             evidence: BTreeMap::new(),
             stopping: None,
@@ -225,14 +218,13 @@ impl<'a> Work<'a> {
 
     /// A loop without tools that goes on from here.
     fn next(&self) -> Result<Loop<'a>, AgentError> {
-        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
-        Ok(agent.begun_at(self.begin).tools(ToolSet::default()))
+        Ok(self.thread.next()?.tools(ToolSet::default()))
     }
 
     /// Gives the new plan to policies that want a reflection before further tools: it says what is
     /// done differently. What they say to it is not said, since the plan is carried out at once.
     async fn reflect(&self) -> Result<(), AgentError> {
-        if let Some(plan) = self.conversation.last() {
+        if let Some(plan) = self.thread.conversation.last() {
             let worker = self.next()?.tools(self.tools.clone());
             worker.reflected(&plan.content()).await?;
         }
@@ -242,16 +234,11 @@ impl<'a> Work<'a> {
     /// Carries out steps that stand in an order in which each follows what it needs: as many at
     /// once as are free, up to the agent's bound on parallel tools.
     async fn gather(&mut self, steps: &[Step]) -> Result<(), AgentError> {
-        let parallel = self
-            .cx
-            .spec()
-            .parallel_tools
-            .unwrap_or(DEFAULT_PARALLEL)
-            .max(1) as usize;
+        let parallel = self.thread.cx.spec().tools_at_once();
         // A branch a step: its operations count for themselves, in whatever order steps start.
         let branches = steps
             .iter()
-            .map(|step| (step, self.cx.branch(step.id.as_str())));
+            .map(|step| (step, self.thread.cx.branch(step.id.as_str())));
         let mut waiting: Vec<(&Step, RunContext)> = branches.collect();
         let mut running = FuturesUnordered::new();
         let mut refused = None;
@@ -268,7 +255,7 @@ impl<'a> Work<'a> {
             match running.next().await {
                 Some(Ok(done)) => {
                     self.keep(&done.step, done.end);
-                    self.conversation.extend(done.steered);
+                    self.thread.conversation.extend(done.steered);
                     if done.stop.is_some() {
                         self.stopping = done.stop;
                         waiting.clear();
@@ -353,7 +340,7 @@ impl<'a> Work<'a> {
             true => String::new(),
             false => self.as_text(),
         };
-        stopped(self.cx, &mut self.conversation, self.begin, reason, text)
+        self.thread.stop(reason, text)
     }
 
     /// The same stop, with the evidence so far as the partial answer.
@@ -415,10 +402,7 @@ async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, A
     let mut agent = Loop::new(cx)?
         .conversation(conversation)
         .tools(ToolSet::default())
-        .limits(LoopLimits {
-            steps: 4,
-            ..LoopLimits::default()
-        })
+        .limits(LoopLimits::of_steps(4))
         .inner()
         .free_text();
     let end = match agent.run().await? {

@@ -215,8 +215,8 @@ impl Orchestrator {
         }
     }
 
-    /// The plan that the model makes, or how its turn ended.
-    async fn planned(&self, cx: &RunContext) -> Result<Result<TaskPlan, Outcome>, AgentError> {
+    /// The plan that the model makes.
+    async fn planned(&self, cx: &RunContext) -> Result<TaskPlan, AgentError> {
         let known = self.processors(cx);
         let list: Vec<String> = known
             .iter()
@@ -232,10 +232,7 @@ impl Orchestrator {
         let mut planner = Loop::new(cx)?
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
-            .limits(LoopLimits {
-                steps: self.max_repairs.saturating_add(8),
-                ..LoopLimits::default()
-            })
+            .limits(LoopLimits::of_steps(self.max_repairs.saturating_add(8)))
             .inner();
         planner = match self.format {
             PlanFormat::Json => planner.schema("plan", schema(&known))?,
@@ -245,10 +242,10 @@ impl Orchestrator {
         for _ in 0..=self.max_repairs {
             let text = match planner.run().await? {
                 Outcome::Answer(answer) => answer.text,
-                outcome => return Ok(Err(outcome)),
+                outcome => return Err(AgentError::early(outcome)),
             };
             match self.read(&text, &known) {
-                Ok(plan) => return Ok(Ok(plan)),
+                Ok(plan) => return Ok(plan),
                 Err(fault) => reason = fault,
             }
             cx.emit("plan_rejected", &json!({ "reason": reason }));
@@ -398,10 +395,7 @@ fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
 
 impl Behavior for Orchestrator {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let plan = match self.planned(&cx).await? {
-            Ok(plan) => plan,
-            Err(outcome) => return Ok(outcome),
-        };
+        let plan = self.planned(&cx).await?;
         cx.emit("plan", &json!({ "tasks": plan.tasks() }));
         let schedule = Schedule {
             cx: &cx,

@@ -20,8 +20,8 @@ use crate::{
         task,
     },
     vocabulary::{
-        Begun, Budget, Entry, ErrorKind, OperationError, OperationId, ParentPolicy, Resource,
-        RunId, RunStart, StopReason,
+        Begun, Budget, Entry, ErrorKind, Family, OperationError, OperationId, ParentPolicy,
+        Resource, RunId, RunStart, StopReason,
     },
 };
 
@@ -46,7 +46,7 @@ fn has_begun(leg: &Leg, op: OperationId) -> bool {
 fn equal_part(leg: &Leg, awaited: bool) -> Part {
     let books = leg.books.lock();
     let kinds = books.to_begin.iter().map(|(_, identity, ..)| identity.kind);
-    let beside = kinds.filter(|kind| matches!(*kind, "delegate" | "spawn"));
+    let beside = kinds.filter(|kind| Family::of(kind).has_child());
     Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
 }
 

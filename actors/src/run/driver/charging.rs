@@ -61,11 +61,3 @@ impl Driver {
         Some(LegEnd::Cancel { stop, record })
     }
 }
-
-/// What a call consumed that an earlier life began and that has no result.
-pub(crate) fn charge_of(kind: &str) -> Spent {
-    match kind {
-        "tool" => Spent::one(Resource::ToolCalls),
-        _ => Spent::default(),
-    }
-}

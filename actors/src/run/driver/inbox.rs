@@ -17,8 +17,8 @@ use crate::{
         operations::{changes::unsaved, outlasts_journal},
     },
     vocabulary::{
-        Entry, ErrorKind, OperationError, OperationId, OperationMap, Question, QuestionKind,
-        StopReason, ToolResult,
+        Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
+        QuestionKind, StopReason, ToolResult,
     },
 };
 
@@ -261,15 +261,15 @@ impl Driver {
             self.complete(leg, op, unsaved(&cancelled()));
             return true;
         }
-        let is_tool = under.identity.kind == "tool";
-        if is_tool && under.once && self.waits.of(op).is_none() {
+        let is_aborted = Family::of(under.identity.kind).is_aborted();
+        if is_aborted && under.once && self.waits.of(op).is_none() {
             let abort = self.ports.abort_tool(leg.run, op);
             self.acts.push(Box::pin(async move {
                 (op, ErasedProgress::Aborted(abort.await))
             }));
             return false;
         }
-        if is_tool {
+        if is_aborted {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");

@@ -15,9 +15,6 @@ use crate::{
     vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
 };
 
-/// How many calls of a step run at once where the agent sets no bound.
-const DEFAULT_PARALLEL: u32 = 8;
-
 /// What a loop itself does about the calls of a step; see [`RunContext::tools_at`]. Left as it is,
 /// every call runs, and the first that the run must stop for ends the step.
 pub trait Answering: Send {
@@ -73,7 +70,7 @@ impl RunContext {
             return Composed(Box::pin(async move {
                 cx.go_on()?;
                 let seen = cx.seen();
-                cx.tools_at(seen.moment(), &calls, &mut ()).await
+                cx.tools_at(seen.moment(), &calls, &mut &seen).await
             }));
         }
         // Nobody decides about them first: they have their ids from the call on.
@@ -182,10 +179,10 @@ impl<'a, A: Answering> Batch<'a, A> {
 
     /// Runs what is ready side by side, and what becomes so by answers.
     async fn run(&mut self, moment: Option<Moment<'_>>) -> Result<(), AgentError> {
-        let parallel = self.cx.spec().parallel_tools.unwrap_or(DEFAULT_PARALLEL);
+        let parallel = self.cx.spec().tools_at_once();
         let mut running = 0;
         loop {
-            while running < parallel.max(1)
+            while running < parallel
                 && let Some((place, call)) = self.ready.pop_front()
             {
                 let end = call.map(move |end| (place, Ended::Call(end)));

@@ -10,9 +10,10 @@ use super::{
     installed::{Policies, remind},
 };
 use crate::{
-    run::{BehaviorHandle, RunContext},
+    run::{BehaviorHandle, RunContext, operations::Answering},
     vocabulary::{
-        AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, StopReason, Transcript,
+        AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, StopReason, ToolCall,
+        ToolResult, ToolStatus, Transcript,
     },
 };
 
@@ -28,9 +29,27 @@ pub(crate) struct Watch {
 pub(crate) struct Seen {
     transcript: Transcript,
     steps: u32,
+    /// The tools that policies took out of the last request.
+    withheld: Vec<String>,
+}
+
+impl Answering for &Seen {
+    fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
+        let is_withheld = self.withheld.contains(&call.name);
+        let text = || format!("The tool {:?} cannot be called now.", call.name);
+        is_withheld.then(|| ToolResult::new(call, ToolStatus::Error, text()))
+    }
 }
 
 impl Seen {
+    fn new(transcript: Transcript) -> Self {
+        Self {
+            transcript,
+            steps: 0,
+            withheld: Vec::new(),
+        }
+    }
+
     pub(crate) fn moment(&self) -> Moment<'_> {
         Moment {
             transcript: &self.transcript,
@@ -43,11 +62,7 @@ impl Watch {
     /// Makes the policies of a leg; `None` when there are none.
     pub(crate) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
         let policies = Arc::new(Policies::install(cx, made)?);
-        let transcript = cx.conversation();
-        let seen = Seen {
-            transcript,
-            steps: 0,
-        };
+        let seen = Seen::new(cx.conversation());
         Some(Self {
             policies,
             seen: Arc::new(Mutex::new(seen)),
@@ -85,12 +100,12 @@ impl RunContext {
         let Some(Watch { policies, .. }) = self.watch() else {
             return self.call_model(ready(request)).await;
         };
-        let answered = policies.before_model(moment, &mut request).await?;
+        let (answered, reminders) = policies.before_model(moment, &mut request).await?;
         self.go_on()?;
         let request = ready(request);
         let response = match answered {
             Some(response) => response,
-            None => match self.send(policies, moment, request).await {
+            None => match self.send(policies, moment, request, reminders).await {
                 Err(AgentError::Operation(error))
                     if !matches!(error.kind, ErrorKind::Budget(_)) =>
                 {
@@ -100,6 +115,11 @@ impl RunContext {
                 end => end?,
             },
         };
+        if !response.steering.is_empty() {
+            let [_, here] = &self.leg().heard;
+            let said = response.steering.iter().cloned();
+            here.lock().extend(said.map(Arc::new));
+        }
         Ok(match policies.after_model(moment, &response).await? {
             Some(mut other) => {
                 // What people said is not the policy's to drop.
@@ -117,8 +137,10 @@ impl RunContext {
         policies: &Policies,
         moment: Moment<'_>,
         mut request: ModelRequest,
+        reminders: Vec<String>,
     ) -> Result<ModelResponse, AgentError> {
-        policies.before_sending(moment, &mut request).await?;
+        let sending = policies.before_sending(moment, &mut request, reminders);
+        sending.await?;
         self.call_model(request).await
     }
 
@@ -141,14 +163,19 @@ impl RunContext {
         if request.model.is_empty() {
             request.model.clone_from(&self.agent().model);
         }
-        let has_tools = !request.tools.is_empty();
+        let given = request.tools.clone();
+        let mut offered = given.clone();
         let ready = |mut request: ModelRequest| {
-            if !has_tools {
-                request.tools = Default::default();
+            if given.is_empty() {
+                request.tools = given.clone();
             }
+            offered = request.tools.clone();
             request
         };
         let response = self.model_at(seen.moment(), request, ready).await?;
+        let names = given.iter().map(|tool| &tool.name);
+        let withheld = names.filter(|name| offered.get(name).is_none());
+        seen.withheld = withheld.cloned().collect();
         seen.transcript.push(response.message.clone());
         seen.steps += 1;
         watch.seen.lock().clone_from(&seen);
@@ -165,10 +192,7 @@ impl RunContext {
     pub(crate) fn seen(&self) -> Seen {
         match self.watch() {
             Some(watch) => watch.seen.lock().clone(),
-            None => Seen {
-                transcript: self.conversation(),
-                steps: 0,
-            },
+            None => Seen::new(self.conversation()),
         }
     }
 

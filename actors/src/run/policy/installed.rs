@@ -1,7 +1,5 @@
 //! The policies of one leg, and the rules by which they are asked.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, MutexGuard};
@@ -31,18 +29,11 @@ struct Installed {
     policy: Box<dyn ErasedPolicy>,
 }
 
-impl Installed {
-    fn name(&self) -> &str {
-        self.cx.branch_name()
-    }
-}
-
 /// Asks each policy in turn until one answers.
 macro_rules! first {
     ($self:ident, $moment:ident, $hook:ident($($argument:expr),*)) => {{
-        for installed in $self.turn().await.iter_mut() {
-            let cx = PolicyContext { run: &installed.cx, moment: $moment, notes: &$self.notes };
-            if let Some(answer) = installed.policy.$hook(&cx, $($argument),*).await? {
+        for (cx, policy) in $self.each(&mut $self.turn().await, $moment) {
+            if let Some(answer) = policy.$hook(&cx, $($argument),*).await? {
                 return Ok(Some(answer));
             }
         }
@@ -77,6 +68,18 @@ impl Policies {
         }
     }
 
+    /// The policies in their order, each with what its hooks see.
+    fn each<'t>(
+        &'t self,
+        turn: &'t mut [Installed],
+        moment: Moment<'t>,
+    ) -> impl Iterator<Item = (PolicyContext<'t>, &'t mut Box<dyn ErasedPolicy>)> {
+        turn.iter_mut().map(move |Installed { cx: run, policy }| {
+            let notes = &self.notes;
+            (PolicyContext { run, moment, notes }, policy)
+        })
+    }
+
     pub(super) async fn before_run(
         &self,
         moment: Moment<'_>,
@@ -93,30 +96,37 @@ impl Policies {
     }
 
     /// Lets policies change a request, and gives the response that takes the call's place, if one
-    /// does.
-    pub(crate) async fn before_model(
+    /// does, with what the request's end is to remind of.
+    pub(super) async fn before_model(
         &self,
         moment: Moment<'_>,
         request: &mut ModelRequest,
-    ) -> Result<Option<ModelResponse>, AgentError> {
+    ) -> Result<(Option<ModelResponse>, Vec<String>), AgentError> {
+        let mut turn = self.turn().await;
         // What was for a request that was not made.
         self.notes.lock().reminders.clear();
-        first!(self, moment, before_model(request))
+        let mut answered = None;
+        for (cx, policy) in self.each(&mut turn, moment) {
+            answered = policy.before_model(&cx, request).await?;
+            if answered.is_some() {
+                break;
+            }
+        }
+        // Another call may be made beside this one.
+        Ok((answered, std::mem::take(&mut self.notes.lock().reminders)))
     }
 
     /// Lets policies change a request as it is sent, and puts at its end what they remind of.
-    pub(crate) async fn before_sending(
+    pub(super) async fn before_sending(
         &self,
         moment: Moment<'_>,
         request: &mut ModelRequest,
+        reminders: Vec<String>,
     ) -> Result<(), AgentError> {
-        for installed in self.installed.lock().await.iter_mut() {
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            installed.policy.before_sending(&cx, request).await?;
+        let mut turn = self.turn().await;
+        self.notes.lock().reminders = reminders;
+        for (cx, policy) in self.each(&mut turn, moment) {
+            policy.before_sending(&cx, request).await?;
         }
         let reminders = std::mem::take(&mut self.notes.lock().reminders);
         if !reminders.is_empty() {
@@ -131,13 +141,6 @@ impl Policies {
         moment: Moment<'_>,
         response: &ModelResponse,
     ) -> Result<Option<ModelResponse>, AgentError> {
-        if !response.steering.is_empty()
-            && let Some(installed) = self.turn().await.first()
-        {
-            let [_, here] = &installed.cx.leg().heard;
-            let said = response.steering.iter().cloned();
-            here.lock().extend(said.map(Arc::new));
-        }
         first!(self, moment, after_model(response))
     }
 
@@ -182,14 +185,8 @@ impl Policies {
         from: usize,
         mut answer: Option<Value>,
     ) -> Result<Decided, AgentError> {
-        let mut installed = self.turn().await;
-        for (place, installed) in installed.iter_mut().enumerate().skip(from) {
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            let policy = &mut installed.policy;
+        let mut turn = self.turn().await;
+        for (place, (cx, policy)) in self.each(&mut turn, moment).enumerate().skip(from) {
             let decided = match answer.take() {
                 Some(answer) => policy.answered(&cx, &call, answer).await?,
                 None => policy.before_tool(&cx, &call).await?,
@@ -229,13 +226,8 @@ impl Policies {
         call: &ToolCall,
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
-        for installed in self.turn().await.iter_mut() {
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            let other = installed.policy.after_tool(&cx, call, result).await?;
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            let other = policy.after_tool(&cx, call, result).await?;
             if let Some(other) = other {
                 let told = json!({ "policy": cx.name(), "call": call.id, "tool": call.name });
                 cx.emit("result_replaced", &told);
@@ -252,13 +244,8 @@ impl Policies {
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
-        for installed in self.turn().await.iter_mut() {
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            installed.policy.after_tools(&cx, calls, results).await?;
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            policy.after_tools(&cx, calls, results).await?;
         }
         Ok(())
     }
@@ -271,17 +258,11 @@ impl Policies {
         text: &str,
     ) -> Result<Option<String>, AgentError> {
         let mut next: Option<Vec<String>> = None;
-        for installed in self.turn().await.iter_mut() {
-            if !installed.policy.wants_reflection() {
-                continue;
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            if policy.wants_reflection() {
+                let said = policy.reflected(&cx, text).await?;
+                next.get_or_insert_default().push(said);
             }
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            let said = installed.policy.reflected(&cx, text).await?;
-            next.get_or_insert_default().push(said);
         }
         Ok(next.map(merged))
     }
@@ -297,14 +278,9 @@ impl Policies {
             .judged
             .insert(Digest::of(draft.as_bytes()));
         let mut judgement = Judgement::default();
-        for installed in self.turn().await.iter_mut() {
-            let cx = PolicyContext {
-                run: &installed.cx,
-                moment,
-                notes: &self.notes,
-            };
-            let verdict = installed.policy.before_answer(&cx, draft).await?;
-            let policy = installed.name();
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            let verdict = policy.before_answer(&cx, draft).await?;
+            let policy = cx.name();
             match verdict {
                 Verdict::Pass => {}
                 Verdict::Accept => cx.emit("answer_accepted", &json!({ "policy": policy })),

@@ -10,7 +10,6 @@ use crate::{
     contract::{InboxBody, InboxItem, StoreError},
     run::{
         ToolEnd, ToolInvocation,
-        driver::charge_of,
         leg::{CallIdentity, Leg},
         operation::erase_write,
         operations::{
@@ -19,8 +18,8 @@ use crate::{
         },
     },
     vocabulary::{
-        Begun, Effect, Entry, ErrorKind, OperationError, OperationId, RunId, Spent, StopReason,
-        ToolResult, ToolStatus,
+        Begun, Effect, Entry, ErrorKind, Family, OperationError, OperationId, RunId, Spent,
+        StopReason, ToolResult, ToolStatus,
     },
 };
 
@@ -68,14 +67,16 @@ impl Carrier {
                 name: call.name,
                 digest: call.digest,
             };
-            let spent = charge_of(&call.kind);
+            let spent = Family::of(&call.kind).consumed();
             self.close_call(op, identity, call.kind.into(), &error, spent);
         }
         let children: Vec<RunId> = self.driver.children.keys().copied().collect();
         for run in children {
             self.driver.cancel_child(run, &reason);
         }
-        let tools = open.extract_if(.., |(_, identity, _)| identity.kind == "tool");
+        let tools = open.extract_if(.., |(_, identity, _)| {
+            Family::of(identity.kind).is_aborted()
+        });
         let aborts: Vec<_> = tools
             .map(|(op, identity, spent)| {
                 let abort = self.driver.ports.abort_tool(self.run, op);
@@ -275,7 +276,7 @@ impl Carrier {
                 end => end,
             };
             self.driver.write_told(leg, op);
-            self.close_tool(op, identity, Some(end), "undo", charge_of(kind));
+            self.close_tool(op, identity, Some(end), "undo", Family::of(kind).consumed());
         }
         Ok(())
     }

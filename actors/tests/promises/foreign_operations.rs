@@ -1,0 +1,86 @@
+//! An operation from outside of the engine is a full one: its kind says of which family it is.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::Clock,
+    run::{Agent, Begin, Operation, OperationContext, RunContext},
+    session::Turn,
+    vocabulary::{Digest, Event, ModelResponse, Outcome, ToolCall, ToolResult, ToolStatus},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::stage::{Stage, ask};
+
+/// Something of this kind that comes to this.
+struct Foreign<T>(&'static str, T);
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Operation for Foreign<T> {
+    type Output = T;
+
+    fn kind(&self) -> &'static str {
+        self.0
+    }
+
+    fn name(&self) -> &str {
+        "far"
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"")
+    }
+
+    fn begin(self, _: OperationContext) -> Begin<T> {
+        Begin::Ready(Ok(self.1))
+    }
+}
+
+fn told(text: &str) -> ToolResult {
+    let call = ToolCall::new("1", "far", json!({}));
+    ToolResult::new(&call, ToolStatus::Success, text)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_and_a_response_from_outside_are_told_as_those_of_the_engine() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        cx.perform(Foreign("tool/remote", told("there"))).await?;
+        let said = ModelResponse::text("said");
+        cx.perform(Foreign("model/remote", said)).await?;
+        cx.perform(Foreign("remote", told("elsewhere"))).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "desk", "go").await;
+    run.outcome().await.unwrap();
+    let records = run.events().so_far().await.unwrap();
+    let told: Vec<String> = records
+        .into_iter()
+        .filter_map(|record| match record.event {
+            Event::ToolCalled { result, .. } => Some(format!("tool {}", result.text)),
+            Event::ModelCalled { text, .. } => Some(format!("model {text}")),
+            Event::OperationCompleted { kind, .. } => Some(format!("other {kind}")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["tool there", "model said", "other remote"]);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_from_outside_said_is_kept_of_a_run_that_is_broken_off() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        let said = ModelResponse::text("so far");
+        cx.perform(Foreign("model/remote", said)).await?;
+        cx.sleep(Duration::from_secs(3600)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let system = stage.start(agent).await;
+    let deadline = stage.clock.now().after(Duration::from_secs(60));
+    let turn = Turn::text("go").deadline(deadline);
+    let run = system.session("desk", "s").send(turn).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "so far");
+    system.stop().await.unwrap();
+}

@@ -1,0 +1,45 @@
+//! A conversation that several loops carry on.
+
+use std::sync::Arc;
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, Message, Outcome, StopReason, Transcript},
+};
+
+use super::{Loop, stopped};
+
+/// The agent's conversation, carried on by one loop after the other.
+pub(crate) struct Thread<'a> {
+    pub(crate) cx: &'a RunContext,
+    /// How long the conversation was when the agent began.
+    begin: usize,
+    pub(crate) conversation: Transcript,
+}
+
+impl<'a> Thread<'a> {
+    pub(crate) fn new(cx: &'a RunContext) -> Self {
+        let conversation = cx.conversation();
+        Self {
+            cx,
+            begin: conversation.len(),
+            conversation,
+        }
+    }
+
+    /// A loop that goes on from here.
+    pub(crate) fn next(&self) -> Result<Loop<'a>, AgentError> {
+        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
+        Ok(agent.begun_at(self.begin))
+    }
+
+    /// What was said since the agent began, until the conversation had this length.
+    pub(crate) fn said_until(&self, length: usize) -> Vec<Arc<Message>> {
+        self.conversation.truncated(length).since(self.begin)
+    }
+
+    /// A stop for this reason, with this partial answer and all that was said.
+    pub(crate) fn stop(&mut self, reason: StopReason, partial: String) -> Outcome {
+        stopped(self.cx, &mut self.conversation, self.begin, reason, partial)
+    }
+}
