@@ -310,7 +310,7 @@ fn a_window_of_messages_keeps_pairs_and_the_current_question() {
         assert_eq!(check_transcript(&draft.messages), Ok(()));
         assert_eq!(draft.messages.len(), kept, "of {most}");
         let last = draft.messages.last().unwrap();
-        assert_eq!(texts(last), ["question 6"]);
+        assert_eq!(texts(last).last(), Some(&"question 6"));
     }
 }
 

@@ -251,6 +251,7 @@ mod tests {
                 "output_key" => json!({"key": "k"}),
                 "keep_state" => json!({"keys": ["k"]}),
                 "pace" => json!({"tools": {"send": "to"}}),
+                "tool_limits" => json!({"calls": {"send": 1}}),
                 _ => json!({}),
             };
             assert!(make(&settings).is_ok(), "{name} needs no other settings");

@@ -123,7 +123,7 @@ async fn without_a_plan_there_is_an_error_that_says_so() {
     let Err(SystemError::Failed { error, .. }) = stage.try_ask("go").await else {
         panic!("it must fail");
     };
-    assert_eq!(error.kind(), Some(&ErrorKind::Malformed));
+    assert_eq!(error.kind(), Some(&ErrorKind::Plan));
     assert!(error.to_string().contains("made no plan"), "{error}");
 }
 

@@ -128,7 +128,7 @@ async fn a_plan_that_cannot_be_carried_out_goes_back_to_the_model() {
     let Err(SystemError::Failed { error, .. }) = stage.try_ask("go").await else {
         panic!("it must fail");
     };
-    assert_eq!(error.kind(), Some(&ErrorKind::Malformed));
+    assert_eq!(error.kind(), Some(&ErrorKind::Plan));
 }
 
 #[tokio::test(start_paused = true)]

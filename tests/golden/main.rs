@@ -105,7 +105,8 @@ fn every_built_in_prompt_is_the_one_with_which_runs_were_begun() {
         if script.name == "synthesis" {
             // The check can fail.
             let replayed = replay(&recorded, &prompts::other_words(), None).unwrap();
-            assert!(replayed.has_drifted(), "{replayed}");
+            let unchanged = replayed.is_faithful() && !replayed.has_drifted();
+            assert!(!unchanged, "{replayed}");
         }
     }
 }

@@ -55,7 +55,7 @@ async fn each_answer_of_parallel_work_is_kept_under_a_key_for_those_who_follow()
     assert_eq!(run.outcome().await.unwrap().text(), "do not");
     let asked = &model.requests()[0].instructions;
     assert!(
-        asked.contains("Weigh: cost is high; risk is high."),
+        asked.contains(r#"Weigh: "cost is high"; "risk is high"."#),
         "{asked}"
     );
     // What is named is the session's; what nobody wrote is not made up.

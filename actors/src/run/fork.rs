@@ -575,15 +575,9 @@ impl ChangedByTree {
                     value,
                     version,
                 }) if of == *scope => {
-                    let next = match before {
-                        true => KeyHistory {
-                            before: Some((value, version)),
-                            later: None,
-                        },
-                        false => KeyHistory {
-                            before: None,
-                            later: Some(version),
-                        },
+                    let next = KeyHistory {
+                        before: before.then_some((value, version)),
+                        later: (!before).then_some(version),
                     };
                     found.values.entry(key).or_default().go_on(next);
                 }

@@ -36,7 +36,7 @@ const TOKEN_ENDS: [&str; 5] = [
 ];
 
 /// Words beside `token` that make it one that is counted and not kept.
-const COUNTING: [&str; 22] = [
+const COUNTING: [&str; 23] = [
     "max",
     "min",
     "total",
@@ -58,6 +58,7 @@ const COUNTING: [&str; 22] = [
     "number",
     "left",
     "estimate",
+    "estimated",
     "type",
 ];
 
@@ -198,6 +199,7 @@ mod tests {
             "username",
             "display_name",
             "max_tokens",
+            "estimated_tokens",
             "totalTokens",
             "token_count",
             "prompt-tokens",

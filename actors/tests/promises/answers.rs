@@ -42,7 +42,8 @@ async fn each_reason_for_which_an_answer_is_refused_is_a_type_of_its_own() {
             cx.delegate("c", "go"),
         )
         .await;
-        (one?, other?);
+        one?;
+        other?;
         Ok(Outcome::answer(format!("{}", expired.is_ok())))
     });
     let agent = agent.agent(below("b")).agent(below("c"));
