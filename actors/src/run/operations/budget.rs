@@ -105,7 +105,7 @@ impl RunContext {
     /// ([`continue_as`](Self::continue_as)), are runs of their own and decide anew.
     ///
     /// # Errors
-    /// [`AgentError::Diverged`] when a later variant is recorded than this code knows.
+    /// [`AgentError::Diverged`](crate::vocabulary::AgentError::Diverged) when a later variant is recorded than this code knows.
     pub fn version(&self, name: impl Into<String>, max: u32) -> Composed<u32> {
         let name = name.into();
         let at = self.next_id();

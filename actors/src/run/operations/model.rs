@@ -86,7 +86,7 @@ impl RunContext {
     /// remind of is told at its end. A request that offers no tools is offered none by them.
     ///
     /// # Errors
-    /// What the call fails with, and [`AgentError::Early`], where a policy wants the function to
+    /// What the call fails with, and [`AgentError::Early`](crate::vocabulary::AgentError::Early), where a policy wants the function to
     /// stop before the model is asked.
     pub fn model(&self, request: ModelRequest) -> Composed<ModelResponse> {
         if self.watch().is_none() {
