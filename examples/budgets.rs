@@ -60,7 +60,7 @@ async fn main() -> Result<(), ghostlight::Error> {
             ..Budget::default()
         })
         .budget_warnings([50, 90]);
-    let chief = Agent::from_fn("chief", divide).agent(Agent::new("reader").tool_named("look_up"));
+    let chief = Agent::from_fn("chief", divide).agent(Agent::new("reader").tool(look_up));
     let system = System::builder(InMemoryStore::new())
         .registry(builtin())
         .model("default", curious())
