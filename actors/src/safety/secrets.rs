@@ -201,8 +201,24 @@ pub(super) fn is_inert(secret: &str) -> bool {
     if secret.starts_with("-----BEGIN ") {
         return is_armoured(secret);
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=@:!#%^,".contains(c);
-    secret.chars().all(fits) && !secret.starts_with(['/', '~', '.', '-']) && !secret.contains("//")
+    // `@` begins what curl reads from a file; shells replace `!`, `%` and `^`.
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.~+/=@:#,".contains(c);
+    secret.chars().all(fits)
+        && !secret.starts_with(['/', '~', '.', '-', '@'])
+        && ![":/", ".."].iter().any(|part| secret.contains(part))
+        && (!secret.contains('/') || is_base64(secret))
+}
+
+/// Whether a text with a `/` is rather a key than a path.
+fn is_base64(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+    let has = |is: fn(&char) -> bool| text.chars().any(|c| is(&c));
+    text.len() >= 16
+        && !text.contains("//")
+        && text.chars().all(fits)
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_uppercase)
+        && has(char::is_ascii_lowercase)
 }
 
 /// Whether nothing but the lines of a key stands between its marks, with both of them there.
@@ -233,7 +249,12 @@ mod tests {
     #[test]
     fn a_secret_that_could_act_is_not_inert() {
         let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB+/x=\n-----END RSA PRIVATE KEY-----";
-        for secret in ["hunter2", "p@ss:w0rd!", "AbC+/=", key] {
+        for secret in [
+            "hunter2",
+            "p@ss:w0rd",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            key,
+        ] {
             assert!(is_inert(secret), "{secret}");
         }
         for secret in [
@@ -249,6 +270,14 @@ mod tests {
             "/bin/x",
             "~/x",
             "../x",
+            "@/root/.ssh/id_rsa",
+            "@notes",
+            "!!",
+            "%COMSPEC%",
+            "C:/Windows/System32/x.exe",
+            "etc/../../etc/shadow",
+            "etc/shadow",
+            "a^b",
             "--force",
             "http://x",
             "$HOME",

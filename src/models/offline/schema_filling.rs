@@ -13,6 +13,9 @@ use crate::retrieval::terms::terms;
 /// How deep a schema is followed, so that one that refers to itself comes to an end.
 const MAX_DEPTH: usize = 8;
 
+/// How many items it makes of a list at most. A schema that wants more is not filled.
+const MOST_ITEMS: u64 = 10_000;
+
 const EXPRESSION: &[&str] = &[
     "expression",
     "formula",
@@ -235,6 +238,9 @@ impl<'a> Filler<'a> {
             Some(_) => least.max(u64::from(!counted && is_text(self.resolved(items)))),
             None => (available as u64).max(least).max(1),
         };
+        if wanted.min(most) > MOST_ITEMS {
+            return None;
+        }
         while (values.len() as u64) < wanted.min(most) {
             values.push(self.value(items, inner)?);
         }

@@ -149,7 +149,7 @@ fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
                     _ => false,
                 }
             }
-            (Some(pattern), Some(text)) => matches(pattern, text),
+            (Some(pattern), Some(text)) => matches(pattern, text) && !leads_up(text),
             _ => pattern == argument,
         }
     })
@@ -177,6 +177,11 @@ fn normal(path: &str) -> Option<String> {
         parts.push(part);
     }
     Some(parts.join("/"))
+}
+
+/// Whether a text that nothing calls a path holds one that goes up.
+fn leads_up(text: &str) -> bool {
+    text.contains(['/', '\\']) && text.split(['/', '\\']).any(goes_up)
 }
 
 /// Whether a part of a path is `..`, also within a text around it, or hides a separator as
@@ -274,5 +279,9 @@ mod tests {
         assert!(fits("command", "cat src/*", "cat src/a"));
         assert!(fits("query", "what*", "what is .. in a path?"));
         assert!(!fits("path", "src/../*", "src/../x"), "nor in a pattern");
+        // Nothing says that this is a path, but the text.
+        assert!(!fits("name", "*", "../x"));
+        assert!(!fits("name", "a*", "a/../../b"));
+        assert!(fits("name", "*", "a/b\nc/d"));
     }
 }
