@@ -21,7 +21,7 @@ pub(crate) enum Acting {
     Operator,
 }
 
-/// What a handle is used for.
+/// The purpose for which a handle is used: to look, or to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// It shows something.
@@ -80,7 +80,7 @@ impl Acting {
 /// | `system.acting_for("ada")` | shows and changes ada's, and refuses all others' | shows and changes |
 /// | `system.as_operator()` | shows and changes; a turn must name the owner | shows and changes |
 ///
-/// What is refused is [`SystemError::Foreign`].
+/// A refusal is [`SystemError::Foreign`].
 impl System {
     /// The same System for this owner: sessions and runs that are asked for through it show and
     /// change what belongs to that owner or to nobody. Give such handles to code that serves one

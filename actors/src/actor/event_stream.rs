@@ -34,7 +34,7 @@ pub struct EventStream {
     /// A preview that waits for what is recorded before it.
     shown: Option<Shown>,
     previews: bool,
-    /// What says first whether there is anything to be shown.
+    /// The check that comes first: whether there is anything to be shown.
     gate: Option<BoxFuture<'static, bool>>,
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
@@ -42,7 +42,7 @@ pub struct EventStream {
     over: bool,
 }
 
-/// What a reader of events was not given.
+/// Counts of the events and previews that a reader missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
@@ -92,7 +92,7 @@ impl EventStream {
         self
     }
 
-    /// What the reader was not given so far.
+    /// Counts of the events and previews that the reader missed so far.
     pub fn missed(&self) -> Missed {
         self.missed
     }
@@ -111,7 +111,7 @@ impl EventStream {
         self.pass_gate().await;
         loop {
             if self.most.is_some() && !self.over {
-                // What a reader finds is as of now, and not of when it last looked.
+                // A reader sees the store as it is now, and not as it was at its last look.
                 while let Ok(true) = self.read().await {}
             }
             self.look_for_preview();
