@@ -6,7 +6,7 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{agent::AgentMessage, system::Shared};
@@ -50,6 +50,8 @@ pub(crate) struct ErrandBook {
     /// time, so one line of them stands for a timer each.
     idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
     mark: u64,
+    /// Turns that other processes posted, on their way into their sessions.
+    turns: JoinSet<()>,
 }
 
 impl ErrandBook {
@@ -59,6 +61,7 @@ impl ErrandBook {
             alarms: Alarms::default(),
             idle: VecDeque::new(),
             mark: 0,
+            turns: JoinSet::new(),
         }
     }
 }
@@ -118,6 +121,7 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         alarms,
         idle,
         mark,
+        turns,
     } = book;
     let mut look = clock.monotonic();
     let mut wall = WallWatch::new(&*clock);
@@ -163,10 +167,12 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         match shared.doors.store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {
-                    if !shared.doors.previewer.routes.tell(run, Command::Inbox) {
-                        shared.wake(run).await;
+                    let is_live = shared.doors.previewer.routes.tell(run, Command::Inbox);
+                    if !is_live && !shared.wake(run).await {
+                        turns.spawn(shared.clone().begin_posted(run));
                     }
                 }
+                while turns.try_join_next().is_some() {}
                 *mark = seen;
             }
             Err(error) => tracing::warn!(%error, "inboxes cannot be looked at"),

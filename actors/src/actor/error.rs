@@ -80,6 +80,14 @@ pub enum SystemError {
         /// The bound.
         bound: usize,
     },
+    /// The process that carries a session refuses a turn that was posted to it.
+    #[error("the process that carries session {session} refuses the turn: {reason}")]
+    Refused {
+        /// The session.
+        session: String,
+        /// Its reason.
+        reason: String,
+    },
     /// No team has this name.
     #[error("there is no team {name:?}; there are: {known}")]
     UnknownTeam {

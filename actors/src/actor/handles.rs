@@ -3,11 +3,8 @@
 use std::{fmt, time::Duration};
 
 use serde_json::Value;
-use tokio::sync::oneshot;
 
-use super::{
-    EventStream, Sessions, System, SystemError, acting::Use, agent::AgentMessage, recording::row_of,
-};
+use super::{EventStream, Sessions, System, SystemError, acting::Use, recording::row_of};
 use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
@@ -25,10 +22,6 @@ use crate::{
 
 /// How often a run that another process may change is looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
-/// How often a turn is said to a session whose agent or journal is lost under it.
-const SEND_TRIES: u32 = 4;
-/// The pause before it is said again; the longer, the more often it was said.
-const SEND_PAUSE: Duration = Duration::from_millis(50);
 
 /// One lasting conversation with a team.
 #[derive(Clone)]
@@ -46,9 +39,14 @@ impl Session {
     /// Says something to the session. It returns when the turn is recorded: at once, or after
     /// the turns before it have ended. A turn with an id that was sent before gives its run.
     ///
+    /// Where another process carries the session, the turn is posted to that process, which begins
+    /// it; the handle follows its recorded events from here. The post is durable: a turn whose
+    /// sender and whose owner die begins in the next process that has the team.
+    ///
     /// # Errors
     /// [`SystemError::EmptyTurn`], [`SystemError::EmptyOwner`], [`SystemError::Overloaded`] when too
-    /// many turns wait, [`SystemError::Foreign`] when the session is somebody else's, what the
+    /// many turns wait, [`SystemError::Foreign`] when the session is somebody else's,
+    /// [`SystemError::Refused`] when the process that carries the session refuses the turn, what the
     /// store fails with.
     pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
         let shared = self.system.shared();
@@ -76,38 +74,16 @@ impl Session {
         {
             return Err(SystemError::EmptyOwner);
         }
-        let _admission = shared.admit()?;
         // Under one id it may be said again when the session's agent is lost or a write fails.
         turn.id
             .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
-        let mut tries = 1;
-        loop {
-            match self.say(turn.clone()).await {
-                Ok(run) => return Ok(self.system.run(run)),
-                Err(
-                    error @ (SystemError::Stopped
-                    | SystemError::Store(StoreError::Closed | StoreError::Io { .. })),
-                ) => {
-                    if tries == SEND_TRIES || shared.is_stopped() {
-                        return Err(error);
-                    }
-                    tracing::warn!(session = %self.id, %error, "the turn is said again");
-                }
-                Err(error) => return Err(error),
+        let run = match shared.say(&self.id, turn.clone()).await {
+            Err(SystemError::Store(StoreError::Owned { .. })) => {
+                shared.say_elsewhere(&self.id, turn).await?
             }
-            let pause = SEND_PAUSE * tries;
-            let clock = &shared.doors.clock;
-            clock.sleep(pause).await;
-            tries += 1;
-        }
-    }
-
-    async fn say(&self, turn: Turn) -> Result<RunId, SystemError> {
-        let agent = self.system.shared().agent_of(&self.id).await?;
-        let (sender, receiver) = oneshot::channel();
-        let message = AgentMessage::Turn(Box::new(turn), sender);
-        agent.cast(message).map_err(|_| SystemError::Stopped)?;
-        receiver.await.map_err(|_| SystemError::Stopped)?
+            said => said?,
+        };
+        Ok(self.system.run(run))
     }
 }
 
@@ -327,8 +303,9 @@ impl Run {
         (filter.open, filter.root) = (true, Some(row.root));
         for row in store.runs(filter).await? {
             let stays = |item: &InboxItem| {
-                use InboxBody::{Message, Steer, Turn};
-                matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
+                use InboxBody::{Begin, Begun, Message, Steer, Turn};
+                let of_turns = matches!(item.body, Begin(_) | Begun { .. });
+                of_turns || matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
             };
             if !store.inbox(row.run).await?.iter().all(stays) {
                 return Ok(true);

@@ -33,6 +33,7 @@ pub mod supervisor;
 mod system;
 mod tool_call;
 mod tool_executor;
+mod turns;
 mod volatile;
 
 pub use cancelling::{Quiet, StillRunning};

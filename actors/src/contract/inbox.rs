@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::vocabulary::{Budget, Message, OperationId, Timestamp};
+use crate::vocabulary::{Budget, Message, OperationId, RunId, SessionId, Timestamp};
 
 /// Something from outside for a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,14 @@ pub enum InboxBody {
         /// When that run must have ended.
         deadline: Option<Timestamp>,
     },
+    /// A turn of a session that another process carries, in the inbox of the run that it will be:
+    /// that process begins it.
+    Begin(Box<PostedTurn>),
+    /// What became of such a turn where it is no run of its own, for the process that posted it.
+    Begun {
+        /// The run that was told it, or why it was refused.
+        turn: Result<RunId, String>,
+    },
     /// The run is to be cancelled.
     Cancel {
         /// Why.
@@ -82,4 +90,25 @@ pub enum InboxBody {
     },
     /// A parked run is to be tried again.
     Retry,
+}
+
+/// A turn that is said to a session from a process that does not carry it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PostedTurn {
+    /// The session.
+    pub session: SessionId,
+    /// The caller's id of the turn.
+    pub turn: String,
+    /// What is said.
+    pub message: Message,
+    /// Who says it.
+    pub owner: Option<String>,
+    /// The bounds of its run.
+    pub budget: Budget,
+    /// When that run must have ended.
+    pub deadline: Option<Timestamp>,
+    /// Whether the run calls no tool that has an effect.
+    pub dry_run: bool,
+    /// Whether models show their answers piece by piece.
+    pub streaming: Option<bool>,
 }

@@ -30,7 +30,7 @@ pub use credential::Credential;
 pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
-pub use inbox::{InboxBody, InboxItem};
+pub use inbox::{InboxBody, InboxItem, PostedTurn};
 pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
 };

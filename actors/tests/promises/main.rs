@@ -54,6 +54,7 @@ mod ownership;
 mod panics;
 mod parent_policy;
 mod poison;
+mod posted_turns;
 mod questions;
 mod races;
 mod reads;

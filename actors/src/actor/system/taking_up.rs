@@ -32,12 +32,19 @@ impl Shared {
         Ok(self.doors.store.runs(filter).await?.pop())
     }
 
-    /// Wakes a sleeping run of this System: its root is taken up, and finds what came.
-    pub(crate) async fn wake(self: &Arc<Self>, run: RunId) {
-        let row = match self.doors.store.run(run).await {
-            Ok(Some(row)) => row,
-            _ => return,
-        };
+    /// Wakes a sleeping run of this System: its root is taken up, and finds what came. `false`
+    /// when there is no such run.
+    pub(crate) async fn wake(self: &Arc<Self>, run: RunId) -> bool {
+        match self.doors.store.run(run).await {
+            Ok(Some(row)) => self.wake_row(row).await,
+            Ok(None) => return false,
+            Err(_) => {}
+        }
+        true
+    }
+
+    async fn wake_row(self: &Arc<Self>, row: RunRow) {
+        let run = row.run;
         if row.status == RunStatus::Continued {
             if let Err(error) = self.doors.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");

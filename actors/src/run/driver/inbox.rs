@@ -144,6 +144,8 @@ impl Driver {
                 self.journal.strike(id);
                 return false;
             }
+            // They are for the processes that post and begin turns.
+            InboxBody::Begin(_) | InboxBody::Begun { .. } => return false,
             InboxBody::Steer(message) => (None, message),
             InboxBody::Turn { turn, message, .. } => (Some(turn), message),
         };

@@ -27,7 +27,11 @@ impl AgentMessage for Message {
 /// operation of this one, which has no other id than those of the next journal have.
 pub(crate) fn outlasts_journal(body: &InboxBody) -> bool {
     match body {
-        InboxBody::Answer { .. } | InboxBody::Result { .. } | InboxBody::CancelCall { .. } => false,
+        InboxBody::Answer { .. }
+        | InboxBody::Result { .. }
+        | InboxBody::Begin(_)
+        | InboxBody::Begun { .. }
+        | InboxBody::CancelCall { .. } => false,
         InboxBody::Message { name, .. } => !is_of_topic(name),
         InboxBody::Steer(_)
         | InboxBody::Turn { .. }

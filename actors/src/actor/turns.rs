@@ -1,0 +1,242 @@
+//! How a turn reaches its session, in this process or in the one that carries it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{SystemError, agent::AgentMessage, handles::LOOK, launch::folded, system::Shared};
+use crate::{
+    contract::{Batch, InboxBody, InboxItem, PostedTurn, StoreError},
+    session::Turn,
+    vocabulary::{Message, RunId, SessionId, Timestamp},
+};
+
+/// How often a turn is said to a session whose agent or journal is lost under it.
+const TRIES: u32 = 4;
+/// The pause before it is said again; the longer, the more often it was said.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between two looks at what became of a posted turn.
+const LONGEST_LOOK: Duration = Duration::from_millis(200);
+/// How long a posted turn waits for its session's owner before it is tried whether there is one.
+const OWNER_LOOK: Duration = Duration::from_secs(1);
+/// How long a process that posted a turn has to read what became of it.
+const TOLD_FOR: Duration = Duration::from_secs(600);
+
+impl Shared {
+    /// Says a turn that has an id to a session that this process carries, or can.
+    ///
+    /// # Errors
+    /// [`StoreError::Owned`] when another process carries the session.
+    pub(crate) async fn say(
+        self: &Arc<Self>,
+        session: &SessionId,
+        turn: Turn,
+    ) -> Result<RunId, SystemError> {
+        let _admission = self.admit()?;
+        let mut tries = 1;
+        loop {
+            match self.say_once(session, turn.clone()).await {
+                Err(
+                    error @ (SystemError::Stopped
+                    | SystemError::Store(StoreError::Closed | StoreError::Io { .. })),
+                ) => {
+                    if tries == TRIES || self.is_stopped() {
+                        return Err(error);
+                    }
+                    tracing::warn!(%session, %error, "the turn is said again");
+                }
+                said => return said,
+            }
+            self.doors.clock.sleep(PAUSE * tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn say_once(
+        self: &Arc<Self>,
+        session: &SessionId,
+        turn: Turn,
+    ) -> Result<RunId, SystemError> {
+        let agent = self.agent_of(session).await?;
+        let (sender, receiver) = oneshot::channel();
+        let message = AgentMessage::Turn(Box::new(turn), sender);
+        agent.cast(message).map_err(|_| SystemError::Stopped)?;
+        receiver.await.map_err(|_| SystemError::Stopped)?
+    }
+
+    /// Posts a turn that has an id to the process that carries its session, and waits until it is
+    /// known what became of it. Where that process dies first, the turn is said here.
+    pub(crate) async fn say_elsewhere(
+        self: &Arc<Self>,
+        session: &SessionId,
+        turn: Turn,
+    ) -> Result<RunId, SystemError> {
+        let id = turn.id.clone().unwrap_or_default();
+        let run = RunId::of_turn(session, &id);
+        let clock = &self.doors.clock;
+        if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
+            return Ok(known);
+        }
+        // A turn that was refused may be said again, so each post has an id of its own.
+        let item = format!("begin/{:032x}", self.doors.entropy.bits());
+        let body = InboxBody::Begin(Box::new(posted(session, id, &turn)));
+        let item = InboxItem::new(item, clock.now(), body);
+        let mine = item.id.clone();
+        self.doors.store.post(run, item).await?;
+        let (mut pause, mut looked) = (LOOK, clock.monotonic());
+        loop {
+            if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
+                self.settle(run, &mine, None).await?;
+                return Ok(known);
+            }
+            if let Some(told) = self.told(run, &mine).await? {
+                let session = session.to_string();
+                return told.map_err(|reason| SystemError::Refused { session, reason });
+            }
+            if self.is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            if clock.monotonic().since(looked) >= OWNER_LOOK {
+                looked = clock.monotonic();
+                match self.say(session, turn.clone()).await {
+                    Err(
+                        SystemError::Store(StoreError::Owned { .. })
+                        | SystemError::Overloaded { .. },
+                    ) => {}
+                    said => {
+                        self.settle(run, &mine, None).await?;
+                        return said;
+                    }
+                }
+            }
+            clock.sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_LOOK);
+        }
+    }
+
+    /// The run of a turn, if there is one.
+    async fn begun_elsewhere(
+        &self,
+        run: RunId,
+        session: &SessionId,
+        turn: &Turn,
+    ) -> Result<Option<RunId>, SystemError> {
+        if self.doors.store.run(run).await?.is_none() {
+            return Ok(None);
+        }
+        let (fold, _) = folded(&self.doors.store, session, u64::MAX).await?;
+        if fold.owner.is_some() && fold.owner != turn.owner {
+            let session = session.to_string();
+            return Err(SystemError::Foreign { session });
+        }
+        Ok(Some(run))
+    }
+
+    /// What the owner of the session told of a posted turn that is no run of its own.
+    async fn told(
+        &self,
+        run: RunId,
+        mine: &str,
+    ) -> Result<Option<Result<RunId, String>>, SystemError> {
+        let told = answer_to(mine);
+        for item in self.doors.store.inbox(run).await? {
+            if let InboxBody::Begun { turn } = item.body
+                && item.id == told
+            {
+                self.settle(run, &told, None).await?;
+                return Ok(Some(turn));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins the turns that other processes posted under the id of this run, which is not there
+    /// yet, unless another process carries their session.
+    pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
+        let items = match self.doors.store.inbox(run).await {
+            Ok(items) => items,
+            Err(error) => {
+                tracing::warn!(%run, %error, "a posted turn cannot be read");
+                return;
+            }
+        };
+        for item in items {
+            if let Err(error) = self.begin_item(run, item).await {
+                tracing::warn!(%run, %error, "a posted turn is not begun");
+            }
+        }
+    }
+
+    async fn begin_item(self: &Arc<Self>, run: RunId, item: InboxItem) -> Result<(), SystemError> {
+        let now = self.doors.clock.now();
+        let posted = match item.body {
+            InboxBody::Begin(posted) => *posted,
+            // Whoever waited for it is gone.
+            InboxBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
+                return self.settle(run, &item.id, None).await;
+            }
+            _ => return Ok(()),
+        };
+        if self.team(&posted.session.team).is_none() {
+            return Ok(());
+        }
+        let session = posted.session.clone();
+        let told = match self.say(&session, turn_of(posted)).await {
+            Ok(begun) if begun == run => None,
+            Ok(steered) => Some(Ok(steered)),
+            // The process that carries the session sees the post as well, and so does the next one.
+            Err(SystemError::Store(StoreError::Owned { .. }) | SystemError::Stopped) => {
+                return Ok(());
+            }
+            Err(error) => Some(Err(error.to_string())),
+        };
+        self.settle(run, &item.id, told.map(|told| (told, now)))
+            .await
+    }
+
+    /// Strikes a posted turn off, and tells its sender what became of it where that is not a run
+    /// of its own.
+    async fn settle(
+        &self,
+        run: RunId,
+        item: &str,
+        told: Option<(Result<RunId, String>, Timestamp)>,
+    ) -> Result<(), SystemError> {
+        let mut batch = Batch::default();
+        batch.taken.push((run, item.to_owned()));
+        if let Some((turn, now)) = told {
+            let told = InboxItem::new(answer_to(item), now, InboxBody::Begun { turn });
+            batch.posts.push((run, told));
+        }
+        let committed = self.doors.store.commit(vec![batch]).await?.into_iter();
+        committed.collect::<Result<Vec<_>, _>>()?;
+        Ok(())
+    }
+}
+
+/// The id of the answer to a posted turn.
+fn answer_to(item: &str) -> String {
+    format!("begun/{item}")
+}
+
+fn posted(session: &SessionId, id: String, turn: &Turn) -> PostedTurn {
+    PostedTurn {
+        session: session.clone(),
+        turn: id,
+        message: Message::clone(&turn.message),
+        owner: turn.owner.clone(),
+        budget: turn.budget,
+        deadline: turn.deadline,
+        dry_run: turn.dry_run,
+        streaming: turn.streaming,
+    }
+}
+
+fn turn_of(posted: PostedTurn) -> Turn {
+    let mut turn = Turn::from(posted.message)
+        .id(posted.turn)
+        .budget(posted.budget);
+    (turn.owner, turn.deadline) = (posted.owner, posted.deadline);
+    (turn.dry_run, turn.streaming) = (posted.dry_run, posted.streaming);
+    turn
+}
