@@ -150,6 +150,7 @@ mod files;
 pub mod instructions;
 pub mod interceptors;
 pub mod models;
+mod one_agent;
 #[cfg(feature = "sqlite")]
 mod open;
 pub mod policies;
@@ -166,6 +167,7 @@ pub use ghostlight_actors::{
     actor, contract, definition, ractor, run, safety, session, testing, vocabulary,
 };
 pub use ghostlight_macros::tool;
+pub use one_agent::{AgentExt, AnswerStream};
 #[cfg(feature = "sqlite")]
 pub use open::SystemExt;
 #[doc(hidden)]

@@ -30,7 +30,7 @@ pub use ghostlight_actors::{
 #[cfg(feature = "openai")]
 pub use crate::models::OpenAi;
 pub use crate::{
-    builtin,
+    AgentExt, builtin,
     models::OfflineModel,
     tool,
     tools::{tool_fn, tool_fn_with_context},

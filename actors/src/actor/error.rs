@@ -3,7 +3,7 @@ use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
     run::{ForkError, RecordingError},
-    vocabulary::{AgentError, OperationId, RunId},
+    vocabulary::{AgentError, NoAnswer, OperationId, RunId},
 };
 
 /// Why an answer reaches no question. Nothing changed.
@@ -147,6 +147,9 @@ pub enum SystemError {
         /// The run that asks.
         run: RunId,
     },
+    /// A run gave no answer, or none of the type that was asked for.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
     /// The run failed.
     #[error("run {run} failed: {error}")]
     Failed {

@@ -6,7 +6,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::observers::{Observers, Shown, Subscription};
 use crate::{
-    contract::{BoxFuture, Clock, StoreError, StoreHandle},
+    contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle},
     run::Observer,
     vocabulary::{Event, EventRecord, RunId, RunResult},
 };
@@ -39,6 +39,8 @@ pub struct EventStream {
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
+    /// Whether it begins later than its tree, perhaps after the root's end.
+    is_partial: bool,
     over: bool,
 }
 
@@ -57,10 +59,10 @@ impl EventStream {
         root: RunId,
         store: StoreHandle,
         clock: Arc<dyn Clock>,
-        observers: Observers,
+        (observers, subscription): (Observers, Subscription),
     ) -> Self {
         Self {
-            subscription: observers.subscribe(root),
+            subscription,
             store,
             clock,
             observers,
@@ -73,6 +75,7 @@ impl EventStream {
             gate: None,
             most: None,
             missed: Missed::default(),
+            is_partial: false,
             over: false,
         }
     }
@@ -95,6 +98,16 @@ impl EventStream {
     /// Counts of the events and previews that the reader missed so far.
     pub fn missed(&self) -> Missed {
         self.missed
+    }
+
+    /// The same stream from after this position on ([`EventRecord::position`]): what was recorded up
+    /// to there is left out. It is the way to go on where an earlier reader stopped, after a
+    /// restart too.
+    #[must_use]
+    pub fn after(mut self, position: u64) -> Self {
+        self.after = position;
+        self.is_partial = position > 0;
+        self
     }
 
     /// The same stream without previews: exactly what is recorded.
@@ -126,7 +139,11 @@ impl EventStream {
                 self.leave_previews();
                 return None;
             }
-            match self.read().await {
+            let read = match self.read().await {
+                Ok(false) if self.is_partial => self.look_for_end().await,
+                read => read,
+            };
+            match read {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => {
@@ -213,6 +230,26 @@ impl EventStream {
                 _ => self.over = true,
             }
         }
+    }
+
+    /// Notices that the root had ended before the position from which this stream reads. `false`
+    /// when it had not.
+    async fn look_for_end(&mut self) -> Result<bool, StoreError> {
+        self.is_partial = false;
+        let status = self.store.run(self.root).await?.map(|row| row.status);
+        // Its last entry may have been written since this stream read.
+        if !status.is_some_and(RunStatus::is_ended) || self.read().await? {
+            return Ok(true);
+        }
+        match status {
+            Some(RunStatus::Continued) => {
+                self.root = self.root.next();
+                self.subscription = self.observers.subscribe(self.root);
+                self.is_partial = true;
+            }
+            _ => self.over = true,
+        }
+        Ok(true)
     }
 
     /// Reads what there is. `false` when there is nothing more.

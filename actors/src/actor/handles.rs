@@ -1,10 +1,15 @@
 //! The cheap handles: dropping one stops nothing.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{EventStream, Sessions, System, SystemError, acting::Use, recording::row_of};
+use super::{
+    EventStream, Sessions, System, SystemError, TextStream, acting::Use, observers::Subscription,
+    recording::row_of,
+};
 use crate::{
     contract::{
         InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
@@ -15,8 +20,8 @@ use crate::{
     },
     session::{SessionFold, SessionLog, Turn},
     vocabulary::{
-        AgentError, Artifact, ArtifactInfo, JournalId, Message, Outcome, Part, RunEnd, RunId,
-        Scope, SessionId, Transcript,
+        AgentError, Answer, Artifact, ArtifactInfo, JournalId, Message, Outcome, Part, RunEnd,
+        RunId, Scope, SessionId, Transcript,
     },
 };
 
@@ -77,13 +82,42 @@ impl Session {
         // Under one id it may be said again when the session's agent is lost or a write fails.
         turn.id
             .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
+        // Whoever wants to see its answer in pieces misses none of them.
+        let early = (turn.streaming == Some(true)).then(|| {
+            let id = turn.id.as_deref().unwrap_or_default();
+            let observers = &shared.doors.previewer.observers;
+            observers.subscribe(RunId::of_turn(&self.id, id))
+        });
         let run = match shared.say(&self.id, turn.clone()).await {
             Err(SystemError::Store(StoreError::Owned { .. })) => {
                 shared.say_elsewhere(&self.id, turn).await?
             }
             said => said?,
         };
-        Ok(self.system.run(run))
+        Ok(self.system.run(run).watched(early))
+    }
+
+    /// Says something to the session and waits for the answer.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send) and [`Run::outcome`]; [`SystemError::NoAnswer`] where the run
+    /// stopped before its end.
+    pub async fn ask(&self, turn: impl Into<Turn>) -> Result<Answer, SystemError> {
+        let run = self.send(turn).await?;
+        Ok(run.outcome().await?.into_answer()?)
+    }
+
+    /// Says something to the session and waits for the answer as a value of this type, which the
+    /// agent's [`output`](crate::run::Agent::output) holds its model to.
+    ///
+    /// # Errors
+    /// Those of [`ask`](Self::ask); [`SystemError::NoAnswer`] where the answer is no such value.
+    pub async fn ask_as<T: DeserializeOwned>(
+        &self,
+        turn: impl Into<Turn>,
+    ) -> Result<T, SystemError> {
+        let run = self.send(turn).await?;
+        Ok(run.outcome().await?.into_value()?)
     }
 }
 
@@ -177,12 +211,31 @@ impl fmt::Debug for Session {
 pub struct Run {
     pub(crate) system: System,
     pub(crate) id: RunId,
+    /// What its first reader listens to, where that began before the run did.
+    pub(crate) early: Early,
+}
+
+/// A subscription that waits for a reader.
+#[derive(Clone, Default)]
+pub(crate) struct Early(Option<Arc<Mutex<Option<Subscription>>>>);
+
+impl Early {
+    fn take(&self, root: RunId) -> Option<Subscription> {
+        let waiting = self.0.as_ref()?;
+        waiting.lock().take_if(|early| early.is_of(root))
+    }
 }
 
 impl Run {
     /// The run's id.
     pub fn id(&self) -> RunId {
         self.id
+    }
+
+    /// The same handle, whose first reader listens to this.
+    fn watched(mut self, early: Option<Subscription>) -> Self {
+        self.early = Early(early.map(|early| Arc::new(Mutex::new(Some(early)))));
+        self
     }
 
     /// Checks that whoever this handle acts for may do this.
@@ -195,12 +248,22 @@ impl Run {
     pub fn events(&self) -> EventStream {
         let doors = &self.system.shared().doors;
         let observers = doors.previewer.observers.clone();
-        let stream = EventStream::new(self.id, doors.store.clone(), doors.clock.clone(), observers);
+        let early = self.early.take(self.id);
+        let subscription = early.unwrap_or_else(|| observers.subscribe(self.id));
+        let (store, clock) = (doors.store.clone(), doors.clock.clone());
+        let stream = EventStream::new(self.id, store, clock, (observers, subscription));
         let Some(_) = self.system.acting().owner() else {
             return stream;
         };
         let run = self.clone();
         stream.behind(Box::pin(async move { run.check(Use::Look).await.is_ok() }))
+    }
+
+    /// What the run's agents say, as text: piece by piece where their models stream
+    /// ([`Turn::streaming`](crate::session::Turn::streaming)), else message by message. What runs
+    /// below it say is theirs, and is not in it.
+    pub fn text_stream(&self) -> TextStream {
+        TextStream::new(self.id, self.events())
     }
 
     /// How the run stands.

@@ -31,6 +31,7 @@ mod sessions;
 mod slot;
 pub mod supervisor;
 mod system;
+mod text_stream;
 mod tool_call;
 mod tool_executor;
 mod turns;
@@ -51,6 +52,7 @@ pub use sessions::{
 pub use system::{
     Limits, OpenRuns, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team,
 };
+pub use text_stream::{TextDelta, TextStream};
 pub use tool_executor::ExecutorOptions;
 
 /// With ractor's `cluster` feature no type is a message unless it says so.

@@ -99,6 +99,13 @@ impl Observers {
     }
 }
 
+impl Subscription {
+    /// Whether this is the tree that it listens to.
+    pub(crate) fn is_of(&self, root: RunId) -> bool {
+        self.root == root
+    }
+}
+
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut trees = self.observers.0.trees.lock();

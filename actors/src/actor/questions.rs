@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{AnswerError, Run, SystemError, acting::Use, launch::read_from};
+use super::{AnswerError, Run, System, SystemError, acting::Use, launch::read_from};
 use crate::{
-    contract::{Credential, InboxBody, RunRow, StoreError, StoreHandle},
+    contract::{Credential, InboxBody, RunFilter, RunRow, StoreError, StoreHandle},
     run::answers,
     vocabulary::{
         Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall,
@@ -77,16 +77,20 @@ fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
 
 /// Whether a run or one below it waits for an answer that nobody has given yet.
 pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
-    for (run, asked, _) in open_questions(store, root).await? {
-        let inbox = store.inbox(run).await?;
-        let answered = inbox.iter().any(
-            |item| matches!(&item.body, InboxBody::Answer { operation, .. } if *operation == asked),
-        );
-        if !answered {
+    for asked in open_questions(store, root).await? {
+        if !is_answered(store, &asked).await? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Whether an answer is on its way to a question.
+async fn is_answered(store: &StoreHandle, (run, asked, _): &Open) -> Result<bool, StoreError> {
+    let inbox = store.inbox(*run).await?;
+    Ok(inbox.iter().any(
+        |item| matches!(&item.body, InboxBody::Answer { operation, .. } if operation == asked),
+    ))
 }
 
 /// An answer without the digest that it names, which has to be that of the question.
@@ -107,6 +111,31 @@ fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
     let plain = value.as_object().filter(|fields| fields.len() == 1);
     let plain = plain.and_then(|fields| fields.get("approved")).cloned();
     Ok(plain.unwrap_or(value))
+}
+
+impl System {
+    /// The questions of all runs that have not ended, oldest run first, which nobody has answered
+    /// yet: after a restart, what people are still to be asked. `run(id).answer(..)` answers one.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn open_questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+        let mut filter = RunFilter::default();
+        filter.open = true;
+        let mut rows = self.runs(filter).await?;
+        rows.retain(|row| row.run == row.root);
+        rows.sort_by_key(|row| row.started_at);
+        let store = &self.shared().doors.store;
+        let mut open = Vec::new();
+        for row in rows {
+            for asked in open_questions(store, &row).await? {
+                if !is_answered(store, &asked).await? {
+                    open.push(asked);
+                }
+            }
+        }
+        Ok(open)
+    }
 }
 
 impl Run {

@@ -31,6 +31,7 @@ use super::{
     agent::{Agent, AgentArguments, AgentMessage},
     attendant::Errand,
     doors::Doors,
+    handles::Early,
     pulse::Pulse,
     slot::Slot,
     supervisor::{
@@ -384,6 +385,7 @@ impl System {
         Run {
             system: self.clone(),
             id,
+            early: Early::default(),
         }
     }
 

@@ -63,6 +63,12 @@ impl ModelHandle {
     }
 }
 
+impl<M: Model> From<M> for ModelHandle {
+    fn from(model: M) -> Self {
+        Self::new(model)
+    }
+}
+
 impl fmt::Debug for ModelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ModelHandle({})", self.description())

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 
 use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext};
 use crate::{
-    contract::ToolHandle,
+    contract::{Model, ModelHandle, ToolHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
         DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TakeOver, TeamSpec,
@@ -27,6 +27,46 @@ pub struct Team {
     pub spec: TeamSpec,
     /// The code.
     pub registry: Registry,
+}
+
+/// The model of an agent, as [`Agent::model`] takes it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AgentModel {
+    /// The registered name of a model.
+    Named(String),
+    /// A model.
+    Given(ModelHandle),
+}
+
+impl From<&str> for AgentModel {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+impl From<String> for AgentModel {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl From<&String> for AgentModel {
+    fn from(name: &String) -> Self {
+        Self::Named(name.clone())
+    }
+}
+
+impl From<ModelHandle> for AgentModel {
+    fn from(model: ModelHandle) -> Self {
+        Self::Given(model)
+    }
+}
+
+impl<M: Model> From<M> for AgentModel {
+    fn from(model: M) -> Self {
+        Self::Given(ModelHandle::new(model))
+    }
 }
 
 impl Agent {
@@ -61,10 +101,29 @@ impl Agent {
         self
     }
 
-    /// Sets the registered name of its model.
+    /// Sets its model: the registered name of one, or the model itself, which the agents below it
+    /// that name none use too.
+    ///
+    /// ```
+    /// use ghostlight_actors::{run::Agent, testing::ScriptedModel};
+    ///
+    /// let by_name = Agent::new("desk").model("default");
+    /// let by_itself = Agent::new("desk").model(ScriptedModel::replies(["Good morning."]));
+    /// # let _ = (by_name, by_itself);
+    /// ```
     #[must_use]
-    pub fn model(mut self, name: impl Into<String>) -> Self {
-        self.spec.model = Some(name.into());
+    pub fn model(mut self, model: impl Into<AgentModel>) -> Self {
+        let name = match model.into() {
+            AgentModel::Named(name) => name,
+            AgentModel::Given(model) => {
+                let name = format!("agent:{}", self.spec.name);
+                // It takes the place of one that was set before.
+                let own = Registry::new().model(name.clone(), model);
+                self.registry = self.registry.with(own);
+                name
+            }
+        };
+        self.spec.model = Some(name);
         self
     }
 
@@ -182,7 +241,32 @@ impl Agent {
         self
     }
 
-    /// Puts an agent below it.
+    /// Puts an agent below it that its model gives tasks to: a call that returns with the result,
+    /// while this agent keeps the conversation. In a team file it is `reach: delegate`.
+    ///
+    /// ```
+    /// use ghostlight_actors::run::Agent;
+    ///
+    /// let clerk = Agent::new("clerk").description("Calculates prices.");
+    /// let shipping = Agent::new("shipping").description("Knows where parcels are.");
+    /// let desk = Agent::new("desk").delegate_to(clerk).hand_off_to(shipping);
+    /// # let _ = desk;
+    /// ```
+    #[must_use]
+    pub fn delegate_to(self, agent: Agent) -> Self {
+        self.agent(agent.reach(Reach::Delegate))
+    }
+
+    /// Puts an agent below it that its model hands the conversation to: that agent answers, and goes
+    /// on answering in later turns. In a team file it is `reach: transfer`.
+    #[must_use]
+    pub fn hand_off_to(self, agent: Agent) -> Self {
+        self.agent(agent.reach(Reach::Transfer))
+    }
+
+    /// Puts an agent below it, which is reached as [`reach`](Self::reach) says: the way for the
+    /// members of a workflow and for agents that only code reaches. Where a model is to reach it,
+    /// [`delegate_to`](Self::delegate_to) and [`hand_off_to`](Self::hand_off_to) say how.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         let own = agent.registry.of_agent(&agent.spec.name);

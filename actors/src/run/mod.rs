@@ -29,7 +29,7 @@ mod spoken;
 mod task;
 
 pub use behavior::{Behavior, BehaviorHandle};
-pub use builder::{Agent, Team};
+pub use builder::{Agent, AgentModel, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
 pub use fork::ForkError;

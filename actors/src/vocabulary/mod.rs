@@ -49,7 +49,7 @@ pub use model::{
     Delta, FinishReason, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolChoice,
     ToolSet,
 };
-pub use outcome::{Answer, Outcome, StopReason, Transfer};
+pub use outcome::{Answer, NoAnswer, Outcome, StopReason, Transfer};
 pub use prices::Prices;
 pub use question::{Question, QuestionKind};
 pub use scope::Scope;

@@ -68,6 +68,33 @@ impl Outcome {
         }
     }
 
+    /// The answer, where the task was done.
+    ///
+    /// # Errors
+    /// Why there is none: the run stopped before its end, perhaps with a partial answer, or goes on
+    /// elsewhere.
+    pub fn into_answer(self) -> Result<Answer, NoAnswer> {
+        match self {
+            Self::Answer(answer) => Ok(answer),
+            Self::Stopped { reason, partial } => Err(NoAnswer::Stopped { reason, partial }),
+            Self::Transfer(_) | Self::ContinueAs(_) => Err(NoAnswer::GoesOn),
+        }
+    }
+
+    /// The answer as a value of this type, where the task was done and the answer is JSON of it
+    /// (see [`Agent::output`](crate::run::Agent::output)).
+    ///
+    /// # Errors
+    /// Why there is no answer, or why it is no value of this type.
+    pub fn into_value<T: DeserializeOwned>(self) -> Result<T, NoAnswer> {
+        let answer = self.into_answer()?;
+        serde_json::from_str(&answer.text).map_err(|error| NoAnswer::Unfit {
+            wanted: std::any::type_name::<T>(),
+            fault: error.to_string(),
+            answer: Box::new(answer),
+        })
+    }
+
     /// The answer as a type, when it is JSON.
     ///
     /// # Errors
@@ -87,7 +114,37 @@ impl Outcome {
     }
 }
 
-/// A run's answer.
+/// Why an outcome gives no answer, or none of the type that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// The run stopped before its task was done.
+    #[error("the run stopped before its task was done: {reason}")]
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// The best answer so far.
+        partial: Option<Answer>,
+    },
+    /// The answer is no value of the type that was asked for.
+    #[error(
+        "the answer is no {wanted}: {fault}; give the agent this type by `Agent::output`, so that \
+         its model is held to it"
+    )]
+    Unfit {
+        /// The name of the type.
+        wanted: &'static str,
+        /// What does not fit.
+        fault: String,
+        /// The answer.
+        answer: Box<Answer>,
+    },
+    /// Another agent or another journal goes on with it, so there is no answer yet.
+    #[error("the task goes on in another leg, so there is no answer yet")]
+    GoesOn,
+}
+
+/// A run's answer. Printed, it is its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -116,6 +173,12 @@ impl Answer {
     pub fn with_messages(mut self, messages: Vec<Arc<Message>>) -> Self {
         self.messages = messages;
         self
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

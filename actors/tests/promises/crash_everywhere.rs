@@ -266,6 +266,64 @@ async fn the_check_finds_an_effect_that_is_done_twice() {
     assert!(found, "{report}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_that_sleeps_longer_than_the_patience_is_not_hung() {
+    let scenario = Scenario::new("sleeper", |b, _| {
+        let agent = Agent::from_fn("sleeper", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(120)).await?;
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer("rested"))
+        });
+        with(b, agent)
+    });
+    let options = CrashOptions::default().patience(Duration::from_secs(20));
+    let report = crash_everywhere(&scenario.turn("go"), options).await;
+    assert_kept(&report);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_waits_for_nothing_that_will_come_is_hung_and_a_parked_run_is_not_waited_for() {
+    let hung = Scenario::new("deaf", |b, _| {
+        let agent = Agent::from_fn("deaf", |_: RunContext| async move {
+            std::future::pending::<()>().await;
+            Ok(Outcome::answer("never"))
+        });
+        with(b, agent)
+    });
+    let options = CrashOptions::default().patience(Duration::from_secs(20));
+    let report = crash_everywhere(&hung.turn("go"), options).await;
+    assert!(report.violations[0].contains("hung"), "{report}");
+
+    // The function of the child takes another way each time, so after a crash it is parked, and
+    // so is nothing above it.
+    let parked = Scenario::new("boss", |b, _| {
+        let lives = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let child = Agent::from_fn("child", move |cx: RunContext| {
+            let life = lives.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async move {
+                if life % 2 == 0 {
+                    cx.uuid().await?;
+                } else {
+                    cx.now().await?;
+                }
+                cx.sleep(Duration::from_secs(5)).await?;
+                cx.uuid().await?;
+                Ok(Outcome::answer("done"))
+            }
+        });
+        let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("child", "go").await?.text))
+        });
+        with(b, boss.agent(child))
+    });
+    let begun = tokio::time::Instant::now();
+    let report = crash_everywhere(&parked.turn("go").turn("again"), options).await;
+    let told = format!("{:?}", report.violations);
+    assert!(told.contains("parked"), "{told}");
+    assert!(!told.contains("hung"), "{told}");
+    assert!(begun.elapsed() < Duration::from_secs(3600));
+}
+
 /// Answers by the task alone.
 struct PlainOracle;
 

@@ -31,6 +31,7 @@ mod events;
 mod expired_approvals;
 mod fairness;
 mod falling_asleep;
+mod first_use;
 mod foreign_operations;
 mod forked_children;
 mod forked_topics;

@@ -96,6 +96,16 @@ impl RunContext {
         Composed(Box::pin(async move { cx.watched_model(request).await }))
     }
 
+    /// Asks the agent's model for the next step of the conversation, with the agent's instructions,
+    /// tools and settings: short for [`model`](Self::model) with the
+    /// [`model_request`](Self::model_request) of the [`conversation`](Self::conversation).
+    ///
+    /// # Errors
+    /// Those of [`model`](Self::model).
+    pub fn think(&self) -> Composed<ModelResponse> {
+        self.model(self.model_request(self.conversation()))
+    }
+
     /// Asks a model and shows its answer piece by piece to whoever watches the run. The
     /// function itself gets the answer whole, since pieces are not recorded.
     pub fn model_stream(&self, request: ModelRequest) -> Composed<ModelResponse> {

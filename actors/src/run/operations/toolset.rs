@@ -1,6 +1,6 @@
 use futures_util::FutureExt;
 
-use super::{CallTool, Delegated};
+use super::{CallTool, Delegated, approval::fits};
 use crate::{
     contract::BoxFuture,
     definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
@@ -71,8 +71,20 @@ impl RunContext {
     }
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
-        let task = task_of(self.leg(), &agent, &call);
         let spec = self.leg().pinned.team.find(&agent);
+        // A task for an agent that says what it takes is held to that by the delegation itself.
+        let is_typed = spec.is_some_and(|spec| spec.input.is_some());
+        // What an earlier version let through is recorded, and stays.
+        if !is_typed
+            && self.recorded_next().is_none()
+            && let Some(offered) = self.tools_offered().get(&call.name)
+            && let Err(fault) = fits(offered, &call.arguments)
+        {
+            // Its place stays its own, so that a run which is taken up finds the same order.
+            let _ = self.allocate();
+            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
+        }
+        let task = task_of(self.leg(), &agent, &call);
         let ends_step = spec.is_some_and(|spec| spec.ends_step);
         let delegation = self.delegate(agent, task);
         Box::pin(async move {

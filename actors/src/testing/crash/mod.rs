@@ -40,7 +40,8 @@ use super::{Fault, Harm, Scenario, Strike};
 pub struct CrashOptions {
     /// The seed of every process's chance.
     pub seed: u64,
-    /// How long a process may take, in the runtime's time, before its work counts as hung.
+    /// How long a process may take, in the runtime's time, before its work counts as hung: ten
+    /// minutes, where nothing else is said. Time in which a run sleeps does not count.
     pub patience: Duration,
     /// How many of the next process's first commits are crash points too, each in a run of its
     /// own: crashes during recovery.
@@ -69,6 +70,13 @@ impl CrashOptions {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Sets how long a process may take before its work counts as hung.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

@@ -11,8 +11,8 @@ use super::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError},
     contract::{
-        InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoredLine, SystemClock,
-        Ticket,
+        Clock, InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoredLine,
+        SystemClock, Ticket,
     },
     testing::{EffectLog, Fault, FaultyStore, InMemoryStore, Scenario, effect_log::LoggedEffect},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},
@@ -102,7 +102,7 @@ pub(super) async fn live_through(
         let end = tokio::select! {
             biased;
             () = store.crashed() => None,
-            done = tokio::time::timeout(options.patience, work) => Some(done),
+            done = patiently(options.patience, &memory, &clock, work) => Some(done),
         };
         if life.crashes.is_empty() {
             life.commits = store.calls();
@@ -115,15 +115,15 @@ pub(super) async fn live_through(
         settle().await;
         match end {
             None => life.crashes.push(journals(&memory).await),
-            Some(Ok(Ok((outcomes, events)))) => {
+            Some(Some(Ok((outcomes, events)))) => {
                 (life.outcomes, life.events) = (outcomes, events);
                 break;
             }
-            Some(Ok(Err(error))) => {
+            Some(Some(Err(error))) => {
                 life.stuck = Some(format!("the work failed: {error}"));
                 break;
             }
-            Some(Err(_)) => {
+            Some(None) => {
                 life.stuck = Some(format!("the work hung: {}", standing(&memory).await));
                 break;
             }
@@ -147,6 +147,31 @@ pub(super) async fn live_through(
 
 type Done = (Vec<String>, Vec<Vec<EventRecord>>);
 
+/// The end of the work; `None` when it takes longer than the patience, in which time that a timer
+/// of a run has to wait for does not count.
+async fn patiently<T>(
+    patience: Duration,
+    memory: &InMemoryStore,
+    clock: &SystemClock,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        if let Ok(done) = tokio::time::timeout(patience, &mut work).await {
+            return Some(done);
+        }
+        let wakes = |row: RunRow| row.wake_at.filter(|_| !row.status.is_ended());
+        let wake_at = rows(memory).await.into_iter().filter_map(wakes).max();
+        let asleep = wake_at?.since(clock.now());
+        if asleep.is_zero() {
+            return None;
+        }
+        if let Ok(done) = tokio::time::timeout(asleep, &mut work).await {
+            return Some(done);
+        }
+    }
+}
+
 /// Says each turn, and does what the world outside has to do until it has ended. Doing it again
 /// after a crash changes nothing: turns and messages carry ids.
 async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError> {
@@ -165,6 +190,10 @@ async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError>
         }
         outcomes.push(attend(scenario, system, &run).await?);
         events.push(run.events().recorded().so_far().await?);
+        if parked(system, &run).await?.is_some() {
+            // The session waits for somebody to mend it, and no later turn would begin.
+            break;
+        }
     }
     // Checkpoints are kept beside the work.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -173,7 +202,12 @@ async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError>
 
 async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<String, SystemError> {
     loop {
-        let row = run.settled().await?;
+        // A run above a parked one waits for it, for as long as nobody mends it.
+        let row = tokio::select! {
+            biased;
+            parked = parked_below(system, run) => return parked,
+            row = run.settled() => row?,
+        };
         if row.status.is_ended() || row.status == RunStatus::Parked {
             return Ok(match run.outcome().await {
                 Ok(outcome) => format!("{outcome:?}"),
@@ -194,6 +228,30 @@ async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<Strin
                 Ok(()) | Err(SystemError::UnknownRun(_)) => {}
                 Err(error) => return Err(error),
             }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// The run of this tree that is parked, if one is.
+async fn parked(system: &System, root: &Run) -> Result<Option<RunRow>, SystemError> {
+    let mut filter = RunFilter::default();
+    (filter.open, filter.root) = (true, Some(root.id()));
+    let rows = system.store().runs(filter).await?;
+    let mut rows = rows.into_iter();
+    Ok(rows.find(|row| row.status == RunStatus::Parked))
+}
+
+/// Waits until a run below this one is parked, and says why.
+async fn parked_below(system: &System, root: &Run) -> Result<String, SystemError> {
+    loop {
+        if let Some(row) = parked(system, root).await?
+            && row.run != root.id()
+        {
+            return match system.run(row.run).outcome().await {
+                Ok(outcome) => Ok(format!("{outcome:?}")),
+                Err(error) => Ok(format!("failed: {error}")),
+            };
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

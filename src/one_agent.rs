@@ -1,0 +1,239 @@
+//! One agent, asked in one call.
+
+use std::fmt;
+
+use ghostlight_actors::{
+    actor::{Run, System, TextDelta, TextStream},
+    contract::BoxFuture,
+    definition::PolicySpec,
+    run::Agent,
+    session::Turn,
+    testing::InMemoryStore,
+    vocabulary::{Answer, Event, Outcome},
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::Error;
+
+/// The registered name of the policy that bounds the calls of single tools.
+const LIMITS: &str = "tool_limits";
+/// The key of the one session.
+const SESSION: &str = "one";
+
+/// What this package adds to [`Agent`]: one question and its answer, without a System to set up.
+/// The prelude brings it along.
+///
+/// ```
+/// use ghostlight::prelude::*;
+///
+/// /// Adds VAT to a net price.
+/// #[tool(effect = "read")]
+/// async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
+///     Ok(net * (1.0 + percent / 100.0))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ghostlight::Error> {
+/// let desk = Agent::new("desk").model(OfflineModel).tool(add_vat);
+/// let answer = desk.run("add_vat of net 80 and percent 19?").await?;
+/// assert!(answer.text.contains("95.2"), "{answer}");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Each call stands for itself: a System in memory is set up for it, with all that is
+/// [built in](crate::builtin), and stopped at its end, or when the call is dropped. What it
+/// records is gone with it, and the next call knows nothing of it. Where a conversation is to go
+/// on, or has to survive the process, the same agent is the team of a System:
+///
+/// ```no_run
+/// # use ghostlight::prelude::*;
+/// # async fn long(desk: Agent) -> Result<(), ghostlight::Error> {
+/// # #[cfg(feature = "sqlite")] {
+/// let system = System::open("desk.db")?.team(desk.into_team()?).start().await?;
+/// let answer = system.session("desk", "ada").ask("80 euro with 19% VAT?").await?;
+/// # let _ = answer; system.stop().await?; }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Nobody can answer a question here, so an agent that asks a person (for an approval, say) ends
+/// the call with [`Error::Asking`]. An agent without a model uses the one that a System would find
+/// under the name `default`, and there is none: give it one by [`Agent::model`].
+pub trait AgentExt {
+    /// Gives this to the agent and waits for its answer.
+    ///
+    /// # Errors
+    /// What is wrong with the agent's definition; [`Error::Failed`]; [`Error::NoAnswer`] where it
+    /// stopped before its end; [`Error::Asking`].
+    fn run(
+        &self,
+        input: impl Into<Turn> + Send,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send;
+
+    /// Gives this to the agent, whose model is held to the schema of this type, and waits for the
+    /// value.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run); [`Error::NoAnswer`] where the answer is no such value.
+    fn run_as<T: DeserializeOwned + JsonSchema>(
+        &self,
+        input: impl Into<Turn> + Send,
+    ) -> impl Future<Output = Result<T, Error>> + Send;
+
+    /// Sets how often this tool may be called in a run and in all runs below its root: a call beyond
+    /// it is refused, the model reads that it is, and the run goes on. It is the policy
+    /// [`ToolLimits`](crate::policies::ToolLimits), which is built in; in a team file it stands
+    /// under `policies`, as `{ name: tool_limits, calls: { search: 5 } }`.
+    #[must_use]
+    fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self;
+
+    /// Gives this to the agent and hands out what it says, piece by piece as its model gives it.
+    ///
+    /// # Errors
+    /// What is wrong with the agent's definition.
+    fn stream(
+        &self,
+        input: impl Into<Turn> + Send,
+    ) -> impl Future<Output = Result<AnswerStream, Error>> + Send;
+}
+
+impl AgentExt for Agent {
+    async fn run(&self, input: impl Into<Turn> + Send) -> Result<Answer, Error> {
+        let alone = Alone::start(self.clone(), input.into()).await?;
+        Ok(alone.outcome().await?.into_answer()?)
+    }
+
+    async fn run_as<T: DeserializeOwned + JsonSchema>(
+        &self,
+        input: impl Into<Turn> + Send,
+    ) -> Result<T, Error> {
+        let alone = Alone::start(self.clone().output::<T>(), input.into()).await?;
+        Ok(alone.outcome().await?.into_value()?)
+    }
+
+    fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self {
+        self.define(|spec| {
+            let known = spec
+                .policies
+                .iter_mut()
+                .find(|policy| policy.name == LIMITS);
+            match known {
+                Some(policy) => policy.settings["calls"][tool.into()] = calls.into(),
+                None => {
+                    let settings = json!({ "calls": { tool.into(): calls } });
+                    let policy = PolicySpec::new(LIMITS).settings(settings);
+                    spec.policies.push(policy);
+                }
+            }
+        })
+    }
+
+    async fn stream(&self, input: impl Into<Turn> + Send) -> Result<AnswerStream, Error> {
+        let turn = input.into().streaming(true);
+        let alone = Alone::start(self.clone(), turn).await?;
+        Ok(AnswerStream {
+            text: alone.run.text_stream(),
+            asks: Box::pin(asks(alone.run.clone())),
+            alone: Some(alone),
+        })
+    }
+}
+
+/// What one agent says, piece by piece: see [`AgentExt::stream`]. Dropping it cancels nothing that
+/// a tool has already done, and stops the rest.
+pub struct AnswerStream {
+    text: TextStream,
+    asks: BoxFuture<'static, Error>,
+    /// `None` when it is over.
+    alone: Option<Alone>,
+}
+
+impl AnswerStream {
+    /// The next piece; `None` when the agent has answered.
+    ///
+    /// # Errors
+    /// Those of [`AgentExt::run`]; nothing comes after one.
+    pub async fn next(&mut self) -> Option<Result<TextDelta, Error>> {
+        let alone = self.alone.as_ref()?;
+        let piece = tokio::select! {
+            biased;
+            piece = self.text.next() => piece,
+            error = &mut self.asks => Some(Err(error)),
+        };
+        let end = match piece {
+            Some(Ok(piece)) => return Some(Ok(piece)),
+            Some(Err(error)) => Err(error),
+            None => alone.outcome().await,
+        };
+        self.alone = None;
+        let answer = end.and_then(|outcome| Ok(outcome.into_answer()?));
+        answer.err().map(Err)
+    }
+}
+
+impl fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerStream")
+            .field("text", &self.text)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A run in a System of its own.
+struct Alone {
+    run: Run,
+    /// Stops the System with it.
+    _stops: Stops,
+}
+
+impl Alone {
+    async fn start(agent: Agent, turn: Turn) -> Result<Self, Error> {
+        let name = agent.spec().name.clone();
+        let system = System::builder(InMemoryStore::new())
+            .registry(crate::builtin())
+            .team(agent.into_team()?)
+            .start()
+            .await?;
+        let stops = Stops(system.clone());
+        let run = system.session(name, SESSION).send(turn).await?;
+        Ok(Self { run, _stops: stops })
+    }
+
+    async fn outcome(&self) -> Result<Outcome, Error> {
+        tokio::select! {
+            biased;
+            outcome = self.run.outcome() => outcome,
+            error = asks(self.run.clone()) => Err(error),
+        }
+    }
+}
+
+/// Waits until a person is asked, which may be never.
+async fn asks(run: Run) -> Error {
+    let mut events = run.events().recorded();
+    while let Some(Ok(record)) = events.next().await {
+        if matches!(record.event, Event::QuestionAsked { .. }) {
+            return Error::Asking { run: run.id() };
+        }
+    }
+    std::future::pending().await
+}
+
+/// Stops a System when it is dropped: a call that was given up leaves nothing under way.
+struct Stops(System);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        let system = self.0.clone();
+        // Without a runtime there is nothing left that could run.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // A store in memory has nothing to lose.
+                let _ = system.stop().await;
+            });
+        }
+    }
+}
