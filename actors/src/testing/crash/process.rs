@@ -248,10 +248,18 @@ async fn parked_below(system: &System, root: &Run) -> Result<String, SystemError
         if let Some(row) = parked(system, root).await?
             && row.run != root.id()
         {
-            return match system.run(row.run).outcome().await {
-                Ok(outcome) => Ok(format!("{outcome:?}")),
-                Err(error) => Ok(format!("failed: {error}")),
-            };
+            let journal = JournalId::Run(row.run);
+            let lines = system.store().read(journal, 0, usize::MAX).await?;
+            let entries = lines
+                .iter()
+                .rev()
+                .filter_map(|line| line.line.decode().ok());
+            let mut reasons = entries.filter_map(|entry| match entry {
+                Entry::Parked { reason } => Some(reason.to_string()),
+                _ => None,
+            });
+            let reason = reasons.next().unwrap_or_default();
+            return Ok(format!("failed: run {} is parked: {reason}", row.run));
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
