@@ -1,7 +1,7 @@
 //! No text makes the reader of structured output panic, and valid JSON reads as it is.
 #![no_main]
 
-use ghostlight::structured_output::{RepairKind, complete, read, read_all};
+use ghostlight_structured_output::{RepairKind, complete, read, read_all};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
 
 use super::super::{Limits, ReadError, RepairKind, complete, parse, read, read_all};
-use crate::structured_output::candidates;
-use crate::structured_output::cursor::Cursor;
+use crate::candidates;
+use crate::cursor::Cursor;
 
 /// Any JSON document, with the characters that trouble a tolerant reader more often than chance has.
 fn document() -> impl Strategy<Value = Value> {

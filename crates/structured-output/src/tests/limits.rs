@@ -7,8 +7,8 @@ use super::super::{
     read_within,
 };
 use super::value;
-use crate::structured_output::candidates;
-use crate::structured_output::cursor::Cursor;
+use crate::candidates;
+use crate::cursor::Cursor;
 
 /// How many bytes the tolerant reader looks at for each byte of `text`, some hundred aside.
 fn steps_per_byte(text: &str) -> f64 {

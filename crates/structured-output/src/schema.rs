@@ -25,7 +25,7 @@ const MAX_ROUNDS: usize = 16;
 /// What an answer must look like.
 ///
 /// ```
-/// use ghostlight::structured_output::OutputSchema;
+/// use ghostlight_structured_output::OutputSchema;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct City {

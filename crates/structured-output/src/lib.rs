@@ -6,13 +6,13 @@
 //! length: its parser keeps its own stack, within [`Limits`].
 //!
 //! ```
-//! use ghostlight::structured_output::{RepairKind, read};
+//! use ghostlight_structured_output::{RepairKind, read};
 //!
 //! let answer = "Here you are:\n```json\n{'city': \"Oslo\", 'rain': True,}\n```";
 //! let reading = read(answer)?;
 //! assert_eq!(reading.value, serde_json::json!({"city": "Oslo", "rain": true}));
 //! assert!(reading.repairs.iter().any(|repair| repair.kind == RepairKind::TrailingComma));
-//! # Ok::<(), ghostlight::structured_output::ReadError>(())
+//! # Ok::<(), ghostlight_structured_output::ReadError>(())
 //! ```
 //!
 //! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type, and
