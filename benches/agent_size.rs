@@ -145,7 +145,7 @@ async fn at_work() -> f64 {
     let system = system(agent).await;
     let runs = turns(&system, "desk", AGENTS).await;
     for run in &runs {
-        assert_eq!(run.settled().await.unwrap().status, RunStatus::Waiting);
+        assert_eq!(run.wait().await.unwrap().status, RunStatus::Waiting);
     }
     let held = live();
     tokio::time::sleep(PASSIVATE_AFTER * 4).await;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use ghostlight::builtin;
 use ghostlight_actors::{
     actor::System,
-    run::{Agent, Moment, Policy, PolicyContext, RunContext, operations::Answering},
+    run::{Agent, HookContext, Policy, PolicyContext, RunContext, operations::Answering},
     session::Turn,
     testing::InMemoryStore,
     vocabulary::{
@@ -91,7 +91,7 @@ impl Answering for Answered {
 /// The hooks of a step with one call, so often, in nanoseconds each: nothing is really called.
 async fn hooks(cx: RunContext, times: u32) -> Result<Outcome, AgentError> {
     let transcript = cx.conversation();
-    let moment = Moment {
+    let moment = HookContext {
         transcript: &transcript,
         steps: 1,
     };

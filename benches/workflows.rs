@@ -60,7 +60,7 @@ fn run(runtime: &Runtime, units: u32, desk: Agent) -> Round {
 }
 
 fn workflow(name: &str, settings: serde_json::Value) -> Agent {
-    Agent::new("desk").works_by(BehaviorSpec::new(name).settings(settings))
+    Agent::new("desk").behavior(BehaviorSpec::new(name).settings(settings))
 }
 
 fn fan_out(runtime: &Runtime) {

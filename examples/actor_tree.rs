@@ -7,11 +7,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ghostlight::{
-    actor::supervisor::{
-        Change, Child, ChildInfo, ChildSpec, ChildState, Strategy, Supervisor, SupervisorSpec,
+    actor::{
+        Delegation,
+        supervisor::{
+            Change, Child, ChildInfo, ChildSpec, ChildState, Strategy, Supervisor, SupervisorSpec,
+        },
     },
     prelude::*,
     ractor::{Actor, ActorProcessingErr, ActorRef},
+    vocabulary::Question,
 };
 use serde_json::json;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -92,7 +96,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await?;
 
     let run = system.session("desk", "ada").send("Why?").await?;
-    run.settled().await?; // it waits for an answer
+    run.wait().await?; // it waits for an answer
     println!("the System, while a run waits:");
     print(&system.tree().await, 0);
 

@@ -10,8 +10,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use ghostlight::{
+    builtin,
     definition::{ApprovalRule, ClarifySpec, OnExpiry},
     prelude::*,
+    vocabulary::Question,
 };
 use serde_json::{Value, json};
 
@@ -86,7 +88,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     ] {
         println!("\nada: {said}");
         let run = session.send(said).await?;
-        run.settled().await?;
+        run.wait().await?;
         for (_, operation, question) in run.questions().await? {
             let answer = decide(&question, instead).map_err(AgentError::failed);
             let answer = answer.map_err(|error| ghostlight::Error::Failed {

@@ -6,8 +6,10 @@
 use ghostlight::{
     instructions::Instructions,
     prelude::*,
+    run::operations::Scope,
     testing::Reply,
     tools::{list_artifacts, load_artifact, save_artifact},
+    vocabulary::ToolCall,
 };
 use serde_json::json;
 

@@ -5,7 +5,11 @@
 //! The models are scripted, so that the differences are those of the behaviors.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::prelude::*;
+use ghostlight::{
+    definition::BehaviorSpec,
+    prelude::*,
+    vocabulary::{Event, ToolCall},
+};
 use serde_json::json;
 
 /// Adds VAT to a net price.
@@ -69,7 +73,7 @@ async fn main() -> Result<(), ghostlight::Error> {
         let model = ScriptedModel::replies(replies(behavior));
         let clerk = Agent::new("clerk")
             .tool(add_vat)
-            .works_by(BehaviorSpec::new(behavior));
+            .behavior(BehaviorSpec::new(behavior));
         let system = System::builder(InMemoryStore::new())
             .registry(registry.clone())
             .model("default", model.clone())

@@ -7,9 +7,10 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
+    builtin,
     prelude::*,
     run::Task,
-    vocabulary::{Part, Resource, Usage},
+    vocabulary::{Event, Message, Part, Resource, ToolCall, Usage},
 };
 
 /// Finds a fact, which always leads to another question.

@@ -4,8 +4,9 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
-    behaviors::{Loop, ModelTurn},
+    behaviors::{AgentLoop, ModelTurn},
     prelude::*,
+    vocabulary::ToolCall,
 };
 use serde_json::json;
 
@@ -18,7 +19,7 @@ fn look_up(word: String) -> String {
 /// A behavior that shows the model's calls before they run, keeps the results short, asks for an
 /// answer after two rounds, and leaves the rest to the loop.
 async fn frugal(cx: RunContext) -> Result<Outcome, AgentError> {
-    let mut agent = Loop::new(&cx)?;
+    let mut agent = AgentLoop::new(&cx)?;
     for round in 1..=2 {
         match agent.think().await? {
             ModelTurn::Calls(calls) => {

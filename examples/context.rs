@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
+    builtin,
     context::{Estimate, TokenCounter},
     definition::{ContextSpec, ContextStrategy, Summarize},
     prelude::*,

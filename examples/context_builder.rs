@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
-    context::{ContextBuilder, Packet, PacketSource, Relevance, cosine},
+    context::{ContextBuilder, ContextItem, ContextItemSource, Relevance, cosine},
     prelude::*,
 };
 
@@ -46,9 +46,9 @@ impl Relevance for Embedded {
 }
 
 async fn answer(cx: RunContext) -> Result<Outcome, AgentError> {
-    let found = |text| Packet::new(PacketSource::Retrieved, text);
+    let found = |text| ContextItem::new(ContextItemSource::Retrieved, text);
     let packets = [
-        Packet::new(PacketSource::System, "You answer for a carrier."),
+        ContextItem::new(ContextItemSource::System, "You answer for a carrier."),
         found("The canteen has soup today."),
         found("Consignment 7 is in Ulm, delivery tomorrow."),
     ];

@@ -7,12 +7,14 @@
 use std::{collections::BTreeMap, error::Error};
 
 use ghostlight::{
+    builtin,
     context::{Estimate, PrefixReport, StablePrefix, TokenCounter},
+    contract::ToolHandle,
     definition::{
         Compact, ContextSpec, ContextStrategy, SlidingWindow, Spill, Summarize, TokenCounting,
     },
     prelude::*,
-    vocabulary::Role,
+    vocabulary::{Message, Role, ToolDefinition},
 };
 use serde_json::Value;
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ghostlight::prelude::*;
+use ghostlight::{prelude::*, run::operations::Scope};
 
 /// A behavior with settings. What a run learns stays in local variables: replay makes them afresh.
 struct Courier {

@@ -6,7 +6,7 @@
 //! process looks at what is there.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{definition::Durability, prelude::*};
+use ghostlight::{definition::Durability, prelude::*, run::Team};
 
 /// Twenty notes, each an effect of its own.
 async fn take_notes(cx: RunContext) -> Result<Outcome, AgentError> {

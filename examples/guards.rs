@@ -8,6 +8,7 @@ use ghostlight::{
     interceptors::{Authorization, GUARDED, PersonalAction, PersonalDataGuard},
     models::Secret,
     prelude::*,
+    vocabulary::{Event, ToolCall},
 };
 use serde_json::json;
 

@@ -7,9 +7,10 @@
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{
-    definition::{Sees, TakeOver},
+    builtin,
+    definition::{OnHandoff, Sees},
     prelude::*,
-    vocabulary::Role,
+    vocabulary::{Role, Transfer},
 };
 
 /// Says how a parcel of this number travels.
@@ -38,7 +39,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     let shipping = Agent::new("shipping")
         .description("Knows where parcels are.")
         .tool(track_parcel)
-        .takes_over(TakeOver::new().sees(Sees::Spoken));
+        .on_handoff(OnHandoff::new().sees(Sees::Spoken));
     let system = System::builder(InMemoryStore::new())
         .registry(builtin())
         .model("default", OfflineModel)

@@ -9,11 +9,11 @@ use std::{
 };
 
 use ghostlight::{
-    contract::{Interceptor, NextTool},
+    contract::{Interceptor, NextTool, ToolOutput},
     interceptors::{Cache, CircuitBreaker, Metrics, Retry},
     prelude::*,
     run::Intercept,
-    vocabulary::Arguments,
+    vocabulary::{Arguments, ToolCall},
 };
 use serde_json::json;
 

@@ -7,7 +7,13 @@
 //! crash it is where it was. The model is scripted, so you see what the policy does.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{policies::Repetition, prelude::*};
+use ghostlight::{
+    builtin,
+    policies::Repetition,
+    prelude::*,
+    run::{BeforeTool, PolicyContext, Verdict},
+    vocabulary::{ToolCall, ToolResult, ToolStatus},
+};
 use serde_json::json;
 
 /// Finds the price of a product in the shop's own list.

@@ -8,7 +8,13 @@
 //! script, so that both ways have the same wit.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{prelude::*, testing::Reply};
+use ghostlight::{
+    builtin,
+    definition::BehaviorSpec,
+    prelude::*,
+    testing::Reply,
+    vocabulary::{Message, ToolCall, ToolStatus},
+};
 use serde_json::json;
 
 /// Takes a thing out of a place, if it is there.
@@ -97,7 +103,7 @@ async fn main() -> Result<(), ghostlight::Error> {
             _ => json!({}),
         };
         let robot = Agent::new("robot")
-            .works_by(BehaviorSpec::new(behavior).settings(settings))
+            .behavior(BehaviorSpec::new(behavior).settings(settings))
             .tool(take)
             .tool(put);
         let system = System::builder(InMemoryStore::new())

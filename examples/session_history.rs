@@ -3,7 +3,7 @@
 //!     cargo run --example session_history
 #![allow(clippy::print_stdout)]
 
-use ghostlight::prelude::*;
+use ghostlight::{prelude::*, run::operations::Scope};
 
 /// Keeps a list of guests, and says who is on it.
 async fn guests(cx: RunContext) -> Result<Outcome, AgentError> {

@@ -6,7 +6,7 @@
 //! transfer moves the conversation: the next agent answers, and goes on answering in later turns.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::prelude::*;
+use ghostlight::{builtin, definition::Reach, prelude::*};
 
 /// Says how a parcel of this number travels.
 #[tool(effect = "read")]

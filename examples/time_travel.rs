@@ -6,7 +6,12 @@
 //! replayed or forked behind it.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{actor::recording, prelude::*, run::replay};
+use ghostlight::{
+    actor::{Fork, Run, recording},
+    prelude::*,
+    run::{Team, replay},
+    vocabulary::ToolCall,
+};
 use serde_json::json;
 
 /// Books a room.
@@ -61,7 +66,7 @@ async fn main() -> Result<(), ghostlight::Error> {
 }
 
 async fn answer(run: &Run, text: &str) -> Result<(), ghostlight::Error> {
-    run.settled().await?;
+    run.wait().await?;
     for (asking, operation, _) in run.questions().await? {
         println!("  (a person says {text:?} to {})", asking.short());
         run.answer(operation, json!(text)).await?;

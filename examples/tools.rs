@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ghostlight::prelude::*;
+use ghostlight::{builtin, prelude::*};
 use serde_json::json;
 
 /// How often money was paid back.
@@ -57,7 +57,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     // it costs nothing but its rows.
     for approved in [false, true] {
         let run = session.send("Please refund 12.5 euro.").await?;
-        let status = run.settled().await?.status;
+        let status = run.wait().await?.status;
         for (asking, operation, question) in run.questions().await? {
             println!(
                 "{status:?}: {} -> {}",

@@ -8,7 +8,13 @@
 
 use std::time::Duration;
 
-use ghostlight::{prelude::*, vocabulary::EventId};
+use ghostlight::{
+    actor::EventStream,
+    builtin,
+    contract::StoreError,
+    prelude::*,
+    vocabulary::{EventId, EventRecord},
+};
 
 /// Looks for a lamp in the rooms of a house.
 #[tool(effect = "read")]

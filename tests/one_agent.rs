@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use ghostlight::{Error, definition::ClarifySpec, prelude::*, vocabulary::NoAnswer};
+use ghostlight::{
+    Error,
+    definition::ClarifySpec,
+    prelude::*,
+    vocabulary::{NoAnswer, StopReason, ToolCall},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -95,7 +95,7 @@ async fn an_approval_inside_a_parallel_batch_holds_up_only_its_own_call() {
     let agent = agents::keeper(risky.clone(), safe.clone());
     let system = system(agent, no_model()).await;
     let run = ask(&system, "keeper", "go").await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let questions = run.questions().await.unwrap();
     assert_eq!(questions.len(), 2);
     assert_eq!(questions[0].2.prompt, "Delete tmp/x?");
@@ -150,7 +150,7 @@ async fn a_long_lived_agent_receives_messages_and_sleeps_between_them() {
     let system = system(agent, no_model()).await;
     let run = ask(&system, "shop", "open").await;
     for _ in 0..3 {
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         // Longer than a run lingers in memory.
         tokio::time::sleep(Duration::from_secs(100)).await;
         run.tell(&Order { pieces: 4 }).await.unwrap();
@@ -223,7 +223,7 @@ async fn an_open_question_is_answered_once_and_only_by_an_answer() {
     let agent = agents::asker();
     let system = system(agent, no_model()).await;
     let run = ask(&system, "asker", "go").await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, op, _) = run.questions().await.unwrap().remove(0);
     assert!(run.answer(op, json!("green")).await.is_err());
     run.answer(op, json!("blue")).await.unwrap();

@@ -57,7 +57,7 @@ async fn a_run_that_goes_on_keeps_what_it_did_before() {
     let system = system.start().await.unwrap();
     let session = system.session("booker", "s");
     let run = session.send(Turn::text("book")).await.unwrap();
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     assert!(run.cancel("no longer needed").await.unwrap());
     run.outcome().await.unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -83,7 +83,7 @@ async fn a_cancelled_run_undoes_what_it_registered() {
     let system = start(InMemoryStore::new(), tool).await;
     let session = system.session("booker", "s");
     let run = session.send(Turn::text("book")).await.unwrap();
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     assert!(run.cancel("no longer needed").await.unwrap());
     let outcome = run.outcome().await.unwrap();
     assert!(outcome.stop_reason().is_some(), "{outcome:?}");
@@ -105,7 +105,7 @@ async fn an_undo_step_that_a_crash_interrupted_is_not_run_again() {
     let first = start(store.clone(), tool(true)).await;
     let session = first.session("booker", "s");
     let run = session.send(Turn::text("book")).await.unwrap().id();
-    first.run(run).settled().await.unwrap();
+    first.run(run).wait().await.unwrap();
     first.run(run).cancel("no longer needed").await.unwrap();
     while calls.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -140,7 +140,7 @@ async fn what_was_registered_before_a_transfer_is_undone_too() {
     let system = builder.start().await.unwrap();
     let session = system.session("booker", "s");
     let run = session.send(Turn::text("book")).await.unwrap();
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     run.cancel("no longer needed").await.unwrap();
     run.outcome().await.unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 1);

@@ -7,10 +7,10 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Completion, Loop, LoopLimits, at_least_one};
+use super::{AgentLoop, Checked, FinishMode, LoopLimits, at_least_one};
 
 /// Asks the model, runs the tools that it calls side by side, gives it their results, and so on
-/// until it answers: a [`Loop`] run to its end. It is what an agent does that names no behavior.
+/// until it answers: a [`AgentLoop`] run to its end. It is what an agent does that names no behavior.
 ///
 /// - Every call gets exactly one result, whatever happens to it.
 /// - A batch that transfers the conversation runs its other calls first; of several transfers
@@ -26,7 +26,7 @@ pub struct FunctionCalling {
     /// The most steps; the agent's own bound when left out, and 40 when it has none.
     pub max_steps: Option<u32>,
     /// How the model says that it is done.
-    pub completion: Completion,
+    pub completion: FinishMode,
     /// The most turns in a row that lead to nothing.
     pub max_empty_turns: u32,
     /// How often an answer that does not fit its schema is given back.
@@ -38,7 +38,7 @@ impl Default for FunctionCalling {
         let limits = LoopLimits::default();
         Self {
             max_steps: None,
-            completion: Completion::Text,
+            completion: FinishMode::Text,
             max_empty_turns: limits.empty_turns,
             max_repairs: limits.repairs,
         }
@@ -64,7 +64,7 @@ impl FunctionCalling {
 
 impl Behavior for FunctionCalling {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let agent = Loop::new(&cx)?.limits(self.limits(&cx));
+        let agent = AgentLoop::new(&cx)?.limits(self.limits(&cx));
         agent.completion(self.completion).run().await
     }
 }
@@ -86,7 +86,7 @@ mod tests {
         let set = read(set).unwrap();
         assert_eq!(
             (set.max_steps, set.completion),
-            (Some(7), Completion::Either)
+            (Some(7), FinishMode::Either)
         );
         for (wrong, reason) in [
             (

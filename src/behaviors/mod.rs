@@ -11,8 +11,8 @@
 //! | `plan_and_solve` | [`PlanAndSolve`]: plan, do the steps one after the other, answer |
 //!
 //! Each is straight-line code over a [`RunContext`], and its
-//! settings are its fields. A behavior of your own starts from [`Loop`], or changes how one asks
-//! and reads by a [`Strategy`].
+//! settings are its fields. A behavior of your own starts from [`AgentLoop`], or changes how one asks
+//! and reads by a [`TurnFormat`].
 //!
 //! ```
 //! use ghostlight::behaviors;
@@ -32,7 +32,7 @@ mod react;
 mod reflection;
 mod rewoo;
 mod simple;
-mod strategy;
+mod turn_format;
 
 use ghostlight_actors::{
     run::{Behavior, BehaviorHandle, Registry, RunContext},
@@ -43,7 +43,7 @@ use serde_json::Value;
 
 pub use adaptive::{Adaptive, Rule};
 pub(crate) use agent_loop::exhausted;
-pub use agent_loop::{Acted, Completion, FINISH_TOOL, Loop, LoopLimits};
+pub use agent_loop::{AgentLoop, BatchResult, FINISH_TOOL, FinishMode, LoopLimits};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
@@ -52,7 +52,7 @@ pub use react::React;
 pub use reflection::Reflection;
 pub use rewoo::Rewoo;
 pub use simple::Simple;
-pub use strategy::{ModelTurn, NativeCalls, Reading, Strategy};
+pub use turn_format::{ModelTurn, NativeCalls, Reading, TurnFormat};
 
 type Make = fn(&Value) -> Result<BehaviorHandle, String>;
 
@@ -117,7 +117,7 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
 
 /// A loop that answers from what there is: without tools, unless policies watch over it, which
 /// may ask for more.
-fn answering<'a>(cx: &RunContext, agent: Loop<'a>) -> Loop<'a> {
+fn answering<'a>(cx: &RunContext, agent: AgentLoop<'a>) -> AgentLoop<'a> {
     match cx.is_watched() {
         true => agent,
         false => agent.tools(ToolSet::default()),

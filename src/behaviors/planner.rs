@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{Loop, LoopLimits, Strategy, prompt::below_instructions};
+use super::{AgentLoop, LoopLimits, TurnFormat, prompt::below_instructions};
 
 /// How often a model is asked for a plan that can be read.
 const ATTEMPTS: u32 = 8;
@@ -16,15 +16,15 @@ const ATTEMPTS: u32 = 8;
 /// reads. The conversation keeps what was said.
 pub(super) async fn plan<T: Serialize + DeserializeOwned>(
     cx: &RunContext,
-    planner: Loop<'_>,
+    planner: AgentLoop<'_>,
     prompt: &str,
-    reader: impl Strategy,
+    reader: impl TurnFormat,
     conversation: &mut Transcript,
 ) -> Result<Vec<T>, AgentError> {
     let mut planner = planner
         .instructions(below_instructions(&cx.agent().instructions, prompt))
         .tools(ToolSet::default())
-        .strategy(reader)
+        .format(reader)
         .limits(LoopLimits::of_steps(ATTEMPTS))
         .inner()
         .free_text();

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Checked, Loop, LoopLimits, Prompt,
+    AgentLoop, Checked, LoopLimits, Prompt,
     agent_loop::{Thread, within_budget},
     at_least_one,
     prompt::{BuiltIn, task},
@@ -92,7 +92,7 @@ impl Checked for Reflection {
 /// What the critic thinks of a draft.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Verdict {
+struct Critique {
     /// Whether the answer can stay as it is.
     approved: bool,
     /// How good the answer is, from 0 to 10.
@@ -197,18 +197,18 @@ impl Reflection {
     async fn judge(
         &self,
         work: &Work<'_>,
-    ) -> Result<(Result<Verdict, AgentError>, Vec<Arc<Message>>), AgentError> {
+    ) -> Result<(Result<Critique, AgentError>, Vec<Arc<Message>>), AgentError> {
         let mut conversation = work.thread.conversation.clone();
         let question = self.judge.fill(&[("task", &task(work.thread.cx))]);
         conversation.push(Message::user(question));
-        let mut critic = Loop::new(work.thread.cx)?
+        let mut critic = AgentLoop::new(work.thread.cx)?
             .instructions(self.critic.to_string())
             .tools(ToolSet::default())
             .conversation(conversation)
             .limits(LoopLimits::of_steps(8))
             .inner()
-            .typed::<Verdict>()?;
-        let verdict = critic.run_as::<Verdict>().await;
+            .typed::<Critique>()?;
+        let verdict = critic.run_as::<Critique>().await;
         Ok((verdict, critic.steered().to_vec()))
     }
 }

@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Loop, LoopLimits};
+use super::{AgentLoop, Checked, LoopLimits};
 
 /// What a model that was offered no tools may still ask for them before it is stopped, and what
 /// people may say meanwhile, in calls beyond the first.
@@ -41,7 +41,9 @@ impl Behavior for Simple {
             repairs: self.max_repairs,
             ..LoopLimits::default()
         };
-        let mut agent = Loop::new(&cx)?.tools(ToolSet::default()).limits(limits);
+        let mut agent = AgentLoop::new(&cx)?
+            .tools(ToolSet::default())
+            .limits(limits);
         agent.run().await
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Follow {
     echo: Echo,
     /// What was answered here or by others.
     answered: HashSet<(RunId, OperationId)>,
-    /// The runs of the tree that were parked and not taken up since.
+    /// The runs of the tree that were parked and not recovered since.
     parked: HashSet<RunId>,
     /// The place in the order of commits up to which the run's events are of earlier lives.
     history: u64,
@@ -325,7 +325,7 @@ impl Follow {
     ) -> Result<Option<Exit>, Failure> {
         let parked = !self.parked.is_empty();
         match row.status {
-            // The row of a run that is just being taken up may still be that of its last life.
+            // The row of a run that is just being recovered may still be that of its last life.
             RunStatus::Parked => Ok(parked.then_some(Exit::Failed)),
             RunStatus::Waiting => {
                 let open = self.unanswered(system, run).await?;
@@ -471,7 +471,7 @@ impl Follow {
 
 fn settle(run: &Run) -> Settling {
     let run = run.clone();
-    Box::pin(async move { run.settled().await })
+    Box::pin(async move { run.wait().await })
 }
 
 async fn type_line(person: &mut Option<Person>) -> Option<String> {

@@ -10,8 +10,8 @@ use ghostlight_actors::{
 
 use super::{
     Estimate, TokenCounter, TokenCounterHandle,
+    context_item::{ContextItem, ContextItemSource},
     cutting::cut_to,
-    packet::{Packet, PacketSource},
     relevance::{Relevance, RelevanceHandle},
 };
 use crate::retrieval::terms::content_terms;
@@ -32,14 +32,14 @@ const COMPRESSED_PERCENT: u64 = 80;
 /// much, compressed.
 ///
 /// ```
-/// use ghostlight::context::{ContextBuilder, Packet, PacketSource};
+/// use ghostlight::context::{ContextBuilder, ContextItem, ContextItemSource};
 ///
 /// let built = ContextBuilder::new(200).build(
 ///     "Where is parcel 7?",
 ///     [
-///         Packet::new(PacketSource::System, "You answer for a carrier."),
-///         Packet::new(PacketSource::Retrieved, "Parcel 7 is in Ulm."),
-///         Packet::new(PacketSource::Retrieved, "The canteen closes at two."),
+///         ContextItem::new(ContextItemSource::System, "You answer for a carrier."),
+///         ContextItem::new(ContextItemSource::Retrieved, "Parcel 7 is in Ulm."),
+///         ContextItem::new(ContextItemSource::Retrieved, "The canteen closes at two."),
 ///     ],
 /// );
 /// assert_eq!(
@@ -142,14 +142,15 @@ impl ContextBuilder {
         &self,
         cx: &RunContext,
         task: &str,
-        packets: impl IntoIterator<Item = Packet>,
-    ) -> Result<Vec<Packet>, AgentError> {
-        let mut packets: Vec<Packet> = packets.into_iter().collect();
+        packets: impl IntoIterator<Item = ContextItem>,
+    ) -> Result<Vec<ContextItem>, AgentError> {
+        let mut packets: Vec<ContextItem> = packets.into_iter().collect();
         let Some(relevance) = &self.relevance else {
             return Ok(packets);
         };
-        let is_open =
-            |packet: &Packet| packet.relevance.is_none() && packet.source != PacketSource::System;
+        let is_open = |packet: &ContextItem| {
+            packet.relevance.is_none() && packet.source != ContextItemSource::System
+        };
         let open = packets.iter().filter(|packet| is_open(packet));
         let texts: Vec<&str> = open.map(|packet| packet.content.as_str()).collect();
         if texts.is_empty() {
@@ -164,8 +165,8 @@ impl ContextBuilder {
     }
 
     /// Builds the text for this task.
-    pub fn build(&self, task: &str, packets: impl IntoIterator<Item = Packet>) -> Built {
-        let gathered: Vec<Packet> = packets.into_iter().map(as_data).collect();
+    pub fn build(&self, task: &str, packets: impl IntoIterator<Item = ContextItem>) -> Built {
+        let gathered: Vec<ContextItem> = packets.into_iter().map(as_data).collect();
         let ranked = self.ranked(task, &gathered);
         self.selected(task, &gathered, &ranked)
     }
@@ -179,10 +180,10 @@ impl ContextBuilder {
         &self,
         cx: &RunContext,
         task: &str,
-        packets: impl IntoIterator<Item = Packet>,
+        packets: impl IntoIterator<Item = ContextItem>,
     ) -> Result<Built, AgentError> {
         let gathered = self.scored(cx, task, packets).await?;
-        let gathered: Vec<Packet> = gathered.into_iter().map(as_data).collect();
+        let gathered: Vec<ContextItem> = gathered.into_iter().map(as_data).collect();
         let ranked = self.ranked(task, &gathered);
         let all: BTreeSet<usize> = ranked.iter().copied().collect();
         let selected = self.selected(task, &gathered, &ranked);
@@ -227,14 +228,14 @@ impl ContextBuilder {
         share(self.max_tokens, 100 - self.reserve_percent)
     }
 
-    fn systems<'p>(&self, gathered: &'p [Packet]) -> impl Iterator<Item = &'p Packet> {
+    fn systems<'p>(&self, gathered: &'p [ContextItem]) -> impl Iterator<Item = &'p ContextItem> {
         gathered
             .iter()
-            .filter(|packet| packet.source == PacketSource::System)
+            .filter(|packet| packet.source == ContextItemSource::System)
     }
 
     /// Role and task: always there, each cut where both are too much.
-    fn begin(&self, task: &str, gathered: &[Packet]) -> String {
+    fn begin(&self, task: &str, gathered: &[ContextItem]) -> String {
         let systems: Vec<&str> = self
             .systems(gathered)
             .map(|system| system.content.trim())
@@ -245,7 +246,7 @@ impl ContextBuilder {
             systems => {
                 format!(
                     "{}\n{systems}\n\n{TASK}\n{task}",
-                    PacketSource::System.section()
+                    ContextItemSource::System.section()
                 )
             }
         };
@@ -263,19 +264,19 @@ impl ContextBuilder {
     }
 
     /// The packets that have to do with the task, best first, without system texts.
-    fn ranked(&self, task: &str, gathered: &[Packet]) -> Vec<usize> {
+    fn ranked(&self, task: &str, gathered: &[ContextItem]) -> Vec<usize> {
         let wanted: BTreeSet<String> = content_terms(task).into_iter().collect();
-        let score = |packet: &Packet| {
+        let score = |packet: &ContextItem| {
             let relevance = packet
                 .relevance
                 .unwrap_or_else(|| shared(&wanted, &packet.content));
-            let is_turn = packet.source == PacketSource::Conversation;
+            let is_turn = packet.source == ContextItemSource::Conversation;
             let counts = is_turn || relevance >= self.min_relevance;
             counts
                 .then_some(self.relevance_weight * relevance + self.recency_weight * packet.recency)
         };
         let scored = gathered.iter().enumerate();
-        let scored = scored.filter(|(_, packet)| packet.source != PacketSource::System);
+        let scored = scored.filter(|(_, packet)| packet.source != ContextItemSource::System);
         let mut scored: Vec<(usize, f64)> = scored
             .filter_map(|(place, packet)| Some((place, score(packet)?)))
             .collect();
@@ -284,7 +285,7 @@ impl ContextBuilder {
     }
 
     /// The text with the best that fits.
-    fn selected(&self, task: &str, gathered: &[Packet], ranked: &[usize]) -> Built {
+    fn selected(&self, task: &str, gathered: &[ContextItem], ranked: &[usize]) -> Built {
         let begin = self.begin(task, gathered);
         let text_with = |chosen: &BTreeSet<usize>| match chosen.is_empty() {
             true => begin.clone(),
@@ -316,13 +317,13 @@ fn share(of: u64, percent: u64) -> u64 {
 
 /// A packet as it may stand beside others: what could pass for an instruction is taken out of it,
 /// and what could pass for a heading is quoted. System texts stay as they are.
-fn as_data(mut packet: Packet) -> Packet {
-    if packet.source == PacketSource::System {
+fn as_data(mut packet: ContextItem) -> ContextItem {
+    if packet.source == ContextItemSource::System {
         return packet;
     }
     let text = safety::sanitize(&packet.content);
     let is_heading = |line: &str| {
-        let sections = PacketSource::ALL.iter().map(|source| source.section());
+        let sections = ContextItemSource::ALL.iter().map(|source| source.section());
         sections.chain([TASK]).any(|heading| line.trim() == heading)
     };
     packet.content = match text.lines().any(is_heading) {
@@ -359,13 +360,13 @@ fn shared(wanted: &BTreeSet<String>, text: &str) -> f64 {
 }
 
 /// These packets under their headings, in the order in which they came.
-fn structured(gathered: &[Packet], chosen: &BTreeSet<usize>) -> String {
+fn structured(gathered: &[ContextItem], chosen: &BTreeSet<usize>) -> String {
     let sections = [
-        PacketSource::Retrieved,
-        PacketSource::Memory,
-        PacketSource::Conversation,
+        ContextItemSource::Retrieved,
+        ContextItemSource::Memory,
+        ContextItemSource::Conversation,
     ];
-    let section = |source: &PacketSource| {
+    let section = |source: &ContextItemSource| {
         let heading = source.section();
         let packets = chosen.iter().filter_map(|place| gathered.get(*place));
         let packets = packets.filter(|packet| packet.source.section() == heading);
@@ -386,8 +387,8 @@ mod tests {
 
     use super::*;
 
-    fn packet(source: PacketSource, text: &str) -> Packet {
-        Packet::new(source, text)
+    fn packet(source: ContextItemSource, text: &str) -> ContextItem {
+        ContextItem::new(source, text)
     }
 
     #[test]
@@ -396,10 +397,10 @@ mod tests {
             "包裹在哪里？",
             [
                 packet(
-                    PacketSource::Retrieved,
+                    ContextItemSource::Retrieved,
                     "食堂两点关门，今天有鱼和土豆，还有很多别的菜可以选择。",
                 ),
-                packet(PacketSource::Retrieved, "您的包裹在哪里：在乌尔姆。"),
+                packet(ContextItemSource::Retrieved, "您的包裹在哪里：在乌尔姆。"),
             ],
         );
         assert!(
@@ -416,8 +417,8 @@ mod tests {
         let built = ContextBuilder::new(200).build(
             "Where is parcel 7?",
             [
-                packet(PacketSource::System, &system),
-                packet(PacketSource::Retrieved, "Parcel 7 is in Ulm."),
+                packet(ContextItemSource::System, &system),
+                packet(ContextItemSource::Retrieved, "Parcel 7 is in Ulm."),
             ],
         );
         assert!(
@@ -451,7 +452,8 @@ mod tests {
                 "Parcel {turn} is in city {turn}."
             )));
         }
-        let built = ContextBuilder::new(110).build("And parcel 2?", Packet::turns(&conversation));
+        let built =
+            ContextBuilder::new(110).build("And parcel 2?", ContextItem::turns(&conversation));
         assert!(built.selected >= 2 && built.left_out >= 1, "{built:?}");
         let mut last = None;
         for turn in 0..6 {
@@ -482,11 +484,11 @@ mod tests {
 
     #[test]
     fn what_is_older_or_has_nothing_to_do_with_it_goes_first() {
-        let recent = packet(PacketSource::Memory, "parcel 7 was sent by ship");
-        let old = packet(PacketSource::Memory, "parcel 7 was sent by plane");
+        let recent = packet(ContextItemSource::Memory, "parcel 7 was sent by ship");
+        let old = packet(ContextItemSource::Memory, "parcel 7 was sent by plane");
         let old = old.age(Duration::from_secs(10 * 24 * 3600));
-        let given = packet(PacketSource::Custom, "42").relevance(1.0);
-        let other = packet(PacketSource::Custom, "The canteen closes at two.");
+        let given = packet(ContextItemSource::Custom, "42").relevance(1.0);
+        let other = packet(ContextItemSource::Custom, "The canteen closes at two.");
         let packets = [old, recent, given, other];
         let all = ContextBuilder::new(400).build("Where is parcel 7?", packets.clone());
         assert_eq!((all.selected, all.left_out), (3, 1));
@@ -506,8 +508,8 @@ mod tests {
         let built = ContextBuilder::new(400).min_relevance(0.0).build(
             "Where is parcel 7?",
             [
-                packet(PacketSource::System, "[Task]s are brief."),
-                packet(PacketSource::Retrieved, forged),
+                packet(ContextItemSource::System, "[Task]s are brief."),
+                packet(ContextItemSource::Retrieved, forged),
             ],
         );
         let lines: Vec<&str> = built.text.lines().map(str::trim).collect();
@@ -534,7 +536,7 @@ mod tests {
         for tokens in [1 << 60, u64::MAX] {
             let builder = ContextBuilder::new(tokens);
             assert_eq!(builder.room(), (u128::from(tokens) * 80 / 100) as u64);
-            let built = builder.build("go", [packet(PacketSource::Memory, "go on")]);
+            let built = builder.build("go", [packet(ContextItemSource::Memory, "go on")]);
             assert_eq!(built.selected, 1);
         }
     }
@@ -551,13 +553,13 @@ mod tests {
             reserve in 0_u8..120,
         ) {
             let sources = [
-                PacketSource::System,
-                PacketSource::Retrieved,
-                PacketSource::Memory,
-                PacketSource::Custom,
-                PacketSource::Conversation,
+                ContextItemSource::System,
+                ContextItemSource::Retrieved,
+                ContextItemSource::Memory,
+                ContextItemSource::Custom,
+                ContextItemSource::Conversation,
             ];
-            let packets = texts.iter().map(|(text, source)| Packet::new(sources[*source], text.as_str()));
+            let packets = texts.iter().map(|(text, source)| ContextItem::new(sources[*source], text.as_str()));
             let builder = ContextBuilder::new(tokens).reserve_percent(reserve).min_relevance(0.0);
             let built = builder.build(&task, packets);
             prop_assert!(built.tokens <= tokens);

@@ -15,11 +15,12 @@
 //! counted by a [`TokenCounter`]: by [`Estimate`], or by a vocabulary with the feature `tiktoken`.
 //!
 //! Beside it stand parts to be used alone: [`ContextBuilder`] builds a prompt from gathered packets,
-//! [`Recall`] brings what a memory finds to the end of requests, [`StablePrefix`] tells how much of a
+//! [`ContextProvider`] brings what a memory finds to the end of requests, [`StablePrefix`] tells how much of a
 //! request a provider's cache may serve, and [`paired`] mends conversations from elsewhere.
 
 mod builder;
 mod compaction;
+mod context_item;
 mod counter;
 mod cutting;
 mod draft;
@@ -27,11 +28,10 @@ mod estimate;
 mod history;
 mod layout;
 mod optimizer;
-mod packet;
 mod prefix;
 #[cfg(test)]
 mod properties;
-mod recall;
+mod provider;
 mod relevance;
 mod spill;
 mod summary;
@@ -46,13 +46,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use builder::{Built, ContextBuilder};
+pub use context_item::{ContextItem, ContextItemSource};
 pub use counter::{TokenCounter, TokenCounterHandle};
 pub use estimate::Estimate;
 pub use history::paired;
 pub use optimizer::ContextOptimizer;
-pub use packet::{Packet, PacketSource};
 pub use prefix::{PrefixReport, StablePrefix};
-pub use recall::{ContextSource, Recall};
+pub use provider::{ContextProvider, ContextSource};
 pub use relevance::{Relevance, cosine};
 pub use spill::READ_RESULT;
 #[cfg(any(feature = "tiktoken", test))]

@@ -28,11 +28,11 @@ pub struct Cache {
     ttl: Duration,
     entries: usize,
     #[serde(skip)]
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedResult>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedResult {
     found: HashMap<Digest, (Timestamp, Answer)>,
     /// In the order in which they came.
     order: VecDeque<Digest>,

@@ -67,7 +67,7 @@ pub use circuit_breaker::CircuitBreaker;
 pub use logging::Logging;
 pub use metrics::{Metered, Metrics};
 pub use personal_data::{GuardedPoint, PersonalAction, PersonalDataGuard};
-pub use prices::Priced;
+pub use prices::Pricing;
 pub use rate_limit::RateLimit;
 pub use retry::Retry;
 pub use sanitizing::Sanitize;
@@ -171,7 +171,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
             guard.checked().map(InterceptorHandle::new)
         })
         .interceptor_kind("prices", |given| {
-            settings::<Priced>(given).map(InterceptorHandle::new)
+            settings::<Pricing>(given).map(InterceptorHandle::new)
         })
         .interceptor_kind("rate_limit", |given| {
             let limit: RateLimit = settings(given)?;

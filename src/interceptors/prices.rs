@@ -8,16 +8,16 @@ use serde::Deserialize;
 /// holds for it as well. The prices are those of the models that it is put around.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(transparent)]
-pub struct Priced(Prices);
+pub struct Pricing(Prices);
 
-impl Priced {
+impl Pricing {
     /// Calls cost this.
     pub fn at(prices: Prices) -> Self {
         Self(prices)
     }
 }
 
-impl Interceptor for Priced {
+impl Interceptor for Pricing {
     async fn model(
         &self,
         request: ModelRequest,

@@ -13,7 +13,7 @@
 //! | `input_files` | [`InputFiles`]: the files that a turn brings are kept as artifacts |
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
-//! | `pace` | [`Pace`]: messages that come too soon after another one are held back, and told to be |
+//! | `throttle` | [`Throttle`]: messages that come too soon after another one are held back, and told to be |
 //! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
@@ -33,12 +33,12 @@
 mod control;
 mod input_files;
 mod keep_state;
-mod pace;
 mod plan;
 mod planning;
 mod recovery;
 mod repetition;
 mod synthesis;
+mod throttle;
 mod todos;
 mod tool_limits;
 mod verification;
@@ -55,12 +55,12 @@ use crate::instructions::{Instructions, OutputKey};
 pub use control::Control;
 pub use input_files::InputFiles;
 pub use keep_state::KeepState;
-pub use pace::Pace;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
 pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
 pub use repetition::{Repetition, RepetitionState};
 pub use synthesis::{Observation, Synthesis, SynthesisState};
+pub use throttle::Throttle;
 pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
 pub use tool_limits::ToolLimits;
 pub use verification::{EvidenceItem, Verification, VerificationState};
@@ -74,7 +74,7 @@ const BUILT_IN: [(&str, Make); 13] = [
     ("instructions", make::<Instructions>),
     ("keep_state", make::<KeepState>),
     ("output_key", make::<OutputKey>),
-    ("pace", make::<Pace>),
+    ("throttle", make::<Throttle>),
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),
@@ -250,7 +250,7 @@ mod tests {
             let settings = match name {
                 "output_key" => json!({"key": "k"}),
                 "keep_state" => json!({"keys": ["k"]}),
-                "pace" => json!({"tools": {"send": "to"}}),
+                "throttle" => json!({"tools": {"send": "to"}}),
                 "tool_limits" => json!({"calls": {"send": 1}}),
                 _ => json!({}),
             };

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 /// What a member of a workflow said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Utterance {
     /// The member.
     pub by: String,
     /// Its answer.
     pub text: String,
 }
 
-impl Said {
+impl Utterance {
     /// Something that this member said.
     pub fn new(by: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
@@ -22,25 +22,25 @@ impl Said {
 }
 
 /// All that was said, each under its speaker's name.
-pub(super) fn minutes(said: &[Said]) -> String {
-    let mut minutes = String::new();
-    for Said { by, text } in said {
-        let gap = if minutes.is_empty() { "" } else { "\n\n" };
+pub(super) fn transcript(said: &[Utterance]) -> String {
+    let mut transcript = String::new();
+    for Utterance { by, text } in said {
+        let gap = if transcript.is_empty() { "" } else { "\n\n" };
         // Writing into a string cannot fail.
-        let _ = write!(minutes, "{gap}### {by}\n{text}");
+        let _ = write!(transcript, "{gap}### {by}\n{text}");
     }
-    minutes
+    transcript
 }
 
 /// A task, and what the members before have said to it.
-pub(super) fn with_minutes(task: &str, said: &[Said]) -> String {
+pub(super) fn with_transcript(task: &str, said: &[Utterance]) -> String {
     if said.is_empty() {
         return task.to_owned();
     }
-    format!("{task}\n\nWhat was said so far:\n\n{}", minutes(said))
+    format!("{task}\n\nWhat was said so far:\n\n{}", transcript(said))
 }
 
 /// The last thing that was said.
-pub(super) fn last(said: &[Said]) -> &str {
+pub(super) fn last(said: &[Utterance]) -> &str {
     said.last().map_or("", |said| said.text.as_str())
 }

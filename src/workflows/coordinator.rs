@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members};
-use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
+use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
 
 const LEAD: &str = "\
 You coordinate these workers, and do none of the work yourself:
@@ -172,7 +172,7 @@ impl Behavior for Coordinator {
         let begin = conversation.len();
         let mut done: Vec<String> = Vec::new();
         for round in 1..=self.max_rounds.saturating_add(1) {
-            let mut lead = Loop::new(&cx)?
+            let mut lead = AgentLoop::new(&cx)?
                 .instructions(instructions.as_str())
                 .tools(ToolSet::default())
                 .conversation(conversation)

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Said,
-    conversation::{minutes, with_minutes},
+    OnFailure, Utterance,
+    conversation::{transcript, with_transcript},
     member::{
         MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
         stopped, task,
@@ -71,13 +71,13 @@ impl Behavior for Debate {
         let debaters = members(cx.spec(), &self.members, &[Some(&self.judge)]);
         let wait = limit(self.turn_timeout_ms);
         let stops = self.on_failure == OnFailure::Stop;
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<Utterance> = Vec::new();
         for round in 0..self.rounds {
             let asked = match round {
                 0 => task.clone(),
                 _ => self
                     .rebut
-                    .fill(&[("task", task.as_str()), ("said", &minutes(&said))]),
+                    .fill(&[("task", task.as_str()), ("said", &transcript(&said))]),
             };
             let parts: Vec<Part> = debaters
                 .iter()
@@ -91,13 +91,13 @@ impl Behavior for Debate {
             let made = ended.filter_map(|(d, end)| Some((d, end.as_ref()?.made()?, end)));
             let (mut answers, mut made_now) = (Vec::new(), Vec::new());
             for (debater, text, end) in made {
-                made_now.push(Said::new(*debater, text));
+                made_now.push(Utterance::new(*debater, text));
                 if end.as_ref().is_some_and(MemberEnd::is_answer) {
-                    answers.push(Said::new(*debater, text));
+                    answers.push(Utterance::new(*debater, text));
                 }
             }
             // A round that has nothing leaves what the one before has.
-            let made = minutes(if made_now.is_empty() {
+            let made = transcript(if made_now.is_empty() {
                 &said
             } else {
                 &made_now
@@ -115,8 +115,8 @@ impl Behavior for Debate {
             }
             said = answers;
         }
-        let decided = ask(&cx, &self.judge, with_minutes(&task, &said), wait).await?;
-        decided.into_outcome(&minutes(&said))
+        let decided = ask(&cx, &self.judge, with_transcript(&task, &said), wait).await?;
+        decided.into_outcome(&transcript(&said))
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Said,
-    conversation::{minutes, with_minutes},
+    Utterance,
+    conversation::{transcript, with_transcript},
     member::{MemberEnd, ask, check_members, limit, members, out_of_budget, stopped, task},
 };
 
@@ -35,11 +35,11 @@ pub struct Fallback {
 impl Behavior for Fallback {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<Utterance> = Vec::new();
         let (mut escalated, mut exhausted) = (None, None);
-        let mut made: Vec<Said> = Vec::new();
+        let mut made: Vec<Utterance> = Vec::new();
         for member in members(cx.spec(), &self.members, &[]) {
-            let asked = with_minutes(&task, &said);
+            let asked = with_transcript(&task, &said);
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
             match &end {
                 MemberEnd::Answered(_) | MemberEnd::Stopped(StopReason::LoopExited, _) => {
@@ -49,14 +49,14 @@ impl Behavior for Fallback {
                 _ => {}
             }
             exhausted = exhausted.or_else(|| out_of_budget([&end]));
-            made.extend(end.made().map(|text| Said::new(member, text)));
-            said.push(Said::new(member, end.told()));
+            made.extend(end.made().map(|text| Utterance::new(member, text)));
+            said.push(Utterance::new(member, end.told()));
         }
         if let Some(escalated) = escalated {
-            return escalated.into_end_of_all(minutes(&made));
+            return escalated.into_end_of_all(transcript(&made));
         }
         if let Some(reason) = exhausted {
-            return Ok(stopped(reason, minutes(&made)));
+            return Ok(stopped(reason, transcript(&made)));
         }
         let reasons: Vec<String> = said
             .iter()

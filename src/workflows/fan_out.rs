@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Said,
-    conversation::{minutes, with_minutes},
+    OnFailure, Utterance,
+    conversation::{transcript, with_transcript},
     member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
@@ -142,17 +142,17 @@ impl Behavior for FanOut {
         let ended = || parts.iter().zip(&ends);
         let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
         let by = |part: &Part| format!("{}: {}", part.member, part.task);
-        let made = ended().filter_map(|(part, end)| Some(Said::new(by(part), end.made()?)));
-        let made = minutes(&made.collect::<Vec<_>>());
+        let made = ended().filter_map(|(part, end)| Some(Utterance::new(by(part), end.made()?)));
+        let made = transcript(&made.collect::<Vec<_>>());
         let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
         if let Some(end) = ends.iter().flatten().find(ends_all) {
             let ended = ended().map(|(part, end)| (by(part), end));
             return end.clone().into_outcome_among(ended);
         }
-        let said: Vec<Said> = ended()
-            .map(|(part, end)| Said::new(by(part), end.told()))
+        let said: Vec<Utterance> = ended()
+            .map(|(part, end)| Utterance::new(by(part), end.told()))
             .collect();
-        let answered = ask(&cx, &self.aggregator, with_minutes(&task, &said), wait).await?;
+        let answered = ask(&cx, &self.aggregator, with_transcript(&task, &said), wait).await?;
         answered.into_outcome(&made)
     }
 

@@ -17,7 +17,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Said, conversation::minutes};
+use super::{Utterance, conversation::transcript};
 
 /// What a workflow does when a member fails, or stops before its task is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,12 +64,12 @@ impl MemberEnd {
         ends: impl IntoIterator<Item = (String, &'a MemberEnd)>,
     ) -> Result<Outcome, AgentError> {
         let said = ends.into_iter();
-        let said = said.filter_map(|(by, end)| Some(Said::new(by, end.made()?)));
-        let said: Vec<Said> = said.collect();
+        let said = said.filter_map(|(by, end)| Some(Utterance::new(by, end.made()?)));
+        let said: Vec<Utterance> = said.collect();
         match self {
             Self::Stopped(reason, own) => {
                 let alone = said.len() == 1 && !own.is_empty();
-                let text = if alone { own } else { minutes(&said) };
+                let text = if alone { own } else { transcript(&said) };
                 Self::Stopped(reason, text).into_outcome("")
             }
             end => end.into_outcome(""),

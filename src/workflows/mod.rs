@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `sequential` | [`Sequential`]: one after the other, each sees what was said before |
 //! | `pipeline` | [`Pipeline`]: one after the other, each gets the answer of the one before |
-//! | `loop` | [`Repeat`]: the same agents again and again, until a condition holds |
+//! | `loop` | [`Loop`]: the same agents again and again, until a condition holds |
 //! | `parallel` | [`Parallel`]: all at once, their answers under their names or put together |
 //! | `fallback` | [`Fallback`]: one after the other, until one answers |
 //! | `for_each` | [`ForEach`]: one agent for each item of a list |
@@ -51,11 +51,11 @@ mod fallback;
 mod fan_out;
 mod for_each;
 mod graph;
+mod looping;
 mod member;
 mod orchestrator;
 mod parallel;
 mod reactree;
-mod repeat;
 mod role_play;
 mod round_robin;
 mod router;
@@ -67,7 +67,7 @@ mod vote;
 
 use ghostlight_actors::run::Registry;
 
-pub use conversation::Said;
+pub use conversation::Utterance;
 pub use coordinator::Coordinator;
 pub use debate::Debate;
 pub use fallback::Fallback;
@@ -76,13 +76,13 @@ pub use for_each::ForEach;
 pub use graph::{
     Choice, END, Graph, GraphEnd, GraphError, GraphNode, GraphSpec, Reducer, Rule, StateGraph, Then,
 };
+pub use looping::Loop;
 pub use member::OnFailure;
 pub use orchestrator::{
     Orchestrator, PlanError, PlanFormat, PlannedTask, TaskPlan, XmlError, read_xml,
 };
 pub use parallel::{Parallel, ParallelFailure};
 pub use reactree::{ParallelVote, ReAcTree};
-pub use repeat::Repeat;
 pub use role_play::RolePlay;
 pub use round_robin::RoundRobin;
 pub use router::{Route, Router};
@@ -105,7 +105,7 @@ pub fn register(registry: Registry) -> Registry {
         .behavior_type::<Parallel>("parallel")
         .behavior_type::<Pipeline>("pipeline")
         .behavior_type::<ReAcTree>("reactree")
-        .behavior_type::<Repeat>("loop")
+        .behavior_type::<Loop>("loop")
         .behavior_type::<RolePlay>("role_play")
         .behavior_type::<RoundRobin>("round_robin")
         .behavior_type::<Router>("router")

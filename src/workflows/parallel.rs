@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Said,
-    conversation::with_minutes,
+    Utterance,
+    conversation::with_transcript,
     member::{
         MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
         stopped, task,
@@ -93,7 +93,7 @@ impl Behavior for Parallel {
         };
         match aggregator {
             Some(aggregator) => {
-                let asked = with_minutes(&task, &said);
+                let asked = with_transcript(&task, &said);
                 let end = ask(&cx, aggregator, asked, wait).await?;
                 end.into_outcome(&by_name(said))
             }
@@ -121,7 +121,7 @@ impl Parallel {
         &self,
         members: &[&str],
         ends: &[Option<MemberEnd>],
-    ) -> Result<Vec<Said>, AgentError> {
+    ) -> Result<Vec<Utterance>, AgentError> {
         let answered = ends.iter().flatten().filter(|end| end.is_answer()).count();
         let needed = match self.on_failure {
             ParallelFailure::Quorum(quorum) => quorum as usize,
@@ -142,7 +142,7 @@ impl Parallel {
             return Err(OperationError::new(ErrorKind::Delegation, message).into());
         }
         Ok(ended
-            .map(|(member, end)| Said::new(*member, end.told()))
+            .map(|(member, end)| Utterance::new(*member, end.told()))
             .collect())
     }
 }
@@ -153,12 +153,13 @@ fn made(members: &[&str], ends: &[Option<MemberEnd>]) -> String {
         return String::new();
     }
     let ended = members.iter().zip(ends);
-    let made = ended.filter_map(|(member, end)| Some(Said::new(*member, end.as_ref()?.made()?)));
+    let made =
+        ended.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
     by_name(made.collect())
 }
 
 /// Each answer under its member's name.
-fn by_name(said: Vec<Said>) -> String {
+fn by_name(said: Vec<Utterance>) -> String {
     let named = said.into_iter().map(|said| (said.by, said.text.into()));
     Value::Object(named.collect::<Map<_, _>>()).to_string()
 }

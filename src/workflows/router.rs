@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{ask, check_members, check_name, limit, members, task};
-use crate::behaviors::{Loop, Prompt, below_instructions};
+use crate::behaviors::{AgentLoop, Prompt, below_instructions};
 
 const CHOOSE: &str = "\
 Choose who is to do the user's task. Do not do it yourself. There are:
@@ -119,7 +119,7 @@ impl Router {
             "required": ["agent"],
             "additionalProperties": false,
         });
-        let mut chooser = Loop::new(cx)?
+        let mut chooser = AgentLoop::new(cx)?
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
             .inner()

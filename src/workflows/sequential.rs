@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Said,
-    conversation::{last, minutes, with_minutes},
+    OnFailure, Utterance,
+    conversation::{last, transcript, with_transcript},
     member::{ask, check_members, check_name, limit, members, task},
 };
 use crate::behaviors::Prompt;
@@ -36,14 +36,14 @@ pub struct Sequential {
 impl Behavior for Sequential {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<Utterance> = Vec::new();
         for member in members(cx.spec(), &self.members, &[]) {
-            let asked = with_minutes(&task, &said);
+            let asked = with_transcript(&task, &said);
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
             if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
                 return end.into_outcome(last(&said));
             }
-            said.push(Said::new(member, end.told()));
+            said.push(Utterance::new(member, end.told()));
         }
         Ok(Outcome::answer(last(&said)))
     }
@@ -104,7 +104,7 @@ impl Stage {
         self
     }
 
-    fn asked(&self, task: &str, said: &[Said]) -> String {
+    fn asked(&self, task: &str, said: &[Utterance]) -> String {
         let previous = match said.last() {
             Some(said) => said.text.as_str(),
             None => task,
@@ -112,8 +112,12 @@ impl Stage {
         let Some(prompt) = &self.prompt else {
             return previous.to_owned();
         };
-        let minutes = minutes(said);
-        let mut texts = vec![("previous", previous), ("task", task), ("said", &minutes)];
+        let transcript = transcript(said);
+        let mut texts = vec![
+            ("previous", previous),
+            ("task", task),
+            ("said", &transcript),
+        ];
         // Of two answers of one agent the later one counts.
         let answers = said.iter().rev();
         texts.extend(answers.map(|said| (said.by.as_str(), said.text.as_str())));
@@ -177,7 +181,7 @@ impl Pipeline {
 impl Behavior for Pipeline {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<Utterance> = Vec::new();
         for stage in self.stages(cx.spec()) {
             let asked = stage.asked(&task, &said);
             let end = ask(&cx, &stage.agent, asked, limit(self.stage_timeout_ms)).await?;
@@ -185,7 +189,7 @@ impl Behavior for Pipeline {
                 return end.into_outcome(last(&said));
             }
             if end.is_answer() {
-                said.push(Said::new(stage.agent, end.told()));
+                said.push(Utterance::new(stage.agent, end.told()));
             }
         }
         Ok(Outcome::answer(last(&said)))
@@ -213,7 +217,7 @@ mod tests {
     fn a_stage_is_a_name_or_an_agent_with_a_prompt() {
         let given = json!({"stages": ["a", {"agent": "b", "prompt": "{a} {task} {previous} {x}"}]});
         let pipeline: Pipeline = serde_json::from_value(given.clone()).unwrap();
-        let said = [Said::new("a", "old"), Said::new("a", "new")];
+        let said = [Utterance::new("a", "old"), Utterance::new("a", "new")];
         assert_eq!(pipeline.stages[0].asked("task", &[]), "task");
         assert_eq!(pipeline.stages[0].asked("task", &said), "new");
         assert_eq!(pipeline.stages[1].asked("task", &said), "new task new {x}");

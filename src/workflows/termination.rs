@@ -5,18 +5,18 @@ use std::ops::{BitAnd, BitOr, Not};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Said;
+use super::Utterance;
 
 /// A condition over what was said, by which a workflow ends. Conditions are put together by
 /// `|`, `&` and `!`, or in a file by `any`, `all` and `not`.
 ///
 /// ```
-/// use ghostlight::workflows::{Said, Termination};
+/// use ghostlight::workflows::{Utterance, Termination};
 ///
 /// let over = Termination::text("approved") & !Termination::text("not approved")
 ///     | Termination::max_turns(6);
-/// assert!(!over.is_met(&[Said::new("critic", "Not approved yet.")]));
-/// assert!(over.is_met(&[Said::new("critic", "APPROVED.")]));
+/// assert!(!over.is_met(&[Utterance::new("critic", "Not approved yet.")]));
+/// assert!(over.is_met(&[Utterance::new("critic", "APPROVED.")]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,7 +48,7 @@ impl Termination {
     }
 
     /// Whether it holds after all this was said.
-    pub fn is_met(&self, said: &[Said]) -> bool {
+    pub fn is_met(&self, said: &[Utterance]) -> bool {
         match self {
             Self::MaxTurns(turns) => said.len() >= *turns as usize,
             Self::Text(text) => {
@@ -96,8 +96,11 @@ mod tests {
 
     use super::*;
 
-    fn said(texts: &[&str]) -> Vec<Said> {
-        texts.iter().map(|text| Said::new("a", *text)).collect()
+    fn said(texts: &[&str]) -> Vec<Utterance> {
+        texts
+            .iter()
+            .map(|text| Utterance::new("a", *text))
+            .collect()
     }
 
     #[test]
@@ -109,7 +112,7 @@ mod tests {
         assert!(read.is_met(&said(&["well done"])));
         assert!(!read.is_met(&said(&["no", "no"])));
         assert!(read.is_met(&said(&["no", "no", "no"])));
-        assert!(!read.is_met(&[Said::new("b", "done")]));
+        assert!(!read.is_met(&[Utterance::new("b", "done")]));
     }
 
     proptest! {
@@ -117,7 +120,7 @@ mod tests {
         fn the_operators_are_those_of_logic(
             turns in 0u32..5, texts in prop::collection::vec("[a-c]{1,2}", 0..5), word in "[a-c]",
         ) {
-            let spoken: Vec<Said> = texts.iter().map(|text| Said::new("x", text.as_str())).collect();
+            let spoken: Vec<Utterance> = texts.iter().map(|text| Utterance::new("x", text.as_str())).collect();
             let (left, right) = (Termination::max_turns(turns), Termination::text(word));
             let (l, r) = (left.is_met(&spoken), right.is_met(&spoken));
             prop_assert_eq!((left.clone() & right.clone()).is_met(&spoken), l && r);

@@ -8,8 +8,8 @@ use ghostlight_actors::{
 };
 
 use super::{
-    OnFailure, Said, Termination,
-    conversation::{last, with_minutes},
+    OnFailure, Termination, Utterance,
+    conversation::{last, with_transcript},
     member::{MemberEnd, ask},
 };
 
@@ -39,13 +39,13 @@ impl Turns<'_> {
         task: &str,
         used_up: StopReason,
     ) -> Result<Outcome, AgentError> {
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<Utterance> = Vec::new();
         let turns = self.members.iter().copied().cycle().enumerate();
         for (place, member) in turns.take(self.most) {
             if place % self.members.len() == 0 && !self.goes_on(task, &said) {
                 return Ok(Outcome::answer(said.last().map_or(task, |last| &last.text)));
             }
-            let asked = with_minutes(task, &said[said.len().saturating_sub(self.seen)..]);
+            let asked = with_transcript(task, &said[said.len().saturating_sub(self.seen)..]);
             let end = ask(cx, member, asked, self.limit).await?;
             if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
                 let answer = if text.is_empty() { last(&said) } else { &text };
@@ -54,7 +54,7 @@ impl Turns<'_> {
             if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
                 return end.into_outcome(last(&said));
             }
-            said.push(Said::new(member, end.told()));
+            said.push(Utterance::new(member, end.told()));
             if self.until.is_some_and(|until| until.is_met(&said)) {
                 return Ok(Outcome::answer(last(&said)));
             }
@@ -73,9 +73,9 @@ impl Turns<'_> {
         })
     }
 
-    fn goes_on(&self, task: &str, said: &[Said]) -> bool {
+    fn goes_on(&self, task: &str, said: &[Utterance]) -> bool {
         let last = said.last().cloned();
-        let last = last.unwrap_or_else(|| Said::new("task", task));
+        let last = last.unwrap_or_else(|| Utterance::new("task", task));
         self.as_long_as.is_none_or(|holds| holds.is_met(&[last]))
     }
 }

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Said,
-    conversation::{minutes, with_minutes},
+    Utterance,
+    conversation::{transcript, with_transcript},
     member::{
         MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
         stopped, task,
@@ -143,8 +143,8 @@ impl Behavior for Vote {
         let ends = ask_all(&cx, &parts, self.max_at_once, wait, MemberEnd::leaves).await?;
         let voted = members.iter().zip(&ends);
         let voted =
-            voted.filter_map(|(member, end)| Some(Said::new(*member, end.as_ref()?.made()?)));
-        let made = minutes(&voted.collect::<Vec<_>>());
+            voted.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
+        let made = transcript(&voted.collect::<Vec<_>>());
         if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
             let ended = members.iter().zip(&ends);
             let ended =
@@ -158,7 +158,7 @@ impl Behavior for Vote {
             if let Some(place) = end.is_answer().then(|| self.choice(&end.told())).flatten() {
                 votes[place] += 1;
             }
-            said.push(Said::new(*member, end.told()));
+            said.push(Utterance::new(*member, end.told()));
         }
         let counted: Vec<String> = self
             .options
@@ -193,7 +193,7 @@ impl Behavior for Vote {
             },
             Tie::First => Ok(Outcome::answer(&self.options[leaders[0]])),
             Tie::Agent(judge) => {
-                let end = ask(&cx, judge, with_minutes(&asked, &said), wait).await?;
+                let end = ask(&cx, judge, with_transcript(&asked, &said), wait).await?;
                 if !end.is_answer() {
                     return end.into_outcome(&made);
                 }

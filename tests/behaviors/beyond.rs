@@ -9,8 +9,8 @@ use std::sync::{
 use ghostlight::{
     builtin,
     context::{
-        ContextBuilder, ContextSource, Estimate, Packet, PacketSource, READ_RESULT, Recall,
-        Relevance, TokenCounter, cosine,
+        ContextBuilder, ContextItem, ContextItemSource, ContextProvider, ContextSource, Estimate,
+        READ_RESULT, Relevance, TokenCounter, cosine,
     },
     tools::tool_fn,
 };
@@ -147,7 +147,7 @@ async fn what_is_recalled_stands_after_the_stable_prefix_and_the_request_still_f
     });
     let agent = desk("function_calling", json!({}))
         .tool(echo())
-        .policy("memory", || Recall::new(Memory).max_tokens(60))
+        .policy("memory", || ContextProvider::new(Memory).max_tokens(60))
         .context(context(1_000).reported());
     let stage = Stage::with(talking(agent), model).await;
     let mut reports = Vec::new();
@@ -313,9 +313,9 @@ async fn a_built_context_is_compressed_by_a_model_where_it_does_not_fit() {
                 "Parcel {place} of yours is in a city. {}",
                 "Parcel yours. ".repeat(30)
             );
-            Packet::new(PacketSource::Retrieved, text)
+            ContextItem::new(ContextItemSource::Retrieved, text)
         };
-        let system = Packet::new(PacketSource::System, "You answer for a carrier.");
+        let system = ContextItem::new(ContextItemSource::System, "You answer for a carrier.");
         let packets = [system].into_iter().chain((0..10).map(found));
         let builder = ContextBuilder::new(300);
         let built = builder
@@ -391,9 +391,9 @@ async fn what_has_to_do_with_a_task_is_what_ones_own_scorer_says_also_over_a_cra
                 let asked = asked.clone();
                 async move {
                     let builder = ContextBuilder::new(400).scored_by(Meaning(asked));
-                    let packet = |text| Packet::new(PacketSource::Retrieved, text);
+                    let packet = |text| ContextItem::new(ContextItemSource::Retrieved, text);
                     let packets = [
-                        Packet::new(PacketSource::System, "You answer for a carrier."),
+                        ContextItem::new(ContextItemSource::System, "You answer for a carrier."),
                         packet("The consignment is in Ulm."),
                         packet("The canteen closes where it is."),
                         packet("By hand.").relevance(0.9),
@@ -439,7 +439,7 @@ async fn a_scorer_that_says_too_little_fails_the_run_with_what_it_must_say() {
         }
     }
     let agent = Agent::from_fn("desk", |cx: RunContext| async move {
-        let packet = Packet::new(PacketSource::Memory, "x");
+        let packet = ContextItem::new(ContextItemSource::Memory, "x");
         let builder = ContextBuilder::new(100).scored_by(Mute);
         let built = builder.scored(&cx, "y", [packet]).await?;
         Ok(Outcome::answer(built.len().to_string()))
@@ -508,7 +508,7 @@ async fn killed_at_any_commit_what_was_moved_is_moved_once_and_read_back() {
         let agent = Agent::new("desk")
             .tool(log.tool(look, std::time::Duration::from_millis(10)))
             .tool(echo())
-            .policy("memory", || Recall::new(Memory).max_tokens(60))
+            .policy("memory", || ContextProvider::new(Memory).max_tokens(60))
             .context(spilling());
         let read = json!({ "name": "results/echo", "version": 1, "find": "word222" });
         let replies: Vec<Reply> = vec![
@@ -550,7 +550,8 @@ async fn a_long_result_that_is_the_answer_is_not_moved() {
 #[tokio::test(start_paused = true)]
 async fn what_a_loop_says_is_not_recalled_for() {
     // The first turn says nothing, and the loop asks for the answer.
-    let agent = desk("function_calling", json!({})).policy("memory", || Recall::new(Memory));
+    let agent =
+        desk("function_calling", json!({})).policy("memory", || ContextProvider::new(Memory));
     let replies = [" ", "done"];
     let stage = Stage::of(talking(agent), replies).await;
     stage.ask("lamp?").await;

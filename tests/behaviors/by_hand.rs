@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ghostlight::behaviors::{Loop, ModelTurn, Reading, Strategy};
+use ghostlight::behaviors::{AgentLoop, ModelTurn, Reading, TurnFormat};
 use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::Reply,
@@ -19,7 +19,7 @@ use crate::stage::{Stage, echo, echo_call};
 async fn results_can_be_put_in_the_place_of_calls_before_and_after_they_run() {
     let ran: &'static Mutex<Vec<String>> = Box::leak(Box::default());
     let agent = Agent::from_fn("desk", move |cx: RunContext| async move {
-        let mut agent = Loop::new(&cx)?;
+        let mut agent = AgentLoop::new(&cx)?;
         loop {
             match agent.think().await? {
                 ModelTurn::Calls(calls) => {
@@ -52,7 +52,7 @@ async fn results_can_be_put_in_the_place_of_calls_before_and_after_they_run() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_the_driver_forgets_are_closed_before_the_next_request() {
     let agent = Agent::from_fn("desk", |cx: RunContext| async move {
-        let mut agent = Loop::new(&cx)?;
+        let mut agent = AgentLoop::new(&cx)?;
         agent.think().await?;
         agent.say("Never mind.");
         agent.think().await?;
@@ -74,7 +74,7 @@ async fn calls_that_the_driver_forgets_are_closed_before_the_next_request() {
 /// Answers in capitals, and asks at a low temperature.
 struct Loud;
 
-impl Strategy for Loud {
+impl TurnFormat for Loud {
     fn request(&self, request: ModelRequest) -> ModelRequest {
         let mut settings = (*request.settings).clone();
         settings.temperature = Some(0.0);
@@ -90,7 +90,7 @@ impl Strategy for Loud {
 #[tokio::test(start_paused = true)]
 async fn a_strategy_changes_how_a_request_is_built_and_a_response_is_read() {
     async fn loud(cx: RunContext) -> Result<Outcome, AgentError> {
-        Loop::new(&cx)?.strategy(Loud).run().await
+        AgentLoop::new(&cx)?.format(Loud).run().await
     }
     let stage = Stage::of(Agent::from_fn("desk", loud), ["quiet"]).await;
     assert_eq!(stage.ask("go").await.text(), "QUIET");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ghostlight::{
-    behaviors::Loop,
+    behaviors::AgentLoop,
     context::{self, Estimate, TokenCounter},
 };
 use ghostlight_actors::{
@@ -184,7 +184,7 @@ async fn what_people_say_meanwhile_stays_however_long_the_turn_gets() {
         });
         let model = model.delay(Duration::from_secs(1));
         let settings = json!({ "max_steps": 50 });
-        let clerk = Agent::new("clerk").works_by(BehaviorSpec::new("function_calling"));
+        let clerk = Agent::new("clerk").behavior(BehaviorSpec::new("function_calling"));
         let clerk = clerk.max_steps(50).tool(echo());
         let clerk = bounded(clerk, window(1_200));
         let agent = desk("function_calling", settings).tool(echo());
@@ -519,7 +519,10 @@ async fn killed_at_any_commit_loops_on_branches_sum_up_and_spill_as_they_did() {
         let (summed_up, moved) = counters.clone();
         let agent = Agent::from_fn("desk", |cx: RunContext| async move {
             let (left, right) = (cx.branch("left"), cx.branch("right"));
-            let (mut a, mut b) = (Loop::new(&left)?.inner(), Loop::new(&right)?.inner());
+            let (mut a, mut b) = (
+                AgentLoop::new(&left)?.inner(),
+                AgentLoop::new(&right)?.inner(),
+            );
             let (a, b) = futures_util::future::join(a.run(), b.run()).await;
             Ok(Outcome::answer(format!("{} {}", a?.text(), b?.text())))
         });

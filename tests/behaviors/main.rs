@@ -16,7 +16,6 @@ mod instructions;
 mod interleavings;
 mod invariants;
 mod own_functions;
-mod pace;
 mod plan_and_solve;
 mod policies;
 mod questions;
@@ -27,5 +26,6 @@ mod rewoo;
 mod stage;
 mod steering;
 mod streaming;
+mod throttle;
 
 mod windows;

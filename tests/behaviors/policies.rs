@@ -136,7 +136,7 @@ async fn a_denied_call_is_not_demanded_again() {
     ];
     let stage = Stage::of(agent, [calls.into(), Reply::from("done")]).await;
     let run = stage.say("go").await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, operation, _) = run.questions().await.unwrap().remove(0);
     run.answer(operation, json!({"approved": false}))
         .await

@@ -67,14 +67,14 @@ async fn asked_across_a_kill(inside: bool, before_the_answer: usize) {
     ];
     let first = Stage::on(&store, agent(), ScriptedModel::replies([calls])).await;
     let run = first.say(Turn::text("go").id("turn")).await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     assert_eq!(run.questions().await.unwrap().len(), 1);
     assert_eq!(ran.lock().unwrap().len(), before_the_answer);
     store.crash();
     let model = ScriptedModel::replies(["done"]);
     let second = Stage::on(&store.another_process(), agent(), model).await;
     let run = second.system.run(run.id());
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, operation, question) = run.questions().await.unwrap().remove(0);
     assert_eq!(question.prompt, "May 2?");
     let edited = json!({"approved": true, "arguments": {"text": "two"}});
@@ -109,7 +109,7 @@ async fn several_questions_of_a_batch_have_mixed_answers_in_any_order() {
     ];
     let stage = Stage::of(agent, [calls.into(), Reply::from("done")]).await;
     let run = stage.say("go").await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let questions = run.questions().await.unwrap();
     for (_, operation, question) in questions.into_iter().rev() {
         let answer = json!({"approved": question.prompt == "May 1?", "reason": "no"});
@@ -155,7 +155,7 @@ async fn a_policy_on_the_final_answer_suspends_the_run_and_survives_a_kill() {
     let mut stage = Stage::on(&store, agent(), ScriptedModel::replies(replies.clone())).await;
     let mut run = stage.say(Turn::text("go").id("turn")).await;
     for (number, decision) in [(1, "rewrite"), (2, "rewrite"), (3, "send")] {
-        let row = run.settled().await.unwrap();
+        let row = run.wait().await.unwrap();
         assert_eq!(row.status, RunStatus::Waiting, "draft {number}");
         // It waits as long as it takes, also for a process that is no more.
         replies.remove(0);
@@ -164,7 +164,7 @@ async fn a_policy_on_the_final_answer_suspends_the_run_and_survives_a_kill() {
         store = store.another_process();
         stage = Stage::on(&store, agent(), ScriptedModel::replies(replies.clone())).await;
         run = stage.system.run(run.id());
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         let (_, operation, question) = run.questions().await.unwrap().remove(0);
         assert!(
             question.prompt.starts_with(&format!("Draft {number}: ")),
@@ -231,7 +231,7 @@ async fn an_answer_that_a_policy_does_not_understand_is_a_refusal_or_another_que
         .await;
         let run = stage.say("go").await;
         for answer in answers {
-            run.settled().await.unwrap();
+            run.wait().await.unwrap();
             let (_, operation, _) = run.questions().await.unwrap().remove(0);
             run.answer(operation, json!(answer)).await.unwrap();
         }

@@ -96,7 +96,7 @@ async fn turns_that_cannot_be_read_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn it_hands_over_and_takes_over_a_conversation_with_native_calls() {
     let native = desk("function_calling", json!({})).tool(echo());
-    let texter = Agent::new("texter").works_by(agent(json!({})).spec().behavior.clone());
+    let texter = Agent::new("texter").behavior(agent(json!({})).spec().behavior.clone());
     let replies: Vec<Reply> = vec![
         echo_call("a", "1").into(),
         ghostlight_actors::vocabulary::ToolCall::new("b", "transfer_to_texter", "{}").into(),

@@ -118,7 +118,7 @@ pub(crate) fn said(messages: &[Arc<Message>]) -> Vec<String> {
 
 /// An agent called `desk` that works by this behavior.
 pub(crate) fn desk(behavior: &str, settings: Value) -> Agent {
-    Agent::new("desk").works_by(BehaviorSpec::new(behavior).settings(settings))
+    Agent::new("desk").behavior(BehaviorSpec::new(behavior).settings(settings))
 }
 
 /// A tool that returns what it is given, and fails where it is told to.

@@ -21,7 +21,7 @@ fn a_question_ends_the_process_and_its_answer_goes_on() {
         waits.err
     );
     assert_eq!(desk.status(), "waiting");
-    // It goes on waiting, however often it is taken up.
+    // It goes on waiting, however often it is recovered.
     desk.run(&["resume"]).exits(4);
     let done = desk.run(&["answer", &run, "--deny", "too late"]).exits(0);
     assert_eq!(

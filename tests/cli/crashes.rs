@@ -168,7 +168,7 @@ fn a_frozen_owner_keeps_its_run_until_it_is_killed() {
     desk.open_gate();
     let refused = desk.run(&["resume", &run]).exits(6);
     assert!(refused.err.contains("--take-over"), "{}", refused.err);
-    // Neither is it taken up with all that is open.
+    // Neither is it recovered with all that is open.
     desk.run(&["resume"]).exits(0);
     assert_eq!(desk.status(), "running");
     started.signal("KILL");

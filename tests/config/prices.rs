@@ -1,7 +1,9 @@
 //! Prices in team files.
 
-use ghostlight::prelude::*;
-use ghostlight::vocabulary::Resource;
+use ghostlight::{
+    prelude::*,
+    vocabulary::{Resource, StopReason},
+};
 
 use crate::parse;
 

@@ -6,7 +6,8 @@ use ghostlight::{
     actor::System,
     contract::{StoreHandle, SystemClock},
     prelude::*,
-    vocabulary::Timestamp,
+    run::{Team, operations::Scope},
+    vocabulary::{RunId, Timestamp, ToolCall, ToolDefinition, Transfer},
 };
 use serde_json::json;
 
@@ -170,7 +171,7 @@ pub(crate) async fn record(system: &System, kind: &Kind) -> RunId {
     first.outcome().await.unwrap();
     let run = session.send(kind.name).await.unwrap();
     if matches!(kind.name, "approval" | "cancelled") {
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
     }
     for (run, operation, _) in run.questions().await.unwrap() {
         system

@@ -9,9 +9,9 @@ use ghostlight::{
     contract::{StoreHandle, SystemClock},
     definition::{BehaviorSpec, PolicySpec},
     prelude::*,
-    run::{PolicyHandle, Recording, Registry},
+    run::{PolicyContext, PolicyHandle, Recording, Registry, Verdict},
     testing::{InMemoryStore, Reply, ScriptedModel},
-    vocabulary::Timestamp,
+    vocabulary::{Timestamp, ToolCall, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -270,7 +270,7 @@ pub(crate) async fn record(script: &Script) -> Recording {
     let agent = Agent::new("desk")
         .description("answers")
         .instructions("Answer.");
-    let agent = agent.works_by(script.behavior.clone()).tool_named("echo");
+    let agent = agent.behavior(script.behavior.clone()).tool_named("echo");
     let agent = script.policy.iter().cloned().fold(agent, Agent::watched_by);
     let store = StoreHandle::new(InMemoryStore::new());
     let system = System::builder(store.clone())

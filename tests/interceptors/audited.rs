@@ -45,7 +45,7 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
         json!({ "approved": true, "remember": true }),
         json!({ "approved": true, "arguments": { "euro": 3 } }),
     ] {
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         let (_, operation, _) = run.questions().await.unwrap().remove(0);
         run.answer_as("ada", operation, answer).await.unwrap();
     }

@@ -65,7 +65,7 @@ async fn every_behavior_answers_through_a_real_server_streaming_and_not() {
     for (behavior, said, expected) in cases {
         for streaming in [false, true] {
             // A policy that has nothing to say here watches over each of them.
-            let agent = Agent::new("desk").works_by(BehaviorSpec::new(behavior));
+            let agent = Agent::new("desk").behavior(BehaviorSpec::new(behavior));
             let agent = agent
                 .tool(get_weather)
                 .watched_by(PolicySpec::new("repetition"));

@@ -53,7 +53,7 @@ fn plan() -> Agent {
 
 async fn most_at_once(behavior: &str, settings: Value, reply: Option<Value>, task: &str) -> u32 {
     let attendance = Arc::new(Attendance::default());
-    let desk = Agent::new("desk").works_by(BehaviorSpec::new(behavior).settings(settings));
+    let desk = Agent::new("desk").behavior(BehaviorSpec::new(behavior).settings(settings));
     let mut desk = MEMBERS
         .iter()
         .fold(desk, |desk, name| desk.agent(member(name, &attendance)));

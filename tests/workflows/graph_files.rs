@@ -25,7 +25,7 @@ fn speaker(name: &'static str) -> Agent {
 
 fn desk(settings: Value) -> Agent {
     Agent::new("desk")
-        .works_by(BehaviorSpec::new("graph").settings(settings))
+        .behavior(BehaviorSpec::new("graph").settings(settings))
         .tool_named("calculator")
         .agent(speaker("a"))
         .agent(speaker("b"))

@@ -21,7 +21,7 @@ fn eater(name: &str) -> Agent {
 
 async fn looped(settings: Value, task: &str) -> Outcome {
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("loop").settings(settings))
+        .behavior(BehaviorSpec::new("loop").settings(settings))
         .agent(eater("first"))
         .agent(eater("second"));
     let system = System::builder(InMemoryStore::new())

@@ -252,7 +252,7 @@ async fn an_escalation_reaches_the_model_above_which_reasons_about_it() {
     let control = || PolicySpec::new("control");
     let worker = Agent::new("worker").model("worker").watched_by(control());
     let line = Agent::new("line")
-        .works_by(BehaviorSpec::new("sequential"))
+        .behavior(BehaviorSpec::new("sequential"))
         .reach(Reach::Delegate)
         .agent(worker)
         .agent(Agent::new("never"));
@@ -284,7 +284,7 @@ async fn an_escalation_reaches_the_model_above_which_reasons_about_it() {
 async fn a_member_is_not_offered_to_hand_its_task_to_those_beside_or_above() {
     let below = Agent::new("below");
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("sequential"))
+        .behavior(BehaviorSpec::new("sequential"))
         .agent(Agent::new("a").agent(below))
         .agent(Agent::new("b"));
     let model = ScriptedModel::replies(["one", "two"]);

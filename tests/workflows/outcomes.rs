@@ -34,7 +34,7 @@ async fn begun(store: &InMemoryStore, desk: Agent, turn: Turn) -> (System, Run) 
 }
 
 fn desk(behavior: &str, settings: Value) -> Agent {
-    Agent::new("desk").works_by(BehaviorSpec::new(behavior).settings(settings))
+    Agent::new("desk").behavior(BehaviorSpec::new(behavior).settings(settings))
 }
 
 /// Three members side by side: one answers after a second, one fails after a minute, and one waits

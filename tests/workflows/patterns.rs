@@ -79,7 +79,7 @@ impl Pattern {
 
     pub(crate) fn team(&self, disturbance: Disturbance) -> Team {
         let behavior = BehaviorSpec::new(self.name).settings(self.settings.clone());
-        let desk = Agent::new("desk").works_by(behavior);
+        let desk = Agent::new("desk").behavior(behavior);
         let desk = self.members.iter().fold(desk, |desk, (name, answer)| {
             if self.has_tools() {
                 desk.tool(tool(name, *answer, disturbance))

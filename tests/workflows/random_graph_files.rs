@@ -207,7 +207,7 @@ async fn walked(settings: Value) -> (Outcome, Vec<String>) {
         Ok(Outcome::answer(format!("a({asked})")))
     });
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("graph").settings(settings))
+        .behavior(BehaviorSpec::new("graph").settings(settings))
         .agent(a);
     let system = System::builder(InMemoryStore::new())
         .registry(ghostlight::workflows::register(

@@ -72,7 +72,7 @@ fn watched(
         },
     );
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("reactree").settings(settings))
+        .behavior(BehaviorSpec::new("reactree").settings(settings))
         .tool(look);
     let desk = policies
         .iter()

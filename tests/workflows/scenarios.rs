@@ -184,7 +184,7 @@ async fn tree(
     let model = ScriptedModel::from_reply_fn(move |request, _| {
         says(&request.conversation.messages()[0].content())
     });
-    let desk = Agent::new("desk").works_by(BehaviorSpec::new("reactree").settings(settings));
+    let desk = Agent::new("desk").behavior(BehaviorSpec::new("reactree").settings(settings));
     let system = started(&InMemoryStore::new(), desk, model.clone()).await;
     let session = system.session("desk", "s");
     let outcome = session.send("goal").await.unwrap().outcome().await.unwrap();
@@ -280,7 +280,7 @@ async fn an_escalation_ends_a_loop_at_once_and_of_its_state_the_users_stays_and_
     });
     let second = Agent::from_fn("second", |_| async { Ok(Outcome::answer("never")) });
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("loop").settings(json!({"max_rounds": 3})))
+        .behavior(BehaviorSpec::new("loop").settings(json!({"max_rounds": 3})))
         .agent(first)
         .agent(second);
     let store = InMemoryStore::new();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 fn refused(behavior: &str, settings: Value) -> String {
     let behavior = BehaviorSpec::new(behavior).settings(settings);
     let team = Agent::new("desk")
-        .works_by(behavior)
+        .behavior(behavior)
         .agent(Agent::new("a"))
         .agent(Agent::new("b"))
         .into_team()

@@ -43,7 +43,7 @@ async fn each_answer_of_parallel_work_is_kept_under_a_key_for_those_who_follow()
     let parallel = BehaviorSpec::new("parallel").settings(json!({"aggregator": "editor"}));
     let keep = KeepState::new(["cost", "risk", "people"]);
     let panel = Agent::new("panel")
-        .works_by(parallel)
+        .behavior(parallel)
         .policy("keep", move || keep.clone())
         .agent(view("cost"))
         .agent(view("risk"))
@@ -148,7 +148,7 @@ async fn what_watches_over_a_team_watches_over_every_agent_before_its_own() {
         own.policy("own", move || Guard(told.clone()))
     };
     let desk = Agent::new("desk")
-        .works_by(BehaviorSpec::new("sequential"))
+        .behavior(BehaviorSpec::new("sequential"))
         .agent(own("a"))
         .agent(Agent::new("b").tool_named("calculator"));
     let watching = told.clone();

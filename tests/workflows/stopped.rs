@@ -28,7 +28,7 @@ fn member(name: &'static str, text: &'static str, stops: Option<StopReason>) -> 
 }
 
 async fn partial(behavior: &str, settings: Value, members: Vec<Agent>, task: &str) -> Outcome {
-    let desk = Agent::new("desk").works_by(BehaviorSpec::new(behavior).settings(settings));
+    let desk = Agent::new("desk").behavior(BehaviorSpec::new(behavior).settings(settings));
     let desk = members.into_iter().fold(desk, Agent::agent);
     let system = System::builder(InMemoryStore::new())
         .registry(workflows::register(Registry::new()))

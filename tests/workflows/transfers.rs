@@ -3,7 +3,7 @@
 use ghostlight::{behaviors, tools::tool_fn};
 use ghostlight_actors::{
     actor::{Session, System, SystemBuilder, recording},
-    definition::{Sees, TakeOver, TransferRules},
+    definition::{OnHandoff, Sees, TransferRules},
     run::{Agent, Registry, RunContext, replay},
     testing::{
         CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, check_transcript,
@@ -181,7 +181,7 @@ async fn who_takes_over_sees_what_its_rule_says_and_the_session_keeps_all() {
     ] {
         let look = ToolDefinition::new("look", "looks").effect(Effect::Read);
         let look = tool_fn(look, |_: Value| async { Ok("seen") });
-        let billing = agent("billing").takes_over(TakeOver::new().sees(sees));
+        let billing = agent("billing").on_handoff(OnHandoff::new().sees(sees));
         let desk = agent("desk").tool(look).agent(billing);
         let model = playing(|name, spoken| match (name, spoken) {
             ("desk", 0) => "first".into(),
@@ -231,10 +231,10 @@ async fn who_takes_over_sees_what_its_rule_says_and_the_session_keeps_all() {
 
 /// A desk whose billing gives the conversation back, and asks a tax office that does so too.
 fn returning() -> (Agent, ScriptedModel) {
-    let returns = || TakeOver::new().returning();
-    let tax = agent("tax").takes_over(returns());
+    let returns = || OnHandoff::new().returning();
+    let tax = agent("tax").on_handoff(returns());
     let billing = agent("billing")
-        .takes_over(returns().sees(Sees::Request))
+        .on_handoff(returns().sees(Sees::Request))
         .agent(tax);
     let model = playing(|name, spoken| match (name, spoken) {
         ("desk", 0) => hand_to("billing"),
@@ -339,7 +339,7 @@ async fn who_takes_over_from_a_receiver_gives_back_in_its_place_and_a_problem_go
 
 #[tokio::test(start_paused = true)]
 async fn what_is_given_back_for_ever_is_stopped_at_the_bound_on_transfers() {
-    let billing = agent("billing").takes_over(TakeOver::new().returning());
+    let billing = agent("billing").on_handoff(OnHandoff::new().returning());
     let desk = agent("desk").agent(billing);
     let model = playing(|name, _| match name {
         "desk" => hand_to("billing"),

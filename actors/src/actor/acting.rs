@@ -112,11 +112,11 @@ impl System {
         if self.acting().may_always(what) {
             return Ok(());
         }
-        let doors = &self.shared().doors;
-        let Some(RunRow { run, .. }) = doors.current(run).await? else {
+        let services = &self.shared().services;
+        let Some(RunRow { run, .. }) = services.current(run).await? else {
             return self.acting().check(None, what, String::new);
         };
-        let first = doors.store.read(JournalId::Run(run), 0, 1).await?;
+        let first = services.store.read(JournalId::Run(run), 0, 1).await?;
         let start = Recorded::fold(&first, run)?.start;
         let Some(start) = start else {
             return Err(SystemError::UnknownRun(run));

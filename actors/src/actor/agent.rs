@@ -23,19 +23,19 @@ pub(crate) use session::Expected;
 
 use super::{
     SystemError,
-    doors::Doors,
     launch::{Claiming, Loaded, LoadedSession, TakenUp, load_run},
-    routes::Route,
+    live_runs::Route,
     run_actor::{Carry, RunActor},
+    services::Services,
     system::Shared,
 };
 use crate::{
     contract::{Claim, StoreError},
     run::{
-        ChildNews, ChildStart, Command, Commands, News, ParentDoor, Ports, Rest, RunTask,
-        SessionTail,
+        ChildReport, ChildStart, Command, ParentDoor, Ports, RunExit, RunMailbox, RunSender,
+        RunTask, SessionTail,
     },
-    session::{Desk, SessionFold, Turn},
+    session::{SessionFold, Turn, TurnQueue},
     vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Transcript},
 };
 
@@ -62,14 +62,14 @@ pub(crate) enum AgentMessage {
     TurnRecorded(Box<BegunTurn>, Result<(), StoreError>),
     /// Take this run up, if it is not live.
     Wake(RunId, bool, Option<WakeReply>),
-    /// A run that was taken up has been read.
+    /// A run that was recovered has been read.
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
     /// The session and this run are about to be read together with others. Answers nothing when
     /// the session is open or being read already.
     Expect(RunId, oneshot::Sender<Option<Expected>>),
     /// That was done, unless it could not be done together.
     TakenUp(RunId, Option<Box<TakenUp>>),
-    /// A run of this agent begins or takes up a child run.
+    /// A run of this agent begins or recovers a child run.
     Child(Box<ChildStart>),
     /// A run of this agent began a tree of its own in a session of its own.
     Tree(RunId),
@@ -82,7 +82,7 @@ pub(crate) enum AgentMessage {
     /// A child run of a run of this agent has ended.
     ChildGone(RunId),
     /// A run came to rest, in this actor's life.
-    Rested(RunId, ActorId, Box<Rest>),
+    Rested(RunId, ActorId, Box<RunExit>),
     /// The pause before a run's next life is over.
     Again(RunId),
     /// The pause before the next life of an agent below is over.
@@ -146,7 +146,7 @@ struct SessionState {
     id: SessionId,
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
-    desk: Desk<TurnReply>,
+    turns: TurnQueue<TurnReply>,
     /// How many entries the checkpoint has that can be read.
     kept: Arc<AtomicU64>,
     /// Turns that were said to a run which ended without having read them, by their ids: they are
@@ -156,7 +156,7 @@ struct SessionState {
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
     sleeping: Option<RunId>,
-    /// Runs of turns set aside that somebody retries or cancels: they wait their turn.
+    /// Runs of quarantined turns that somebody retries or cancels: they wait their turn.
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
 }
 
@@ -165,7 +165,7 @@ struct Hosted {
     actor: Option<ActorCell>,
     route: Route,
     /// The inner end of the door, until a life of the run takes it.
-    commands: Option<Commands>,
+    commands: Option<RunMailbox>,
     child: Option<ChildStart>,
     failures: Failures,
     give_up: Option<AgentError>,
@@ -194,7 +194,7 @@ impl Actor for Agent {
             id,
             loaded: None,
             loading: false,
-            desk: Desk::new(bound).while_busy(while_busy),
+            turns: TurnQueue::new(bound).while_busy(while_busy),
             unread: BTreeMap::new(),
             kept: Arc::default(),
             early: Vec::new(),
@@ -249,7 +249,7 @@ impl Actor for Agent {
                 let _ = reply.send(state.stands_by().then(|| Expected::new(&myself, run)));
             }
             AgentMessage::TakenUp(run, taken) => {
-                Box::pin(state.taken_up(&myself, run, taken)).await;
+                Box::pin(state.recovered(&myself, run, taken)).await;
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
             AgentMessage::Tree(run) => state.tree(run),
@@ -315,15 +315,15 @@ impl Actor for Agent {
         // Runs let go where they stand: their journals have everything.
         for (run, hosted) in std::mem::take(&mut state.runs) {
             hosted.route.door.tell(Command::LetGo);
-            state.shared.doors.previewer.routes.remove(run);
+            state.shared.services.previewer.live.remove(run);
         }
         Ok(())
     }
 }
 
 impl AgentState {
-    fn doors(&self) -> &Doors {
-        &self.shared.doors
+    fn services(&self) -> &Services {
+        &self.shared.services
     }
 
     fn wake(
@@ -354,11 +354,11 @@ impl AgentState {
                 answer(reply, Ok(run));
                 return;
             }
-            if session.desk.is_busy() {
+            if session.turns.is_busy() {
                 session.reopening.push_back((run, take_over, reply));
                 return;
             }
-            session.desk.set_busy(true);
+            session.turns.set_busy(true);
         }
         self.admit_run(myself, run, run, None).wake = reply;
         self.load(myself, run, Claiming::by(take_over));
@@ -379,12 +379,12 @@ impl AgentState {
         let known = child
             .map(|c| (c.start.definition, c.pinned.clone()))
             .or(known);
-        // A turn that was set aside has another past than the session by now.
+        // A turn that was quarantined has another past than the session by now.
         let aside = self.session.as_ref().filter(|s| s.has_aside(run));
         let aside = aside.map(|session| session.id.clone());
-        let (doors, myself) = (self.shared.doors.clone(), myself.clone());
+        let (services, myself) = (self.shared.services.clone(), myself.clone());
         self.loads.spawn(async move {
-            let loaded = load_run(&doors, run, claim, aside, known).await;
+            let loaded = load_run(&services, run, claim, aside, known).await;
             let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
         });
     }
@@ -405,11 +405,11 @@ impl AgentState {
                 self.wake_in_reloaded_session(myself, loaded.run, reply);
             }
             Ok(loaded) => {
-                let taken = self.answer_when_taken_up(reply, loaded.run);
+                let taken = self.answer_when_recovered(reply, loaded.run);
                 if loaded.run != run {
                     // It went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
-                        self.doors().previewer.routes.remove(run);
+                        self.services().previewer.live.remove(run);
                         if let Some(child) = &hosted.child {
                             self.gone_on.insert(child.run, loaded.run);
                         }
@@ -422,7 +422,7 @@ impl AgentState {
                 if self.claims_again(myself, run, &error) {
                     return;
                 }
-                tracing::warn!(%run, %error, "the run cannot be taken up");
+                tracing::warn!(%run, %error, "the run cannot be recovered");
                 match (reply, error) {
                     (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
                     (reply, error) => {
@@ -430,9 +430,9 @@ impl AgentState {
                         self.tell_unreadable(run, &error);
                         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
                             // It waits, as a parked one does, for somebody to mend it.
-                            parent.tell(ChildNews::Idle { wake_at: None });
+                            parent.tell(ChildReport::Idle { wake_at: None });
                         }
-                        self.not_taken_up(myself, run);
+                        self.not_recovered(myself, run);
                         answer(reply, Err(error));
                     }
                 }
@@ -448,15 +448,15 @@ impl AgentState {
         root: RunId,
         child: Option<ChildStart>,
     ) -> &mut Hosted {
-        let routes = &self.shared.doors.previewer.routes;
-        let above = child.as_ref().and_then(|child| routes.get(child.parent));
+        let live = &self.shared.services.previewer.live;
+        let above = child.as_ref().and_then(|child| live.get(child.parent));
         let cancelled = above.as_ref().map_or_else(CancellationToken::new, |above| {
             above.cancelled.child_token()
         });
         let parent = child
             .as_ref()
-            .map(|child| ParentDoor::of(child.run, child.news.clone()));
-        let (door, commands) = above.map_or_else(News::channel, |above| above.door.beside());
+            .map(|child| ParentDoor::of(child.run, child.sender.clone()));
+        let (door, commands) = above.map_or_else(RunSender::channel, |above| above.door.beside());
         let path: Arc<[String]> = child
             .as_ref()
             .map_or_else(Vec::new, |c| c.start.path.clone())
@@ -469,7 +469,7 @@ impl AgentState {
             cancelled,
             parent,
         };
-        routes.insert(run, route.clone());
+        live.insert(run, route.clone());
         self.runs.entry(run).or_insert_with(|| {
             Box::new(Hosted {
                 actor: None,
@@ -489,10 +489,10 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMessage>,
         loaded: Loaded,
-        taken_up: Option<oneshot::Sender<()>>,
+        recovered: Option<oneshot::Sender<()>>,
     ) {
         let run = loaded.run;
-        let doors = self.shared.doors.clone();
+        let services = self.shared.services.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
             return;
         };
@@ -501,9 +501,9 @@ impl AgentState {
             hosted.route.door = door;
             commands
         });
-        let news = hosted.route.door.clone();
+        let sender = hosted.route.door.clone();
         (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
-        doors.previewer.routes.insert(run, hosted.route.clone());
+        services.previewer.live.insert(run, hosted.route.clone());
         let (history, tail) = match &self.session {
             Some(SessionState {
                 id,
@@ -518,7 +518,7 @@ impl AgentState {
             }
             _ => (Transcript::new(), None),
         };
-        let ports: Arc<dyn Ports> = Arc::new(doors.clone());
+        let ports: Arc<dyn Ports> = Arc::new(services.clone());
         let Loaded {
             row,
             claim,
@@ -530,8 +530,8 @@ impl AgentState {
         } = loaded;
         let history = own_history.unwrap_or(history);
         let team = self.shared.team(&row.team);
-        let registry = team.map_or_else(|| doors.registry.clone(), |team| team.registry);
-        let door = (news, commands);
+        let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
+        let door = (sender, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
         task.inbox_is_empty = inbox_is_empty;
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
@@ -545,8 +545,8 @@ impl AgentState {
         task.give_up = hosted.give_up.take();
         task.cancel = hosted.child.as_ref().and_then(|child| child.cancel.clone());
         task.lost = hosted.lost.take();
-        task.taken_up = taken_up.is_some();
-        task.when_taken_up = taken_up.filter(|told| !told.is_closed());
+        task.recovered = recovered.is_some();
+        task.when_recovered = recovered.filter(|told| !told.is_closed());
         task.linger = self.shared.limits.linger;
         task.max_entries = self.shared.limits.max_entries;
         task.poison_after = self.shared.limits.poison_after;
@@ -572,9 +572,9 @@ impl AgentState {
         }
     }
 
-    /// Answers once it is durable that the run was taken up: from then on what the store says of
+    /// Answers once it is durable that the run was recovered: from then on what the store says of
     /// it is about this life.
-    fn answer_when_taken_up(
+    fn answer_when_recovered(
         &mut self,
         reply: Option<WakeReply>,
         run: RunId,

@@ -65,7 +65,7 @@ impl Run {
             }
             Err(error) => return Err(error),
         };
-        let doors = &self.system.shared().doors;
+        let services = &self.system.shared().services;
         if run.id != self.id
             && let Some(cancelled) = self.was_cancelled(operation).await?
         {
@@ -74,20 +74,20 @@ impl Run {
         if let Some(cancelled) = run.was_cancelled(operation).await? {
             return Ok(cancelled);
         }
-        let id = format!("cancel/{operation}/{:032x}", doors.entropy.bits());
+        let id = format!("cancel/{operation}/{:032x}", services.entropy.bits());
         let body = InboxBody::CancelCall { operation };
         if run.is_at_rest().await? || !run.post_if_open(id.clone(), body).await? {
             return Ok(false);
         }
         loop {
-            let inbox = doors.store.inbox(run.id).await?;
+            let inbox = services.store.inbox(run.id).await?;
             if inbox.iter().all(|item| item.id != id) || run.is_at_rest().await? {
                 return Ok(run.was_cancelled(operation).await?.unwrap_or(false));
             }
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            doors.clock.sleep(LOOK).await;
+            services.clock.sleep(LOOK).await;
         }
     }
 
@@ -134,7 +134,7 @@ impl Run {
         let mut still_running = Vec::new();
         let mut after = 0;
         loop {
-            let store = &self.system.shared().doors.store;
+            let store = &self.system.shared().services.store;
             let lines = store.read_tree(row.root, after, 4096).await?;
             let Some(last) = lines.last() else { break };
             after = last.stored.position;

@@ -23,11 +23,11 @@ struct Queue {
     free: usize,
     /// The trees that wait, the next one at the front.
     turns: VecDeque<RunId>,
-    waiting: HashMap<RunId, VecDeque<oneshot::Sender<Slot>>>,
+    waiting: HashMap<RunId, VecDeque<oneshot::Sender<Permit>>>,
 }
 
 /// A slot, free again when it is dropped.
-pub(super) struct Slot(Option<FairSlots>);
+pub(super) struct Permit(Option<FairSlots>);
 
 impl FairSlots {
     /// So many slots, at least one.
@@ -40,13 +40,13 @@ impl FairSlots {
     }
 
     /// Waits for a slot. Dropped while it waits, it is passed over.
-    pub(super) async fn acquire(&self, root: RunId) -> Slot {
+    pub(super) async fn acquire(&self, root: RunId) -> Permit {
         loop {
             let turn = {
                 let mut queue = self.0.lock();
                 if let Some(left) = queue.free.checked_sub(1) {
                     queue.free = left;
-                    return Slot(Some(self.clone()));
+                    return Permit(Some(self.clone()));
                 }
                 let (sender, turn) = oneshot::channel();
                 let of_tree = queue.waiting.entry(root).or_default();
@@ -66,7 +66,7 @@ impl FairSlots {
     /// Gives a slot to whoever is next.
     fn release(&self) {
         let mut queue = self.0.lock();
-        let mut slot = Slot(Some(self.clone()));
+        let mut slot = Permit(Some(self.clone()));
         while let Some(waiter) = queue.next() {
             match waiter.send(slot) {
                 Ok(()) => return,
@@ -80,7 +80,7 @@ impl FairSlots {
 }
 
 impl Queue {
-    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
+    fn next(&mut self) -> Option<oneshot::Sender<Permit>> {
         let root = self.turns.pop_front()?;
         let of_tree = self.waiting.get_mut(&root)?;
         let waiter = of_tree.pop_front();
@@ -93,7 +93,7 @@ impl Queue {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(slots) = self.0.take() {
             slots.release();

@@ -1,10 +1,10 @@
 //! Forking: a new run goes on from a point of a recorded one.
 
-pub(super) mod kept;
+pub(super) mod session_contents;
 
 use std::collections::BTreeMap;
 
-use self::kept::{Kept, plain};
+use self::session_contents::{SessionContents, plain};
 use super::{Run, SystemError, acting::Use, recording::recording};
 use crate::{
     contract::{
@@ -86,7 +86,7 @@ impl Run {
     pub async fn fork(&self, options: Fork) -> Result<Run, SystemError> {
         self.check(Use::Act).await?;
         let shared = self.system.shared();
-        let store = &shared.doors.store;
+        let store = &shared.services.store;
         let recording = recording(store, self.id).await?;
         let begun = begun(&recording, self.id)?;
         let mut team = begun.team.clone();
@@ -100,7 +100,7 @@ impl Run {
             team.clone_from(&entry.pinned.team.name);
         }
         let fresh = || {
-            let bits = shared.doors.entropy.bits();
+            let bits = shared.services.entropy.bits();
             format!("fork-{}-{:08x}", self.id.short(), bits >> 96)
         };
         let key = options.session.clone().unwrap_or_else(fresh);
@@ -121,7 +121,7 @@ impl Run {
             history: history.len() as u64 + u64::from(from.is_some()),
             definition,
             team: session.team.clone(),
-            now: shared.doors.clock.now(),
+            now: shared.services.clock.now(),
         };
         let forked = fork(&recording, self.id, options.at, &branch)?;
         if self.is_made(&session, run, forked.at).await? {
@@ -149,7 +149,7 @@ impl Run {
                 .lines
                 .first()
                 .map_or(0, |line| line.stored.position);
-            let state = Kept::of_session(store, from, began).await?;
+            let state = SessionContents::of_session(store, from, began).await?;
             let entry = Entry::SessionBranched {
                 from: from.clone(),
                 state: plain(&state.values),
@@ -170,9 +170,9 @@ impl Run {
         batch.posts = posts;
         batch.appends.extend(appends(&runs, &branch)?);
         let place = (forked.cut, &forked.copies);
-        batch.writes = kept::memory(&recording, place, store, run).await?;
+        batch.writes = session_contents::memory(&recording, place, store, run).await?;
         if let Some(from) = from {
-            let writes = kept::session_state(store, from, place, &session).await?;
+            let writes = session_contents::session_state(store, from, place, &session).await?;
             batch.writes.extend(writes);
         }
         let committed = store.commit(vec![batch]).await?;
@@ -184,7 +184,7 @@ impl Run {
 
     /// Whether this very fork was made before.
     async fn is_made(&self, session: &SessionId, run: RunId, at: u64) -> Result<bool, SystemError> {
-        let store = &self.system.shared().doors.store;
+        let store = &self.system.shared().services.store;
         if store.run(run).await?.is_none() {
             return Ok(false);
         }

@@ -81,11 +81,11 @@ impl Session {
         }
         // Under one id it may be said again when the session's agent is lost or a write fails.
         turn.id
-            .get_or_insert_with(|| format!("{:032x}", shared.doors.entropy.bits()));
+            .get_or_insert_with(|| format!("{:032x}", shared.services.entropy.bits()));
         // Whoever wants to see its answer in pieces misses none of them.
         let early = (turn.streaming == Some(true)).then(|| {
             let id = turn.id.as_deref().unwrap_or_default();
-            let observers = &shared.doors.previewer.observers;
+            let observers = &shared.services.previewer.observers;
             observers.subscribe(RunId::of_turn(&self.id, id))
         });
         let run = match shared.say(&self.id, turn.clone()).await {
@@ -128,9 +128,9 @@ impl Session {
     /// What the store fails with.
     pub async fn transcript(&self) -> Result<Transcript, SystemError> {
         self.kept().check(&self.id).await?;
-        let doors = &self.system.shared().doors;
+        let services = &self.system.shared().services;
         let journal = JournalId::Session(self.id.clone());
-        let lines = super::launch::read_from(doors, &journal, 0).await?;
+        let lines = super::launch::read_from(services, &journal, 0).await?;
         let mut fold = SessionFold::default();
         fold.extend(&lines, &self.id.to_string())?;
         Ok(fold.transcript)
@@ -246,11 +246,11 @@ impl Run {
     /// The events of the run and all runs below it, from the first on and then live; none of a
     /// run that belongs to somebody else than the owner for whom this handle acts.
     pub fn events(&self) -> EventStream {
-        let doors = &self.system.shared().doors;
-        let observers = doors.previewer.observers.clone();
+        let services = &self.system.shared().services;
+        let observers = services.previewer.observers.clone();
         let early = self.early.take(self.id);
         let subscription = early.unwrap_or_else(|| observers.subscribe(self.id));
-        let (store, clock) = (doors.store.clone(), doors.clock.clone());
+        let (store, clock) = (services.store.clone(), services.clock.clone());
         let stream = EventStream::new(self.id, store, clock, (observers, subscription));
         let Some(_) = self.system.acting().owner() else {
             return stream;
@@ -272,7 +272,7 @@ impl Run {
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn status(&self) -> Result<RunRow, SystemError> {
         self.check(Use::Look).await?;
-        row_of(&self.system.shared().doors.store, self.id).await
+        row_of(&self.system.shared().services.store, self.id).await
     }
 
     /// Waits for the run's outcome, however long it takes. A run that goes on in another
@@ -311,15 +311,15 @@ impl Run {
     /// Waits as long as the run is live in this process, without asking the store, and tells how
     /// it ended. `None` when it is not live here, or came to rest without an end.
     async fn end_here(&self) -> Option<RunEnd> {
-        let doors = &self.system.shared().doors;
-        let routes = &doors.previewer.routes;
-        let mut bell = routes.bell(self.id);
-        while routes.is_live(self.id) && !self.system.shared().is_stopped() {
+        let services = &self.system.shared().services;
+        let live = &services.previewer.live;
+        let mut bell = live.bell(self.id);
+        while live.is_live(self.id) && !self.system.shared().is_stopped() {
             // An actor that is killed rings no bell.
             tokio::select! {
                 biased;
                 () = bell.rung() => break,
-                () = doors.clock.sleep(LOOK) => {}
+                () = services.clock.sleep(LOOK) => {}
             }
         }
         bell.end()
@@ -345,7 +345,7 @@ impl Run {
     ///
     /// # Errors
     /// What the store fails with.
-    pub async fn settled(&self) -> Result<RunRow, SystemError> {
+    pub async fn wait(&self) -> Result<RunRow, SystemError> {
         let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
         loop {
             let run = self.current().await?;
@@ -354,14 +354,14 @@ impl Run {
             if !goes_on && (row.status != RunStatus::Waiting || !run.has_news(&row).await?) {
                 return Ok(row);
             }
-            let doors = &self.system.shared().doors;
-            doors.clock.sleep(LOOK).await;
+            let services = &self.system.shared().services;
+            services.clock.sleep(LOOK).await;
         }
     }
 
     /// Whether something came for a waiting tree that it has not dealt with yet.
     async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
-        let store = &self.system.shared().doors.store;
+        let store = &self.system.shared().services.store;
         let mut filter = RunFilter::default();
         (filter.open, filter.root) = (true, Some(row.root));
         for row in store.runs(filter).await? {
@@ -382,8 +382,8 @@ impl Run {
         &self,
         wanted: impl Fn(RunStatus) -> bool,
     ) -> Result<RunRow, SystemError> {
-        let doors = &self.system.shared().doors;
-        let mut bell = doors.previewer.routes.bell(self.id);
+        let services = &self.system.shared().services;
+        let mut bell = services.previewer.live.bell(self.id);
         loop {
             bell.mark();
             let row = self.status().await?;
@@ -393,7 +393,7 @@ impl Run {
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            if let Some(error) = doors.previewer.routes.failure(self.id) {
+            if let Some(error) = services.previewer.live.failure(self.id) {
                 return Err(SystemError::Store(error));
             }
             // The bell rings when a life of the run in this process ends; what another process
@@ -401,7 +401,7 @@ impl Run {
             tokio::select! {
                 biased;
                 () = bell.rung() => {}
-                () = doors.clock.sleep(LOOK) => {}
+                () = services.clock.sleep(LOOK) => {}
             }
         }
     }
@@ -423,8 +423,8 @@ impl Run {
     }
 
     pub(super) async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
-        let doors = &self.system.shared().doors;
-        Ok(super::launch::read_from(doors, &JournalId::Run(self.id), 0).await?)
+        let services = &self.system.shared().services;
+        Ok(super::launch::read_from(services, &JournalId::Run(self.id), 0).await?)
     }
 
     /// What the run may consume, what it has, and when it must end, as far as it is recorded.
@@ -447,7 +447,10 @@ impl Run {
     /// fails with.
     pub async fn steer(&self, text: impl Into<String>) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
-        let id = format!("steer/{:032x}", self.system.shared().doors.entropy.bits());
+        let id = format!(
+            "steer/{:032x}",
+            self.system.shared().services.entropy.bits()
+        );
         self.post(id, InboxBody::Steer(Message::user(text)))
             .await
             .map(drop)
@@ -460,7 +463,7 @@ impl Run {
     /// fails with.
     pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
-        let id = format!("tell/{:032x}", self.system.shared().doors.entropy.bits());
+        let id = format!("tell/{:032x}", self.system.shared().services.entropy.bits());
         let value = serde_json::to_value(message).map_err(|error| SystemError::Unwritable {
             message: M::NAME,
             error: error.to_string(),
@@ -490,13 +493,13 @@ impl Run {
 
     pub(super) async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
-        let item = InboxItem::new(id, shared.doors.clock.now(), body);
-        let Some((run, fresh)) = shared.doors.post_to(self.id, item).await? else {
+        let item = InboxItem::new(id, shared.services.clock.now(), body);
+        let Some((run, fresh)) = shared.services.post_to(self.id, item).await? else {
             // It is not there, or it has ended.
             self.status().await?;
             return Err(SystemError::UnknownRun(self.id));
         };
-        if !shared.doors.previewer.routes.is_live(run) {
+        if !shared.services.previewer.live.is_live(run) {
             shared.wake(run).await;
         }
         Ok(fresh)
@@ -534,8 +537,8 @@ impl Run {
 
     /// The run in whose journal this one goes on now.
     pub(super) async fn current(&self) -> Result<Run, SystemError> {
-        let doors = &self.system.shared().doors;
-        match doors.current(self.id).await? {
+        let services = &self.system.shared().services;
+        match services.current(self.id).await? {
             Some(row) => Ok(self.system.run(row.run)),
             // It was deleted with all journals in which it went on, or there is none.
             None => self.status().await.map(|_| self.clone()),

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::slot::Slot;
+use super::supervised_ref::SupervisedRef;
 use crate::{
     contract::{Batch, BoxFuture, Committed, StoreError, StoreHandle},
     run::Acknowledge,
@@ -30,7 +30,7 @@ pub(crate) struct Journal(Arc<Inner>);
 struct Inner {
     store: StoreHandle,
     queue: Mutex<Queue>,
-    actor: Slot<JournalMessage>,
+    actor: SupervisedRef<JournalMessage>,
 }
 
 #[derive(Default)]
@@ -46,12 +46,12 @@ impl Journal {
         Self(Arc::new(Inner {
             store,
             queue: Mutex::default(),
-            actor: Slot::default(),
+            actor: SupervisedRef::default(),
         }))
     }
 
     /// Where the actor's current life is found.
-    pub(crate) fn actor(&self) -> Slot<JournalMessage> {
+    pub(crate) fn actor(&self) -> SupervisedRef<JournalMessage> {
         self.0.actor.clone()
     }
 
@@ -64,7 +64,7 @@ impl Journal {
                 return;
             }
         }
-        let mut turn = Turn(Some(self.clone()));
+        let mut turn = CommitPermit(Some(self.clone()));
         for _ in 0..FOR_OTHERS {
             let Some((mut commit, acknowledges)) = turn.next() else {
                 return;
@@ -90,9 +90,9 @@ impl Journal {
 type UnderWay = (BoxFuture<'static, CommitResult>, Vec<Acknowledge>);
 
 /// The right to commit, which one at a time has.
-struct Turn(Option<Journal>);
+struct CommitPermit(Option<Journal>);
 
-impl Turn {
+impl CommitPermit {
     /// The next commit; without one the right is given back.
     fn next(&mut self) -> Option<UnderWay> {
         let journal = self.0.as_ref()?;
@@ -112,7 +112,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CommitPermit {
     /// Whoever had the right is lost, and with it what waited: those who asked hear of it.
     fn drop(&mut self) {
         if let Some(journal) = self.0.take() {
@@ -148,7 +148,7 @@ pub(crate) struct JournalActor;
 /// Carry this commit, and all that wait behind it.
 pub(crate) struct JournalMessage {
     under_way: Option<UnderWay>,
-    turn: Turn,
+    turn: CommitPermit,
 }
 
 impl Actor for JournalActor {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{SystemError, doors::Doors};
+use super::{SystemError, services::Services};
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
@@ -13,7 +13,7 @@ use crate::{
 
 /// How many entries are read at once.
 const PAGE: usize = 4096;
-/// How long journals may be, in entries, that are taken up together with others, since all are in
+/// How long journals may be, in entries, that are recovered together with others, since all are in
 /// memory at once.
 const TOGETHER_MAX: usize = 2048;
 
@@ -62,11 +62,11 @@ impl Claiming {
 
 /// Reads a whole journal from an entry on.
 pub(crate) async fn read_from(
-    doors: &Doors,
+    services: &Services,
     journal: &JournalId,
     from: u64,
 ) -> Result<Vec<StoredLine>, StoreError> {
-    read_journal(&doors.store, journal, from).await
+    read_journal(&services.store, journal, from).await
 }
 
 /// The entries of a journal from this one on.
@@ -91,7 +91,7 @@ pub(crate) async fn read_journal(
 /// run that went on in another journal is followed there. For the run of a turn that was set
 /// aside its session is named, whose conversation is read as it was when the turn began.
 pub(crate) async fn load_run(
-    doors: &Doors,
+    services: &Services,
     run: RunId,
     claim: Claiming,
     aside: Option<SessionId>,
@@ -99,18 +99,18 @@ pub(crate) async fn load_run(
 ) -> Result<Loaded, SystemError> {
     let mut run = run;
     loop {
-        let row = doors
+        let row = services
             .store
             .run(run)
             .await?
             .ok_or(SystemError::UnknownRun(run))?;
         if row.status == crate::contract::RunStatus::Continued {
-            run = continued(doors, run).await?;
+            run = continued(services, run).await?;
             continue;
         }
         // Read before it is claimed: a newer program's run is not touched.
         let journal = JournalId::Run(run);
-        let lines = read_from(doors, &journal, 0).await?;
+        let lines = read_from(services, &journal, 0).await?;
         let mut recorded = Recorded::fold(&lines, run)?;
         let claim = if row.status.is_ended() {
             Claim {
@@ -120,18 +120,18 @@ pub(crate) async fn load_run(
         } else {
             let journal = journal.clone();
             match claim {
-                Claiming::Free => doors.store.claim(journal, false).await?,
-                Claiming::TakeOver => doors.store.claim(journal, true).await?,
+                Claiming::Free => services.store.claim(journal, false).await?,
+                Claiming::TakeOver => services.store.claim(journal, true).await?,
                 Claiming::Below(parent, epoch) => {
                     let above = JournalId::Run(parent);
-                    doors.store.claim_below(journal, above, epoch).await?
+                    services.store.claim_below(journal, above, epoch).await?
                 }
             }
         };
         // What its owner wrote until then.
         let read = lines.len() as u64;
         if claim.entries > read {
-            recorded.extend(&read_from(doors, &journal, read).await?, run)?;
+            recorded.extend(&read_from(services, &journal, read).await?, run)?;
         }
         let Some(start) = &recorded.start else {
             return Err(SystemError::Store(StoreError::Damaged {
@@ -141,10 +141,10 @@ pub(crate) async fn load_run(
         };
         let pinned = match known {
             Some((digest, pinned)) if digest == start.definition => pinned,
-            _ => load_pinned(doors, run, start.definition).await?,
+            _ => load_pinned(services, run, start.definition).await?,
         };
         let history = match &aside {
-            Some(session) => Some(history_of(doors, session, start.history).await?),
+            Some(session) => Some(history_of(services, session, start.history).await?),
             None => None,
         };
         return Ok(Loaded {
@@ -159,19 +159,19 @@ pub(crate) async fn load_run(
     }
 }
 
-/// A session whose open run was taken up together with others.
+/// A session whose open run was recovered together with others.
 #[derive(Debug)]
 pub(crate) struct TakenUp {
     pub(crate) session: LoadedSession,
     pub(crate) run: Loaded,
 }
 
-/// Takes up roots with their sessions: all are read in one go, then all sessions are claimed in one
+/// Recovers roots with their sessions: all are read in one go, then all sessions are claimed in one
 /// commit, and their runs in another. Those of which there is more to say (another owner, a long
 /// journal, damage, another definition, something written meanwhile) are `None`: their agents take
 /// them up by themselves.
-pub(crate) async fn take_up_together(
-    doors: &Doors,
+pub(crate) async fn recover_together(
+    services: &Services,
     rows: Vec<(SessionId, RunRow)>,
     known: impl Fn(&str) -> Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Vec<Option<TakenUp>>, StoreError> {
@@ -179,7 +179,7 @@ pub(crate) async fn take_up_together(
     let journals = rows
         .iter()
         .flat_map(|row| [of_session(row), row.1.run.into()]);
-    let read = doors
+    let read = services
         .store
         .read_all(journals.collect(), TOGETHER_MAX)
         .await?;
@@ -197,15 +197,15 @@ pub(crate) async fn take_up_together(
     let mut taken: Vec<Option<TakenUp>> = rows.iter().map(&mut fold).collect();
     let journals = rows.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
     let journals = journals.map(|(row, _)| of_session(row)).collect();
-    let claims = claims_of(doors, journals).await?;
+    let claims = claims_of(services, journals).await?;
     // A run belongs to who has its session: without that it is left alone, since a process that
     // begins to take it up may have claimed the one and not yet the other.
     hold(&mut taken, claims, |taken| &mut taken.session.claim);
     let runs = taken.iter().flatten().map(|taken| taken.run.run.into());
-    let claims = claims_of(doors, runs.collect()).await?;
+    let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
     // Whoever is not named has an empty inbox; what comes later is told.
-    let (_, called) = doors.store.posted(0).await?;
+    let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
     for TakenUp { run, .. } in taken.iter_mut().flatten() {
         run.inbox_is_empty = !called.contains(&run.run);
@@ -231,10 +231,10 @@ fn hold(
 
 /// The claims that are granted, in one commit.
 async fn claims_of(
-    doors: &Doors,
+    services: &Services,
     journals: Vec<JournalId>,
 ) -> Result<Vec<Option<Claim>>, StoreError> {
-    let claims = doors.store.claim_all(journals).await?;
+    let claims = services.store.claim_all(journals).await?;
     Ok(claims.into_iter().map(Result::ok).collect())
 }
 
@@ -273,20 +273,20 @@ fn fold_run(
 
 /// The conversation that the first entries of a session's journal come to.
 async fn history_of(
-    doors: &Doors,
+    services: &Services,
     session: &SessionId,
     entries: u64,
 ) -> Result<Transcript, StoreError> {
     let journal = JournalId::Session(session.clone());
-    let mut lines = read_from(doors, &journal, 0).await?;
+    let mut lines = read_from(services, &journal, 0).await?;
     lines.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
     let mut fold = SessionFold::default();
     fold.extend(&lines, &session.to_string())?;
     Ok(fold.transcript)
 }
 
-async fn continued(doors: &Doors, run: RunId) -> Result<RunId, SystemError> {
-    let lines = read_from(doors, &JournalId::Run(run), 0).await?;
+async fn continued(services: &Services, run: RunId) -> Result<RunId, SystemError> {
+    let lines = read_from(services, &JournalId::Run(run), 0).await?;
     match Recorded::fold(&lines, run)?.end {
         Some(RunEnd::Continued { next, .. }) => Ok(next),
         _ => Ok(run.next()),
@@ -294,7 +294,7 @@ async fn continued(doors: &Doors, run: RunId) -> Result<RunId, SystemError> {
 }
 
 async fn load_pinned(
-    doors: &Doors,
+    services: &Services,
     run: RunId,
     definition: Digest,
 ) -> Result<Arc<Pinned>, SystemError> {
@@ -302,7 +302,7 @@ async fn load_pinned(
         place: format!("the definition that run {run} is pinned to"),
         reason,
     };
-    let bytes = doors.store.blob(definition).await?;
+    let bytes = services.store.blob(definition).await?;
     let bytes = bytes.ok_or_else(|| damaged(format!("the store has no blob {definition}")))?;
     let pinned = Pinned::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
     Ok(Arc::new(pinned))
@@ -311,20 +311,20 @@ async fn load_pinned(
 /// Folds a session's journal, from its checkpoint where that can be read, and claims it: a newer
 /// program's session is not touched.
 pub(crate) async fn load_session(
-    doors: &Doors,
+    services: &Services,
     session: &SessionId,
     take_over: bool,
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
-    let (mut fold, mut kept) = folded(&doors.store, session, u64::MAX).await?;
-    let claim = doors.store.claim(journal.clone(), take_over).await?;
+    let (mut fold, mut kept) = folded(&services.store, session, u64::MAX).await?;
+    let claim = services.store.claim(journal.clone(), take_over).await?;
     if fold.entries > claim.entries {
         // The checkpoint is one of entries that were lost.
-        (fold, kept) = folded(&doors.store, session, claim.entries).await?;
+        (fold, kept) = folded(&services.store, session, claim.entries).await?;
     }
     if fold.entries < claim.entries {
         // What its owner wrote until then.
-        let lines = read_from(doors, &journal, fold.entries).await?;
+        let lines = read_from(services, &journal, fold.entries).await?;
         fold.extend(&lines, &session.to_string())?;
     }
     Ok(LoadedSession { fold, claim, kept })

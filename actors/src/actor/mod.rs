@@ -5,10 +5,8 @@
 
 mod acting;
 mod agent;
-mod attendant;
-mod calls;
+mod call_table;
 mod cancelling;
-mod doors;
 mod error;
 mod event_stream;
 mod fair_slots;
@@ -16,22 +14,24 @@ mod fork;
 mod handles;
 mod journal;
 mod launch;
+mod live_runs;
 mod member;
 mod memory_store;
 mod model_gateway;
 mod newer;
 mod observers;
 mod posting;
-mod pulse;
 mod questions;
 mod recording;
-mod routes;
 mod run_actor;
+mod runtime_nudge;
+mod services;
 mod sessions;
-mod slot;
+mod supervised_ref;
 pub mod supervisor;
 mod system;
 mod text_stream;
+mod timer_service;
 mod tool_call;
 mod tool_executor;
 mod turns;
@@ -59,9 +59,9 @@ pub use tool_executor::ExecutorOptions;
 #[cfg(feature = "cluster")]
 mod cluster {
     impl ractor::Message for super::agent::AgentMessage {}
-    impl ractor::Message for super::attendant::Nothing {}
+    impl ractor::Message for super::timer_service::Nothing {}
     impl ractor::Message for super::journal::JournalMessage {}
-    impl<T: Send + 'static> ractor::Message for super::calls::KeeperMessage<T> {}
+    impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}
     impl ractor::Message for super::memory_store::MemoryMessage {}
     impl ractor::Message for super::run_actor::Carry {}

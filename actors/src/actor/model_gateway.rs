@@ -13,9 +13,9 @@ use std::{
 use futures_util::FutureExt;
 
 use super::{
-    calls::{Calls, Manner},
-    doors::Previewer,
+    call_table::{CallTable, Manner},
     fair_slots::FairSlots,
+    services::Previewer,
 };
 use crate::{
     contract::{
@@ -62,7 +62,7 @@ impl Default for GatewayOptions {
 /// operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the actor
 /// `model NAME`.
 pub(crate) struct ModelGateway {
-    pub(crate) calls: Calls<ModelAnswer>,
+    pub(crate) calls: CallTable<ModelAnswer>,
     model: ModelHandle,
     options: GatewayOptions,
     slots: FairSlots,
@@ -115,7 +115,7 @@ impl ModelGateway {
         previews: Previewer,
     ) -> Self {
         Self {
-            calls: Calls::default(),
+            calls: CallTable::default(),
             model,
             options,
             slots: FairSlots::new(options.concurrency),

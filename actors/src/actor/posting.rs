@@ -1,6 +1,6 @@
 //! What is posted to a run reaches it in whatever journal it goes on.
 
-use super::doors::Doors;
+use super::services::Services;
 use crate::{
     contract::{Batch, InboxItem, RunRow, RunStatus, StoreError},
     run::{Command, operations::outlasts_journal},
@@ -15,7 +15,7 @@ enum Journal {
     Closed,
 }
 
-impl Doors {
+impl Services {
     /// The row of the run in whose journal this one goes on now; its own where it does not. `None`
     /// when nothing is known of it.
     ///
@@ -86,7 +86,7 @@ impl Doors {
             false => run,
         };
         let fresh = self.store.post(first, item).await?;
-        if first != row.run || !self.previewer.routes.tell(first, Command::Inbox) {
+        if first != row.run || !self.previewer.live.tell(first, Command::Inbox) {
             // It went on, perhaps just now.
             self.pass_on(first).await?;
         }
@@ -123,7 +123,7 @@ impl Doors {
         }
         let committed = self.store.commit(vec![batch]).await?.into_iter();
         committed.collect::<Result<Vec<_>, _>>()?;
-        self.previewer.routes.tell(current.run, Command::Inbox);
+        self.previewer.live.tell(current.run, Command::Inbox);
         Ok(())
     }
 }

@@ -125,7 +125,7 @@ impl System {
         let mut rows = self.runs(filter).await?;
         rows.retain(|row| row.run == row.root);
         rows.sort_by_key(|row| row.started_at);
-        let store = &self.shared().doors.store;
+        let store = &self.shared().services.store;
         let mut open = Vec::new();
         for row in rows {
             for asked in open_questions(store, &row).await? {
@@ -146,9 +146,9 @@ impl Run {
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         self.check(Use::Look).await?;
-        let doors = &self.system.shared().doors;
-        match doors.current(self.id).await? {
-            Some(row) => Ok(open_questions(&doors.store, &row).await?),
+        let services = &self.system.shared().services;
+        match services.current(self.id).await? {
+            Some(row) => Ok(open_questions(&services.store, &row).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -163,8 +163,8 @@ impl Run {
         &self,
         operation: OperationId,
     ) -> Result<Option<ToolCall>, SystemError> {
-        let doors = &self.system.shared().doors;
-        for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
+        let services = &self.system.shared().services;
+        for stored in read_from(services, &JournalId::Run(self.id), 0).await? {
             if let Ok(Entry::Started {
                 op,
                 begun: Begun::Question(question),
@@ -224,7 +224,7 @@ impl Run {
                 }
             }
         };
-        let now = self.system.shared().doors.clock.now();
+        let now = self.system.shared().services.clock.now();
         if question.expires.is_some_and(|expires| expires <= now) {
             return Err(refuse(AnswerError::Expired { operation }));
         }
@@ -276,9 +276,9 @@ impl Run {
 
     /// What the run asks, and, where it went on in another journal, what it had asked in this one.
     async fn own_questions(&self) -> Result<(Vec<Open>, Vec<OperationId>), SystemError> {
-        let doors = &self.system.shared().doors;
+        let services = &self.system.shared().services;
         let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
-        for stored in read_from(doors, &JournalId::Run(self.id), 0).await? {
+        for stored in read_from(services, &JournalId::Run(self.id), 0).await? {
             let entry = stored.decode(&self.id.into())?;
             match &entry {
                 Entry::Started {
@@ -310,8 +310,8 @@ impl Run {
                     // Only a refusal is no secret.
                     return if value == false { value } else { Value::Null };
                 };
-                let doors = &self.system.shared().doors;
-                doors.give(self.id, operation, Credential::new(secret));
+                let services = &self.system.shared().services;
+                services.give(self.id, operation, Credential::new(secret));
                 json!({ "given": true })
             }
             (QuestionKind::Approval, Some(who)) => {

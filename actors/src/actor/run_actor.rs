@@ -4,7 +4,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::agent::AgentMessage;
 use crate::{
-    run::{Rest, RunTask},
+    run::{RunExit, RunTask},
     vocabulary::RunId,
 };
 
@@ -39,7 +39,7 @@ impl Actor for RunActor {
         Carry(task): Carry,
         state: &mut RunActorState,
     ) -> Result<(), ActorProcessingErr> {
-        let rest: Rest = task.carry().await;
+        let rest: RunExit = task.carry().await;
         // A host that is gone will find in the journal what this run came to.
         let _ = state.host.cast(AgentMessage::Rested(
             state.run,

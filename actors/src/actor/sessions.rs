@@ -99,10 +99,10 @@ impl Sessions {
 
     /// Those of a System's store.
     pub(super) fn of_system(system: System) -> Self {
-        let doors = &system.shared().doors;
+        let services = &system.shared().services;
         Self {
-            store: doors.store.clone(),
-            clock: doors.clock.clone(),
+            store: services.store.clone(),
+            clock: services.clock.clone(),
             system: Some(system),
         }
     }

@@ -2,9 +2,9 @@
 
 mod builder;
 mod open_runs;
+mod recovery;
 mod retention;
 mod schedules;
-mod taking_up;
 mod tree;
 
 use std::{
@@ -29,14 +29,14 @@ use super::{
     ExecutorOptions, GatewayOptions, Run, Session, SystemError,
     acting::{Acting, Use},
     agent::{Agent, AgentArguments, AgentMessage},
-    attendant::Errand,
-    doors::Doors,
     handles::Early,
-    pulse::Pulse,
-    slot::Slot,
+    runtime_nudge::RuntimeNudge,
+    services::Services,
+    supervised_ref::SupervisedRef,
     supervisor::{
         Backoff, Child, ChildError, ChildInfo, ChildSpec, Intensity, Shutdown, Supervisor,
     },
+    timer_service::TimerRequest,
     volatile::VolatileTeams,
 };
 use crate::{
@@ -75,7 +75,7 @@ pub struct Limits {
     /// The bound on a run's journal, in entries; past it operations fail as over budget.
     pub max_entries: u64,
     /// How often a run's function may crash without recording anything in between before its
-    /// input counts as poison: a message that it received last is set aside, a run that was
+    /// input counts as poison: a message that it received last is quarantined, a run that was
     /// delegated fails with [`AgentError::Crashed`](crate::vocabulary::AgentError::Crashed), any
     /// other run is parked with it. The count is durable; 0 is without bound.
     pub poison_after: u32,
@@ -85,7 +85,7 @@ pub struct Limits {
     pub run_restarts: Intensity,
     /// The pause before a crashed function is run again or an agent below is started again.
     pub run_backoff: Backoff,
-    /// Which ended runs are kept; all, when nothing is set. A System that takes up runs by
+    /// Which ended runs are kept; all, when nothing is set. A System that recovers runs by
     /// itself deletes the others at its start and then at least hourly.
     pub retention: Retention,
     /// How models are treated.
@@ -124,14 +124,14 @@ pub struct System(Arc<Shared>, Acting);
 
 /// What the actors of a System share.
 pub(crate) struct Shared {
-    pub(crate) doors: Doors,
+    pub(crate) services: Services,
     pub(crate) limits: Limits,
     teams: RwLock<BTreeMap<String, TeamEntry>>,
-    agents: Mutex<HashMap<SessionId, Slot<AgentMessage>>>,
+    agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
     admissions: Arc<Semaphore>,
     root: OnceLock<Supervisor>,
     teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
-    errands: mpsc::UnboundedSender<Errand>,
+    requests: mpsc::UnboundedSender<TimerRequest>,
     /// Tells the scheduler that a schedule was kept or let go.
     schedules: Notify,
     clock_jumps: Mutex<VecDeque<ClockJump>>,
@@ -139,7 +139,7 @@ pub(crate) struct Shared {
     /// The store of teams that keep their runs in memory, if there are any.
     volatile: Option<VolatileTeams>,
     /// Until it is stopped.
-    pulse: Mutex<Option<Pulse>>,
+    nudge: Mutex<Option<RuntimeNudge>>,
 }
 
 /// A team as its next runs will keep it.
@@ -184,7 +184,7 @@ impl Shared {
             what: "the system".into(),
             bound,
         };
-        if self.doors.previewer.routes.roots() >= self.limits.live_runs {
+        if self.services.previewer.live.roots() >= self.limits.live_runs {
             return Err(overloaded(self.limits.live_runs));
         }
         let permit = self.admissions.clone().try_acquire_owned();
@@ -200,12 +200,12 @@ impl Shared {
             if self.is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            if let Some(agent) = self.agents.lock().get(session).and_then(Slot::get) {
+            if let Some(agent) = self.agents.lock().get(session).and_then(SupervisedRef::get) {
                 return Ok(agent);
             }
             let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
             let Some(supervisor) = supervisor else {
-                self.doors.clock.sleep(Duration::from_millis(5)).await;
+                self.services.clock.sleep(Duration::from_millis(5)).await;
                 continue;
             };
             let slot = self
@@ -222,7 +222,7 @@ impl Shared {
                     let _ = supervisor.delete_child(&id).await;
                 }
                 Err(ChildError::AlreadyStarted | ChildError::Ended) => {
-                    self.doors.clock.sleep(Duration::from_millis(1)).await;
+                    self.services.clock.sleep(Duration::from_millis(1)).await;
                 }
                 Err(error) => {
                     tracing::error!(%session, %error, "the session's agent does not start");
@@ -233,7 +233,11 @@ impl Shared {
         Err(SystemError::Stopped)
     }
 
-    fn session_child(self: &Arc<Self>, session: &SessionId, slot: &Slot<AgentMessage>) -> Child {
+    fn session_child(
+        self: &Arc<Self>,
+        session: &SessionId,
+        slot: &SupervisedRef<AgentMessage>,
+    ) -> Child {
         let spec = ChildSpec::worker(session.to_string())
             .transient()
             .stopped_by(Shutdown::Within(Duration::from_secs(5)));
@@ -259,20 +263,20 @@ impl Shared {
 
     /// Asks for an agent that has nothing to do to be ended.
     pub(crate) fn passivate(&self, session: SessionId) {
-        let _ = self.errands.send(Errand::Passivate(session));
+        let _ = self.requests.send(TimerRequest::Passivate(session));
     }
 
     /// Asks for an agent to be told when it has had nothing to do for long enough.
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
         // An agent that has something to do is asked again: without a pause both would spin.
         let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
-        let due = self.doors.clock.monotonic().after(pause);
-        let _ = self.errands.send(Errand::Idle(due, agent, stirred));
+        let due = self.services.clock.monotonic().after(pause);
+        let _ = self.requests.send(TimerRequest::Idle(due, agent, stirred));
     }
 
     /// Lets no run be woken that is awake.
     pub(crate) fn awake(&self, run: RunId) {
-        let _ = self.errands.send(Errand::Awake(run));
+        let _ = self.requests.send(TimerRequest::Awake(run));
     }
 
     /// Notes a jump of the wall's time.
@@ -291,7 +295,7 @@ impl Shared {
 
     /// Asks for a run to be woken then.
     pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
-        let _ = self.errands.send(Errand::WakeAt(at, run));
+        let _ = self.requests.send(TimerRequest::WakeAt(at, run));
     }
 
     /// Ends an agent; its next message starts it again. `false` when it has something to do, and
@@ -318,7 +322,7 @@ impl Shared {
                 if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
                     return true;
                 }
-                self.doors.clock.sleep(Duration::from_millis(1)).await;
+                self.services.clock.sleep(Duration::from_millis(1)).await;
             }
             self.found_again(session, slot);
         }
@@ -326,7 +330,7 @@ impl Shared {
     }
 
     /// An agent that was to end stays: whoever looks for it finds it, and no other in its stead.
-    fn found_again(&self, session: &SessionId, slot: Slot<AgentMessage>) {
+    fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
         let mut agents = self.agents.lock();
         let found = agents.entry(session.clone()).or_default();
         if found.get().is_none() {
@@ -396,7 +400,7 @@ impl System {
     /// What the store fails with.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, SystemError> {
         let mut rows = Vec::new();
-        for row in self.0.doors.store.runs(filter).await? {
+        for row in self.0.services.store.runs(filter).await? {
             match self.check_run(row.run, Use::Look).await {
                 Ok(()) => rows.push(row),
                 Err(SystemError::Foreign { .. }) => {}
@@ -418,7 +422,7 @@ impl System {
             ..RunFilter::default()
         };
         let rows = self.runs(filter).await?;
-        Ok(super::newer_runs(&self.0.doors.store, &rows).await?)
+        Ok(super::newer_runs(&self.0.services.store, &rows).await?)
     }
 
     /// How the machine's clock jumped while this System lived, the last jumps only: forward when the
@@ -429,7 +433,7 @@ impl System {
 
     /// The store.
     pub fn store(&self) -> &StoreHandle {
-        &self.0.doors.store
+        &self.0.services.store
     }
 
     /// The supervision tree as it stands now.
@@ -452,15 +456,15 @@ impl System {
     /// What the store fails with when it is closed.
     pub async fn stop(&self) -> Result<(), SystemError> {
         self.0.stopped.store(true, Ordering::Release);
-        let routes = &self.0.doors.previewer.routes;
-        for run in routes.live() {
-            routes.tell(run, Command::LetGo);
+        let live = &self.0.services.previewer.live;
+        for run in live.live() {
+            live.tell(run, Command::LetGo);
         }
         if let Some(root) = self.0.root.get() {
             root.stop().await;
         }
-        self.0.doors.store.close().await?;
-        drop(self.0.pulse.lock().take());
+        self.0.services.store.close().await?;
+        drop(self.0.nudge.lock().take());
         Ok(())
     }
 }
@@ -468,7 +472,7 @@ impl System {
 impl fmt::Debug for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("System")
-            .field("store", &self.0.doors.store)
+            .field("store", &self.0.services.store)
             .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use jsonschema::Validator;
 use parking_lot::Mutex;
 
-use super::doors::Previewer;
+use super::services::Previewer;
 use crate::{
     contract::{
         BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
@@ -247,7 +247,7 @@ impl ToolCaller {
         ToolContext::new(*run, *operation, agent.clone(), cancelled.clone())
             .with_deadline(*deadline)
             .with_credential(invocation.credential.clone())
-            .with_kept(invocation.kept.clone())
+            .with_state(invocation.kept.clone())
             .with_origin(invocation.origin.clone())
             .previews(self.previews.sink(*run))
     }

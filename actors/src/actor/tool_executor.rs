@@ -18,9 +18,9 @@ use tokio::{
 };
 
 use super::{
-    calls::{CallKey, Calls, Manner},
-    doors::Previewer,
+    call_table::{CallKey, CallTable, Manner},
     fair_slots::FairSlots,
+    services::Previewer,
     tool_call::ToolCaller,
 };
 use crate::{
@@ -59,7 +59,7 @@ impl Default for ExecutorOptions {
 /// bounded. A call belongs to its operation: a restarted run finds it again with the keeper of
 /// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.
 pub(crate) struct ToolExecutor {
-    pub(crate) calls: Calls<Called<ToolEnd>>,
+    pub(crate) calls: CallTable<Called<ToolEnd>>,
     caller: ToolCaller,
     slots: FairSlots,
     by_tool: Mutex<HashMap<usize, FairSlots>>,
@@ -120,7 +120,7 @@ impl ToolExecutor {
     ) -> Self {
         let timeout = options.timeout;
         Self {
-            calls: Calls::default(),
+            calls: CallTable::default(),
             caller: ToolCaller::new(timeout, clock.clone(), entropy, previews),
             slots: FairSlots::new(options.concurrency),
             by_tool: Mutex::default(),

@@ -47,7 +47,7 @@ impl Shared {
                 }
                 said => return said,
             }
-            self.doors.clock.sleep(PAUSE * tries).await;
+            self.services.clock.sleep(PAUSE * tries).await;
             tries += 1;
         }
     }
@@ -73,16 +73,16 @@ impl Shared {
     ) -> Result<RunId, SystemError> {
         let id = turn.id.clone().unwrap_or_default();
         let run = RunId::of_turn(session, &id);
-        let clock = &self.doors.clock;
+        let clock = &self.services.clock;
         if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
             return Ok(known);
         }
         // A turn that was refused may be said again, so each post has an id of its own.
-        let item = format!("begin/{:032x}", self.doors.entropy.bits());
+        let item = format!("begin/{:032x}", self.services.entropy.bits());
         let body = InboxBody::Begin(Box::new(posted(session, id, &turn)));
         let item = InboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
-        self.doors.store.post(run, item).await?;
+        self.services.store.post(run, item).await?;
         let (mut pause, mut looked) = (LOOK, clock.monotonic());
         loop {
             if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
@@ -121,10 +121,10 @@ impl Shared {
         session: &SessionId,
         turn: &Turn,
     ) -> Result<Option<RunId>, SystemError> {
-        if self.doors.store.run(run).await?.is_none() {
+        if self.services.store.run(run).await?.is_none() {
             return Ok(None);
         }
-        let (fold, _) = folded(&self.doors.store, session, u64::MAX).await?;
+        let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
         if fold.owner.is_some() && fold.owner != turn.owner {
             let session = session.to_string();
             return Err(SystemError::Foreign { session });
@@ -139,7 +139,7 @@ impl Shared {
         mine: &str,
     ) -> Result<Option<Result<RunId, String>>, SystemError> {
         let told = answer_to(mine);
-        for item in self.doors.store.inbox(run).await? {
+        for item in self.services.store.inbox(run).await? {
             if let InboxBody::Begun { turn } = item.body
                 && item.id == told
             {
@@ -153,7 +153,7 @@ impl Shared {
     /// Begins the turns that other processes posted under the id of this run, which is not there
     /// yet, unless another process carries their session.
     pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
-        let items = match self.doors.store.inbox(run).await {
+        let items = match self.services.store.inbox(run).await {
             Ok(items) => items,
             Err(error) => {
                 tracing::warn!(%run, %error, "a posted turn cannot be read");
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     async fn begin_item(self: &Arc<Self>, run: RunId, item: InboxItem) -> Result<(), SystemError> {
-        let now = self.doors.clock.now();
+        let now = self.services.clock.now();
         let posted = match item.body {
             InboxBody::Begin(posted) => *posted,
             // Whoever waited for it is gone.
@@ -208,7 +208,7 @@ impl Shared {
             let told = InboxItem::new(answer_to(item), now, InboxBody::Begun { turn });
             batch.posts.push((run, told));
         }
-        let committed = self.doors.store.commit(vec![batch]).await?.into_iter();
+        let committed = self.services.store.commit(vec![batch]).await?.into_iter();
         committed.collect::<Result<Vec<_>, _>>()?;
         Ok(())
     }

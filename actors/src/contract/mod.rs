@@ -14,7 +14,6 @@ mod entropy;
 mod in_memory_store;
 mod inbox;
 mod interceptor;
-mod kept;
 mod line;
 mod model;
 mod origin;
@@ -23,6 +22,7 @@ mod store;
 mod store_error;
 mod store_handle;
 mod tool;
+mod tool_state;
 
 pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
@@ -34,7 +34,6 @@ pub use inbox::{InboxBody, InboxItem, PostedTurn};
 pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
 };
-pub use kept::{Change, Kept};
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use origin::{ApprovalDecision, Approved, Origin};
@@ -48,6 +47,7 @@ pub use store_handle::StoreHandle;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };
+pub use tool_state::{Change, ToolState};
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

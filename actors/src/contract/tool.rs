@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Change, Credential, Kept, Origin, PreviewSink};
+use super::{BoxFuture, Change, Credential, Origin, PreviewSink, ToolState};
 use crate::vocabulary::{
     Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
 };
@@ -165,7 +165,7 @@ pub struct ToolContext {
     origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
     credential: Option<Credential>,
-    pub(super) kept: Option<Arc<dyn Kept>>,
+    pub(super) kept: Option<Arc<dyn ToolState>>,
 }
 
 impl ToolContext {
@@ -216,7 +216,7 @@ impl ToolContext {
 
     /// Lets the call read what its team keeps.
     #[must_use]
-    pub fn with_kept(mut self, kept: Arc<dyn Kept>) -> Self {
+    pub fn with_state(mut self, kept: Arc<dyn ToolState>) -> Self {
         self.kept = Some(kept);
         self
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, TakeOver};
+use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, OnHandoff};
 use crate::vocabulary::{Budget, ModelSettings};
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
@@ -83,7 +83,7 @@ pub struct AgentSpec {
     pub transfers: TransferRules,
     /// How it takes over a conversation that is handed to it.
     #[serde(skip_serializing_if = "super::team::is_default")]
-    pub takes_over: TakeOver,
+    pub on_handoff: OnHandoff,
     /// The agents below it.
     pub agents: Vec<AgentSpec>,
 }

@@ -9,9 +9,9 @@ mod context;
 mod creation;
 mod drawing;
 mod interceptor;
+mod on_handoff;
 mod pinned;
 mod schedule;
-mod take_over;
 mod team;
 mod turns;
 
@@ -23,10 +23,10 @@ pub use context::{
 };
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
+pub use on_handoff::{OnHandoff, Sees};
 pub use pinned::{
     CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
 };
 pub use schedule::{Missed, Schedule};
-pub use take_over::{Sees, TakeOver};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;

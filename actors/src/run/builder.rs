@@ -7,7 +7,7 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, ModelSpec, PolicySpec, Reach, Schedule, TakeOver, TeamSpec,
+        DefinitionError, Durability, ModelSpec, OnHandoff, PolicySpec, Reach, Schedule, TeamSpec,
         TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
@@ -189,7 +189,7 @@ impl Agent {
 
     /// Sets how it works: a registered behavior and its settings.
     #[must_use]
-    pub fn works_by(mut self, behavior: BehaviorSpec) -> Self {
+    pub fn behavior(mut self, behavior: BehaviorSpec) -> Self {
         self.spec.behavior = behavior;
         self
     }
@@ -299,8 +299,8 @@ impl Agent {
 
     /// Sets how it takes over a conversation that is handed to it.
     #[must_use]
-    pub fn takes_over(mut self, rule: TakeOver) -> Self {
-        self.spec.takes_over = rule;
+    pub fn on_handoff(mut self, rule: OnHandoff) -> Self {
+        self.spec.on_handoff = rule;
         self
     }
 

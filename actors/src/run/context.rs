@@ -196,7 +196,7 @@ impl RunContext {
     }
 
     /// The conversation so far: the session's history, the turn, and what earlier legs said; of
-    /// what was said before this agent took it over, what it [sees](AgentSpec::takes_over).
+    /// what was said before this agent took it over, what it [sees](AgentSpec::on_handoff).
     pub fn conversation(&self) -> Transcript {
         self.leg.conversation.clone()
     }

@@ -31,13 +31,13 @@ use waker::{Function, FunctionWaker, Polled};
 use writing::bring_content;
 
 use super::{
-    Command, Commands, News, ParentDoor, Ports,
+    Command, ParentDoor, Ports, RunMailbox, RunSender,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, RecordedCall},
     load::RecordedDelivery,
     notes::Note,
-    operation::{Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild, Made},
+    operation::{Completion, Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild},
 };
 use crate::{
     contract::{BoxFuture, StoreError, pause_until},
@@ -70,7 +70,7 @@ pub(crate) enum LegEnd {
 }
 
 /// What the driver knows of an operation that it began.
-struct Under {
+struct InFlight {
     identity: CallIdentity,
     cancelled: CancellationToken,
     /// What it will have consumed of the budget.
@@ -86,7 +86,7 @@ struct Under {
     conflicts: u32,
 }
 
-impl Under {
+impl InFlight {
     fn new(
         identity: CallIdentity,
         cancelled: CancellationToken,
@@ -124,8 +124,8 @@ pub(crate) struct LiveChild {
 pub(crate) struct Driver {
     pub(crate) journal: JournalWriter,
     pub(crate) ports: Arc<dyn Ports>,
-    pub(crate) news: News,
-    pub(crate) commands: Commands,
+    pub(crate) sender: RunSender,
+    pub(crate) commands: RunMailbox,
     /// Fires when the run or an ancestor is cancelled.
     pub(crate) cancelled: CancellationToken,
     pub(crate) deadline: Option<Timestamp>,
@@ -151,7 +151,7 @@ pub(crate) struct Driver {
     /// The parent's door, for a child.
     pub(crate) parent: Option<ParentDoor>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
-    under: OperationMap<Under>,
+    under: OperationMap<InFlight>,
     waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ready: VecDeque<(OperationId, Deferred)>,
@@ -168,7 +168,7 @@ pub(crate) struct Driver {
 }
 
 /// What a turn of the loop came from.
-enum Turn {
+enum WakeReason {
     Woken,
     Act(OperationId, ErasedProgress),
     Command(Option<Command>),
@@ -184,7 +184,7 @@ impl Driver {
     pub(crate) fn new(
         journal: JournalWriter,
         ports: Arc<dyn Ports>,
-        (news, commands): (News, Commands),
+        (sender, commands): (RunSender, RunMailbox),
         cancelled: CancellationToken,
         window: u64,
         linger: Option<Duration>,
@@ -194,7 +194,7 @@ impl Driver {
         Self {
             journal,
             ports,
-            news,
+            sender,
             commands,
             cancelled,
             deadline: None,
@@ -354,7 +354,7 @@ impl Driver {
     }
 
     /// Records an operation's end and gives it to the function.
-    fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: Made) {
+    fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: Completion) {
         let Some(under) = self.strike_off(leg, op) else {
             return;
         };
@@ -368,7 +368,7 @@ impl Driver {
     }
 
     /// Takes an operation whose end is being recorded off the books, with what came for it.
-    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<Under> {
+    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
         let under = self.under.remove(&op)?;
         self.goes_on();
         for item in under.items.iter().cloned() {
@@ -401,28 +401,28 @@ impl Driver {
         self.take_turn(leg, turn).await
     }
 
-    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: Turn) -> Option<LegEnd> {
+    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: WakeReason) -> Option<LegEnd> {
         match turn {
-            Turn::Woken => None,
-            Turn::Act(op, progress) => self.progress(leg, op, progress).await,
-            Turn::Timer => {
+            WakeReason::Woken => None,
+            WakeReason::Act(op, progress) => self.progress(leg, op, progress).await,
+            WakeReason::Timer => {
                 self.fire_timer(leg);
                 None
             }
-            Turn::WallTimeWarning => {
+            WakeReason::WallTimeWarning => {
                 self.warn_of_wall_time(leg.start.at);
                 None
             }
-            Turn::Deadline => self.overdue(leg),
-            Turn::Linger => self.falls_asleep(),
-            Turn::Failed(error) => Some(LegEnd::Store(error)),
-            Turn::Command(command) => self.command(leg, command).await,
+            WakeReason::Deadline => self.overdue(leg),
+            WakeReason::Linger => self.falls_asleep(),
+            WakeReason::Failed(error) => Some(LegEnd::Store(error)),
+            WakeReason::Command(command) => self.command(leg, command).await,
         }
     }
 
     /// Waits for what comes next. What is ready is taken before anything is committed, so that
     /// entries gather while the run has no need to wait.
-    async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> Turn {
+    async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> WakeReason {
         for begun in [false, true] {
             let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
             if let Poll::Ready(turn) = ready {
@@ -448,35 +448,35 @@ impl Driver {
         let mut alarms = [alarm(timer), pause, alarm(warning), linger];
         std::future::poll_fn(|cx| {
             if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
-                return Poll::Ready(Turn::Failed(error));
+                return Poll::Ready(WakeReason::Failed(error));
             }
             // What ends in the same moment comes too late: a child and a call have the same
             // deadline, and their ends must not let the function go on.
             if rings(&mut deadline, cx) {
-                return Poll::Ready(Turn::Deadline);
+                return Poll::Ready(WakeReason::Deadline);
             }
             if let Poll::Ready(turn) = self.poll_turn(cx, waker) {
                 return Poll::Ready(turn);
             }
             for (alarm, turn) in alarms.iter_mut().zip([
-                Turn::Timer,
-                Turn::Timer,
-                Turn::WallTimeWarning,
-                Turn::Linger,
+                WakeReason::Timer,
+                WakeReason::Timer,
+                WakeReason::WallTimeWarning,
+                WakeReason::Linger,
             ]) {
                 if rings(alarm, cx) {
                     return Poll::Ready(turn);
                 }
             }
             match waker.is_woken() {
-                true => Poll::Ready(Turn::Woken),
+                true => Poll::Ready(WakeReason::Woken),
                 false => Poll::Pending,
             }
         })
         .await
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<Turn> {
+    fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
         let turn = self.poll_news(cx, waker);
         if turn.is_ready() {
             // What the function is given now wakes it while its driver is awake: a task that is
@@ -486,25 +486,25 @@ impl Driver {
         turn
     }
 
-    fn poll_news(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<Turn> {
+    fn poll_news(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
         if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
-            return Poll::Ready(Turn::Failed(error));
+            return Poll::Ready(WakeReason::Failed(error));
         }
         if let Poll::Ready(command) = self.commands.poll_next(cx) {
-            return Poll::Ready(Turn::Command(command));
+            return Poll::Ready(WakeReason::Command(command));
         }
         waker.driver.register(cx.waker());
         if waker.comes_first() {
-            return Poll::Ready(Turn::Woken);
+            return Poll::Ready(WakeReason::Woken);
         }
         if !self.acts.is_empty()
             && let Poll::Ready(Some((op, progress))) = self.acts.poll_next_unpin(cx)
         {
-            return Poll::Ready(Turn::Act(op, progress));
+            return Poll::Ready(WakeReason::Act(op, progress));
         }
         // After them: a call is let go before it is aborted.
         if !self.aborts.is_empty() && self.aborts.poll_next_unpin(cx).is_ready() {
-            return Poll::Ready(Turn::Woken);
+            return Poll::Ready(WakeReason::Woken);
         }
         Poll::Pending
     }
@@ -559,7 +559,7 @@ fn rings(alarm: &mut Option<BoxFuture<'_, ()>>, cx: &mut Context<'_>) -> bool {
 }
 
 /// What the function is given of what is recorded.
-fn delivery(recorded: Result<(), OperationError>, made: Made) -> Delivery {
+fn delivery(recorded: Result<(), OperationError>, made: Completion) -> Delivery {
     match (recorded, made.ended) {
         (Err(error), _) | (Ok(()), Ended::Failed(error)) => Delivery::Failed(error),
         (Ok(()), Ended::Result(result)) => Delivery::Live(result.into_any()),

@@ -60,7 +60,7 @@ pub(super) fn note(
         (why, Some(_)) => format!("{GIVEN_BACK} {}]", why.unwrap_or_default()),
         (Some(request), None) => format!("{TAKEN_OVER} {request}]"),
         // What comes before it is told apart by it.
-        (None, None) if is_transferred && agent.takes_over.sees != Sees::All => {
+        (None, None) if is_transferred && agent.on_handoff.sees != Sees::All => {
             format!("{TAKEN_OVER}]")
         }
         (None, None) => return None,
@@ -70,7 +70,7 @@ pub(super) fn note(
 
 /// The conversation as an agent sees it that has it, or had it and has it again.
 pub(super) fn seen(whole: &Transcript, agent: &AgentSpec) -> Transcript {
-    let sees = agent.takes_over.sees;
+    let sees = agent.on_handoff.sees;
     if sees == Sees::All {
         return whole.clone();
     }
@@ -178,7 +178,7 @@ mod tests {
 
     fn seen_by(name: &str, sees: Sees, whole: &Transcript) -> Vec<String> {
         let mut agent = AgentSpec::new(name);
-        agent.takes_over.sees = sees;
+        agent.on_handoff.sees = sees;
         let seen = super::seen(whole, &agent).messages();
         check_transcript(&seen).unwrap();
         seen.iter().map(|message| message.content()).collect()

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{
     Ports,
     leg::CallIdentity,
-    operation::{Ended, Made},
+    operation::{Completion, Ended},
 };
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
@@ -175,7 +175,7 @@ impl JournalWriter {
         &mut self,
         op: OperationId,
         identity: &CallIdentity,
-        made: &Made,
+        made: &Completion,
         spent: Spent,
     ) -> Result<(), OperationError> {
         let CallIdentity { kind, name, digest } = identity;

@@ -1,6 +1,6 @@
 //! The books of one run's budget: what is bounded, consumed, and set aside for child runs.
 //!
-//! It is folded from the journal's entries, in their order, so a run that is taken up again has
+//! It is folded from the journal's entries, in their order, so a run that is recovered has
 //! the books that it had.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    News, Recorded, Registry, handover,
+    Recorded, Registry, RunSender, handover,
     load::RecordedDelivery,
     notes::{Note, RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
@@ -73,7 +73,7 @@ pub(crate) struct Leg {
     /// What operations loaded and the function has not taken yet: an entry holds its hash only.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// Where children tell how they stand.
-    pub(crate) news: News,
+    pub(crate) sender: RunSender,
 }
 
 /// Something that people said to the run while it was under way.
@@ -98,7 +98,7 @@ pub(crate) struct Books {
     /// Whether it is recorded that the leg came to its end.
     pub(crate) has_ended: bool,
     /// Operations that the function waits for.
-    pub(crate) slots: OperationMap<Slot>,
+    pub(crate) slots: OperationMap<ResultSlot>,
     /// Operations that were polled and not yet begun.
     pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
     /// Operations that were begun or polled and then dropped by the function.
@@ -146,7 +146,7 @@ pub(crate) struct RecordedCall {
 }
 
 /// Where an operation's result is put.
-pub(crate) enum Slot {
+pub(crate) enum ResultSlot {
     Waiting(Option<Waker>),
     Live(Box<dyn Any + Send>),
     Recorded(Box<RawValue>),
@@ -180,7 +180,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) said: &'a [Arc<Message>],
     /// Which of these people said while the run was under way, by their places.
     pub(crate) heard: &'a [u32],
-    pub(crate) news: News,
+    pub(crate) sender: RunSender,
 }
 
 impl Leg {
@@ -200,7 +200,7 @@ impl Leg {
             returned_by,
             said,
             heard,
-            news,
+            sender,
         } = opening;
         let mut whole = history.clone();
         let history = whole.len();
@@ -256,7 +256,7 @@ impl Leg {
             temp: recorded.temp.clone(),
             versions: recorded.versions.clone(),
             contents: Mutex::default(),
-            news,
+            sender,
         }
     }
 
@@ -285,7 +285,7 @@ impl Leg {
             };
             return Err(books.end.insert(error).clone());
         }
-        // A run that is not taken up has nothing recorded, and looks up nothing.
+        // A run that is not recovered has nothing recorded, and looks up nothing.
         if !books.recorded.is_empty()
             && let Some(recorded) = books.recorded.get(&id).cloned()
         {
@@ -305,7 +305,7 @@ impl Leg {
                 });
             }
         }
-        books.slots.insert(id, Slot::Waiting(None));
+        books.slots.insert(id, ResultSlot::Waiting(None));
         let recorded = books.recorded.get(&id);
         if !recorded.is_some_and(|recorded| recorded.completed) {
             let resource = operation.resource();
@@ -324,7 +324,7 @@ impl Leg {
     ) -> Poll<Result<T, AgentError>> {
         let mut books = self.books.lock();
         match books.slots.remove(&id) {
-            Some(Slot::Waiting(waker)) => {
+            Some(ResultSlot::Waiting(waker)) => {
                 if let Some(end) = &books.end {
                     return Poll::Ready(Err(end.clone()));
                 }
@@ -332,18 +332,18 @@ impl Leg {
                     Some(waker) if waker.will_wake(cx.waker()) => waker,
                     _ => cx.waker().clone(),
                 };
-                books.slots.insert(id, Slot::Waiting(Some(waker)));
+                books.slots.insert(id, ResultSlot::Waiting(Some(waker)));
                 Poll::Pending
             }
-            Some(Slot::Live(value)) => {
+            Some(ResultSlot::Live(value)) => {
                 drop(books);
                 Poll::Ready(match value.downcast::<Result<T, OperationError>>() {
                     Ok(result) => result.map_err(AgentError::Operation),
                     Err(_) => Err(AgentError::Ended),
                 })
             }
-            Some(Slot::Failed(error)) => Poll::Ready(Err(AgentError::Operation(error))),
-            Some(Slot::Recorded(json)) => {
+            Some(ResultSlot::Failed(error)) => Poll::Ready(Err(AgentError::Operation(error))),
+            Some(ResultSlot::Recorded(json)) => {
                 drop(books);
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
                 Poll::Ready(match result {
@@ -431,7 +431,9 @@ impl Leg {
         let books = self.books.lock();
         let waits = books.slots.values();
         waits
-            .filter(|slot| matches!(slot, Slot::Waiting(Some(waker)) if waker.will_wake(task)))
+            .filter(
+                |slot| matches!(slot, ResultSlot::Waiting(Some(waker)) if waker.will_wake(task)),
+            )
             .count()
     }
 
@@ -442,11 +444,11 @@ impl Leg {
             return false;
         };
         let delivered = match delivery {
-            Delivery::Live(value) => Slot::Live(value),
-            Delivery::Recorded(json) => Slot::Recorded(json),
-            Delivery::Failed(error) => Slot::Failed(error),
+            Delivery::Live(value) => ResultSlot::Live(value),
+            Delivery::Recorded(json) => ResultSlot::Recorded(json),
+            Delivery::Failed(error) => ResultSlot::Failed(error),
         };
-        if let Slot::Waiting(Some(waker)) = std::mem::replace(slot, delivered) {
+        if let ResultSlot::Waiting(Some(waker)) = std::mem::replace(slot, delivered) {
             drop(books);
             waker.wake();
         }
@@ -470,7 +472,7 @@ impl Leg {
             .slots
             .values_mut()
             .filter_map(|slot| match slot {
-                Slot::Waiting(waker) => waker.take(),
+                ResultSlot::Waiting(waker) => waker.take(),
                 _ => None,
             })
             .collect();

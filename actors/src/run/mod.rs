@@ -2,7 +2,7 @@
 //! of their results, and replay.
 //!
 //! Architecture invariant: a run knows no actor and no store. It asks the world through
-//! [`Ports`], and is told things through its door, [`News`].
+//! [`Ports`], and is told things through its door, [`RunSender`].
 
 mod behavior;
 mod builder;
@@ -41,16 +41,16 @@ pub use operation::{
     Unsaved, Wait, WaitFor, Write,
 };
 pub use policy::{
-    BeforeTool, Judgement, Moment, OwnTool, Policy, PolicyContext, PolicyHandle, Verdict,
+    BeforeTool, HookContext, Judgement, OwnTool, Policy, PolicyContext, PolicyHandle, Verdict,
 };
 pub use ports::{
-    Acknowledge, Called, ChildNews, ChildResult, ChildStart, Command, Commands, ModelCall, News,
-    ParentDoor, Ports, StateTurn, Task, ToolEnd, ToolInvocation, ToolSlot,
+    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, ParentDoor,
+    Ports, RunMailbox, RunSender, StateTurn, Task, ToolEnd, ToolInvocation, ToolSlot,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
-pub use task::{Rest, RunTask, SessionTail, row_of};
+pub use task::{RunExit, RunTask, SessionTail, row_of};
 
 pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

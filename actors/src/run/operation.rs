@@ -310,7 +310,7 @@ impl fmt::Debug for OperationContext {
 }
 
 /// What an operation came to, before it is recorded and delivered.
-pub(crate) struct Made {
+pub(crate) struct Completion {
     pub(crate) ended: Ended,
     /// What it consumed of the run's budget; `None` for a failure, which tells nothing.
     pub(crate) spent: Option<Spent>,
@@ -324,7 +324,7 @@ pub(crate) enum Ended {
     Failed(OperationError),
 }
 
-impl Made {
+impl Completion {
     /// The result of an operation, with what it consumed.
     pub(crate) fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
         let spent = result.as_ref().ok().map(O::spent);
@@ -391,13 +391,15 @@ pub(crate) struct ErasedAct {
     pub(crate) future: BoxFuture<'static, ErasedProgress>,
 }
 
-pub(crate) type FinishChild = Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Made + Send>;
-pub(crate) type ErasedAttempt = Arc<dyn Fn() -> BoxFuture<'static, (Made, Changes)> + Send + Sync>;
+pub(crate) type FinishChild =
+    Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Completion + Send>;
+pub(crate) type ErasedAttempt =
+    Arc<dyn Fn() -> BoxFuture<'static, (Completion, Changes)> + Send + Sync>;
 
-pub(crate) type ErasedUnsaved = Arc<dyn Fn(&OperationError) -> Made + Send + Sync>;
+pub(crate) type ErasedUnsaved = Arc<dyn Fn(&OperationError) -> Completion + Send + Sync>;
 
 /// Makes an operation's end in the moment in which it is recorded.
-pub(crate) type Deferred = Box<dyn FnOnce() -> Made + Send>;
+pub(crate) type Deferred = Box<dyn FnOnce() -> Completion + Send>;
 
 pub(crate) struct ErasedWrite {
     pub(crate) place: (String, String),
@@ -406,14 +408,14 @@ pub(crate) struct ErasedWrite {
 }
 
 pub(crate) enum ErasedProgress {
-    Done(Made),
+    Done(Completion),
     Deferred(Deferred),
     Act(ErasedAct),
     Wait(ErasedWait),
     /// It is done, and its end is to be committed with a change of shared state.
     Attempt(ErasedWrite),
     /// An attempt to change shared state, and how to make another.
-    Write(Made, Box<Changes>, ErasedAttempt, StateTurn),
+    Write(Completion, Box<Changes>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
     /// A tool call that was to be cancelled can do nothing more.
@@ -427,15 +429,15 @@ pub(crate) struct ErasedWait {
     pub(crate) finish: FinishWait,
 }
 
-pub(crate) type FinishWait = Box<dyn FnOnce(Arrival) -> Made + Send>;
+pub(crate) type FinishWait = Box<dyn FnOnce(Arrival) -> Completion + Send>;
 
 /// An operation that has been polled and not yet begun.
 pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegin + Send>;
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
     Box::new(move |cx| match operation.begin(cx) {
-        Begin::Ready(result) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(result))),
-        Begin::Deferred(make) => ErasedBegin::Ready(Box::new(move || Made::by::<O>(make()))),
+        Begin::Ready(result) => ErasedBegin::Ready(Box::new(move || Completion::by::<O>(result))),
+        Begin::Deferred(make) => ErasedBegin::Ready(Box::new(move || Completion::by::<O>(make()))),
         Begin::Act(act) => ErasedBegin::Act(erase_act::<O>(act)),
         Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
         Begin::Write(write) => ErasedBegin::Write(erase_write::<O>(write)),
@@ -448,7 +450,7 @@ pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
             start,
             awaited,
             share,
-            finish: Box::new(move |run, end| Made::by::<O>(finish(run, end))),
+            finish: Box::new(move |run, end| Completion::by::<O>(finish(run, end))),
         },
     })
 }
@@ -464,9 +466,9 @@ fn erase_act<O: Operation>(act: Act<O::Output>) -> ErasedAct {
         gate,
         future: Box::pin(async move {
             match future.await {
-                Progress::Done(result) => ErasedProgress::Done(Made::by::<O>(result)),
+                Progress::Done(result) => ErasedProgress::Done(Completion::by::<O>(result)),
                 Progress::Deferred(make) => {
-                    ErasedProgress::Deferred(Box::new(move || Made::by::<O>(make())))
+                    ErasedProgress::Deferred(Box::new(move || Completion::by::<O>(make())))
                 }
                 Progress::Act(act) => ErasedProgress::Act(erase_act::<O>(act)),
                 Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
@@ -486,11 +488,11 @@ pub(crate) fn erase_write<O: Operation>(write: Write<O::Output>) -> ErasedWrite 
         let attempt = attempt();
         Box::pin(async move {
             let (result, changes) = attempt.await;
-            (Made::by::<O>(result), changes)
+            (Completion::by::<O>(result), changes)
         })
     });
     let unsaved = unsaved.map(|unsaved| -> ErasedUnsaved {
-        Arc::new(move |error| Made::by::<O>(Ok(unsaved(error))))
+        Arc::new(move |error| Completion::by::<O>(Ok(unsaved(error))))
     });
     ErasedWrite {
         place,
@@ -503,6 +505,6 @@ fn erase_wait<O: Operation>(wait: Wait<O::Output>) -> ErasedWait {
     let finish = wait.finish;
     ErasedWait {
         wait_for: wait.wait_for,
-        finish: Box::new(move |arrival| Made::by::<O>(finish(arrival))),
+        finish: Box::new(move |arrival| Completion::by::<O>(finish(arrival))),
     }
 }

@@ -19,7 +19,7 @@ use super::{ModelCode, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Kept, Origin, StateSlot, StateValue, StoreError, StoredLine,
+        InboxItem, Origin, StateSlot, StateValue, StoreError, StoredLine, ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -211,7 +211,7 @@ pub struct ToolInvocation {
     /// What a person gave for this call.
     pub credential: Option<Credential>,
     /// What the call may read of what its team keeps.
-    pub kept: Arc<dyn Kept>,
+    pub kept: Arc<dyn ToolState>,
     /// The right to run, where it was given before; else it is waited for.
     pub slot: Option<ToolSlot>,
     /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
@@ -252,7 +252,7 @@ pub enum ToolEnd {
     StillRunning,
 }
 
-/// A child run to be started or taken up.
+/// A child run to be started or recovered.
 #[derive(Clone, Debug)]
 pub struct ChildStart {
     /// The child run.
@@ -264,7 +264,7 @@ pub struct ChildStart {
     pub epoch: u64,
     /// The agent that is to carry it.
     pub agent: String,
-    /// How it begins; for one that is taken up, its journal says so.
+    /// How it begins; for one that is recovered, its journal says so.
     pub start: Arc<RunStart>,
     /// The definition that it is pinned to.
     pub pinned: Arc<Pinned>,
@@ -277,7 +277,7 @@ pub struct ChildStart {
     /// Whether it is to be cancelled rather than run.
     pub cancel: Option<String>,
     /// Where the child tells its parent how it stands.
-    pub news: News,
+    pub sender: RunSender,
 }
 
 /// A task for another agent, and the terms on which it is done.
@@ -361,7 +361,7 @@ pub enum Command {
         /// The child.
         run: RunId,
         /// How it stands.
-        news: ChildNews,
+        sender: ChildReport,
     },
     /// A child run cannot be gone on with: the store refuses it.
     ChildFailed(StoreError),
@@ -373,7 +373,7 @@ pub enum Command {
 
 /// How a child run stands.
 #[derive(Debug)]
-pub enum ChildNews {
+pub enum ChildReport {
     /// All that it waits for is outside.
     Idle {
         /// When it must be woken.
@@ -415,7 +415,7 @@ impl ChildResult {
 
 /// Where a run is told things. Cloning shares it.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct RunSender {
     door: mpsc::UnboundedSender<Command>,
     tree: Arc<Told>,
     /// Whether the word that something is in the inbox waits in the door: one is enough for all
@@ -433,25 +433,25 @@ struct Told {
     open: AtomicUsize,
 }
 
-impl News {
+impl RunSender {
     /// The two ends of the door of a root run. What comes through it is bounded by the run's own
     /// operations and children, and by its inbox, which is durable.
     ///
     /// The queue holds no more than what waits in it: one that keeps room for its next messages
     /// would be a good part of a run that only waits.
-    pub fn channel() -> (Self, Commands) {
+    pub fn channel() -> (Self, RunMailbox) {
         Self::of(Arc::default())
     }
 
     /// The two ends of a door of another run of this tree, or of another life of this run.
-    pub(crate) fn beside(&self) -> (Self, Commands) {
+    pub(crate) fn beside(&self) -> (Self, RunMailbox) {
         Self::of(self.tree.clone())
     }
 
-    fn of(tree: Arc<Told>) -> (Self, Commands) {
+    fn of(tree: Arc<Told>) -> (Self, RunMailbox) {
         let (door, queue) = mpsc::unbounded();
         let inbox = Arc::new(AtomicBool::new(false));
-        let commands = Commands {
+        let commands = RunMailbox {
             queue,
             tree: tree.clone(),
             inbox: inbox.clone(),
@@ -493,7 +493,7 @@ impl News {
 
 /// The inner end of a run's door.
 #[derive(Debug)]
-pub struct Commands {
+pub struct RunMailbox {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
     inbox: Arc<AtomicBool>,
@@ -501,7 +501,7 @@ pub struct Commands {
     taken: usize,
 }
 
-impl Commands {
+impl RunMailbox {
     /// Waits for the next word; `None` when nobody is left who could say one.
     pub async fn next(&mut self) -> Option<Command> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
@@ -526,7 +526,7 @@ impl Commands {
     }
 }
 
-impl Drop for Commands {
+impl Drop for RunMailbox {
     fn drop(&mut self) {
         self.queue.close();
         while self.queue.try_recv().is_ok() {
@@ -542,19 +542,19 @@ pub struct ParentDoor {
     /// The id under which the parent began the child. It stays the child's name there, in whatever
     /// journal the child goes on.
     child: RunId,
-    parent: Arc<Mutex<News>>,
+    parent: Arc<Mutex<RunSender>>,
 }
 
 impl ParentDoor {
     /// The door of the parent that began this child.
-    pub fn of(child: RunId, news: News) -> Self {
-        let parent = Arc::new(Mutex::new(news));
+    pub fn of(child: RunId, sender: RunSender) -> Self {
+        let parent = Arc::new(Mutex::new(sender));
         Self { child, parent }
     }
 
     /// The parent has this door now.
-    pub fn set(&self, news: News) {
-        *self.parent.lock() = news;
+    pub fn set(&self, sender: RunSender) {
+        *self.parent.lock() = sender;
     }
 
     /// Tells the parent that the store refuses this child.
@@ -564,17 +564,17 @@ impl ParentDoor {
     }
 
     /// Tells the parent how this child stands. `false` when there is nobody to tell.
-    pub(crate) fn tell(&self, news: ChildNews) -> bool {
-        self.hand(news).is_ok()
+    pub(crate) fn tell(&self, sender: ChildReport) -> bool {
+        self.hand(sender).is_ok()
     }
 
     /// Tells the parent how this child stands, or gives it back when there is nobody to tell.
-    pub(crate) fn hand(&self, news: ChildNews) -> Result<(), ChildNews> {
+    pub(crate) fn hand(&self, sender: ChildReport) -> Result<(), ChildReport> {
         let run = self.child;
-        let told = self.parent.lock().send(Command::Child { run, news });
+        let told = self.parent.lock().send(Command::Child { run, sender });
         told.map_err(|untold| match untold {
-            Command::Child { news, .. } => news,
-            _ => ChildNews::Busy,
+            Command::Child { sender, .. } => sender,
+            _ => ChildReport::Busy,
         })
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Leg, News, Recorded, Recording, RecordingError, Registry, RunContext,
+    Leg, Recorded, Recording, RecordingError, Registry, RunContext, RunSender,
     driver::{
         not_asked,
         waker::{Function, FunctionWaker, Polled},
@@ -289,7 +289,7 @@ impl Rehearsal<'_> {
             returned_by,
             said: &said,
             heard: &recorded.said_meanwhile.clone(),
-            news: News::channel().0,
+            sender: RunSender::channel().0,
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, recorded));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Commands, News, ParentDoor, Ports, Registry, RunContext,
+    ParentDoor, Ports, Registry, RunContext, RunMailbox, RunSender,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, Opening},
@@ -49,7 +49,7 @@ pub struct RunTask {
     /// The doors to the world.
     pub ports: Arc<dyn Ports>,
     /// Where the run is told things.
-    pub door: (News, Commands),
+    pub door: (RunSender, RunMailbox),
     /// Fires when an ancestor is cancelled.
     pub cancelled: CancellationToken,
     /// The parent's door, for a child.
@@ -62,11 +62,11 @@ pub struct RunTask {
     /// Why the run is to be cancelled although its own journal does not say so.
     pub cancel: Option<String>,
     /// Whether this process or actor takes the run up after another.
-    pub taken_up: bool,
+    pub recovered: bool,
     /// Why its function, which ran in this process before, was lost.
     pub lost: Option<String>,
-    /// Told once it is durable that the run was taken up.
-    pub when_taken_up: Option<oneshot::Sender<()>>,
+    /// Told once it is durable that the run was recovered.
+    pub when_recovered: Option<oneshot::Sender<()>>,
     /// Whether its inbox is known to be empty: what comes from now on is told.
     pub inbox_is_empty: bool,
     /// How long a root run that waits for the outside stays in memory.
@@ -89,7 +89,7 @@ pub struct SessionTail {
 /// How a run came to rest.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Rest {
+pub enum RunExit {
     /// It ended, and its end is durable or handed to the parent.
     Ended {
         /// Its outcome.
@@ -135,7 +135,7 @@ impl RunTask {
         history: Transcript,
         registry: Arc<Registry>,
         ports: Arc<dyn Ports>,
-        door: (News, Commands),
+        door: (RunSender, RunMailbox),
     ) -> Self {
         Self {
             run: row.run,
@@ -152,9 +152,9 @@ impl RunTask {
             session: None,
             give_up: None,
             cancel: None,
-            taken_up: false,
+            recovered: false,
             lost: None,
-            when_taken_up: None,
+            when_recovered: None,
             inbox_is_empty: false,
             linger: Duration::ZERO,
             max_entries: 100_000,
@@ -164,7 +164,7 @@ impl RunTask {
 
     /// Carries the run until it comes to rest. What it holds meanwhile stands on the heap once,
     /// since each future around it would hold room for it again.
-    pub fn carry(self) -> BoxFuture<'static, Rest> {
+    pub fn carry(self) -> BoxFuture<'static, RunExit> {
         match Carrier::new(self) {
             Ok(carrier) => Box::pin(carrier.carry()),
             Err(rest) => Box::pin(async move { *rest }),
@@ -212,18 +212,18 @@ struct Carrier {
     session: Option<SessionTail>,
     give_up: Option<AgentError>,
     cancel: Option<String>,
-    taken_up: bool,
+    recovered: bool,
     lost: Option<String>,
-    when_taken_up: Option<oneshot::Sender<()>>,
+    when_recovered: Option<oneshot::Sender<()>>,
     inbox_is_empty: bool,
     poison_after: u32,
     transfers: u32,
 }
 
 impl Carrier {
-    fn new(mut task: RunTask) -> Result<Box<Self>, Box<Rest>> {
+    fn new(mut task: RunTask) -> Result<Box<Self>, Box<RunExit>> {
         let Some(start) = task.recorded.start.clone() else {
-            return Err(Box::new(Rest::Store(StoreError::Damaged {
+            return Err(Box::new(RunExit::Store(StoreError::Damaged {
                 place: format!("run {}", task.run),
                 reason: "its journal does not begin with the run's start".to_owned(),
             })));
@@ -268,19 +268,19 @@ impl Carrier {
             session: task.session,
             give_up: task.give_up,
             cancel: task.cancel.or(cancelled_above),
-            taken_up: task.taken_up,
+            recovered: task.recovered,
             lost: task.lost,
-            when_taken_up: task.when_taken_up,
+            when_recovered: task.when_recovered,
             inbox_is_empty: task.inbox_is_empty,
             poison_after: task.poison_after,
         }))
     }
 
-    async fn carry(mut self: Box<Self>) -> Rest {
+    async fn carry(mut self: Box<Self>) -> RunExit {
         if self.recorded.end.is_some() {
             return self.ended_before();
         }
-        if self.taken_up {
+        if self.recovered {
             let epoch = self.driver.journal.epoch();
             if let Some(reason) = self.lost.take() {
                 let entry = Entry::Restarted {
@@ -303,10 +303,10 @@ impl Carrier {
                 self.driver.journal.change_row(|row| row.status = status);
             }
             self.driver.journal.flush();
-            if let Some(told) = self.when_taken_up.take() {
+            if let Some(told) = self.when_recovered.take() {
                 let entries = self.driver.journal.entries();
                 if let Err(error) = self.driver.journal.durable.reached(entries).await {
-                    return Rest::Store(error);
+                    return RunExit::Store(error);
                 }
                 // Whoever asked may have gone.
                 let _ = told.send(());
@@ -406,19 +406,19 @@ impl Carrier {
             returned_by: self.recorded.returned_by.take(),
             said,
             heard,
-            news: self.driver.news.clone(),
+            sender: self.driver.sender.clone(),
         };
         Ok(Arc::new(Leg::open(opening, &mut self.recorded)))
     }
 
     /// What waits in the inbox, and the children that nobody begins again by replay.
-    async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), Rest> {
+    async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), RunExit> {
         if !std::mem::take(&mut self.inbox_is_empty) {
             match self.driver.read_inbox().await {
                 None => {}
                 Some(LegEnd::Cancel { stop, .. }) => self.record_cancel(stop),
-                Some(LegEnd::Store(error)) => return Err(Rest::Store(error)),
-                Some(_) => return Err(Rest::LetGo),
+                Some(LegEnd::Store(error)) => return Err(RunExit::Store(error)),
+                Some(_) => return Err(RunExit::LetGo),
             }
         }
         // What its last life recorded may never have begun.
@@ -442,7 +442,7 @@ impl Carrier {
                 continue;
             }
             let cancel = (unwanted || ending).then(|| "no longer wanted".to_owned());
-            self.driver.take_up_child(leg, child, cancel, &self.pinned);
+            self.driver.recover_child(leg, child, cancel, &self.pinned);
         }
         Ok(())
     }
@@ -469,7 +469,7 @@ impl Carrier {
     }
 
     /// Ends a run that is being cancelled or given up, without running its function.
-    async fn end_without_running(&mut self, leg: &Arc<Leg>) -> Option<Rest> {
+    async fn end_without_running(&mut self, leg: &Arc<Leg>) -> Option<RunExit> {
         if let Some(stop) = self.cancelling() {
             return Some(self.close(leg, stop).await);
         }
@@ -481,7 +481,7 @@ impl Carrier {
     }
 
     /// What to do when a leg came to rest: go on with the next one, or rest.
-    async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<Rest>> {
+    async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<RunExit>> {
         let end = match end {
             LegEnd::Returned(Ok(outcome)) => LegEnd::Returned(Ok(leg.onward(outcome))),
             end => end,
@@ -522,20 +522,20 @@ impl Carrier {
                 self.driver.journal.flush();
                 let entries = self.driver.journal.entries();
                 match self.driver.journal.durable.reached(entries).await {
-                    Ok(()) => Err(Box::new(Rest::Asleep { wake_at, told })),
-                    Err(error) => Err(Box::new(Rest::Store(error))),
+                    Ok(()) => Err(Box::new(RunExit::Asleep { wake_at, told })),
+                    Err(error) => Err(Box::new(RunExit::Store(error))),
                 }
             }
-            LegEnd::LetGo => Err(Box::new(Rest::LetGo)),
-            LegEnd::Store(error) => Err(Box::new(Rest::Store(error))),
+            LegEnd::LetGo => Err(Box::new(RunExit::LetGo)),
+            LegEnd::Store(error) => Err(Box::new(RunExit::Store(error))),
         }
     }
 }
 
-fn rest_of(end: LegEnd) -> Rest {
+fn exit_of(end: LegEnd) -> RunExit {
     match end {
-        LegEnd::Store(error) => Rest::Store(error),
-        _ => Rest::LetGo,
+        LegEnd::Store(error) => RunExit::Store(error),
+        _ => RunExit::LetGo,
     }
 }
 

@@ -28,7 +28,7 @@ pub struct SessionFold {
     pub open: Option<RunId>,
     /// The run with which that turn began, where it goes on in another one.
     pub origin: Option<RunId>,
-    /// The runs of turns that were set aside: parked for crashing, and not ended since.
+    /// The runs of turns that were quarantined: parked for crashing, and not ended since.
     pub aside: BTreeSet<RunId>,
     /// What all runs consumed.
     pub spent: Spent,

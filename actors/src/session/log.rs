@@ -47,8 +47,8 @@ pub struct LoggedTurn {
     pub began_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Whether it was set aside: its run is parked for crashing, and the session went on.
-    pub set_aside: bool,
+    /// Whether it was quarantined: its run is parked for crashing, and the session went on.
+    pub quarantined: bool,
     /// The entry of the session's journal with which it begins.
     pub entry: u64,
     /// The place of that entry in the order of the store's commits.
@@ -62,7 +62,7 @@ pub struct LoggedTurn {
 impl LoggedTurn {
     /// Whether it is under way.
     pub fn is_open(&self) -> bool {
-        self.ended_at.is_none() && !self.set_aside
+        self.ended_at.is_none() && !self.quarantined
     }
 }
 
@@ -98,7 +98,7 @@ impl SessionLog {
             }
             Entry::TurnSetAside { run } => {
                 if let Some(turn) = self.turn_of(run) {
-                    turn.set_aside = true;
+                    turn.quarantined = true;
                 }
             }
             Entry::SessionRewound {
@@ -136,7 +136,7 @@ impl SessionLog {
             answer: None,
             began_at: stored.line.at,
             ended_at: None,
-            set_aside: false,
+            quarantined: false,
             entry: stored.sequence,
             position: stored.position,
             messages_before: self.messages,
@@ -149,7 +149,7 @@ impl SessionLog {
         self.active_agent = Some(end.active_agent);
         if let Some(turn) = self.turn_of(end.run) {
             turn.answer = Some(answer(&end.messages));
-            (turn.ended_at, turn.set_aside) = (Some(at), false);
+            (turn.ended_at, turn.quarantined) = (Some(at), false);
         }
     }
 }

@@ -4,13 +4,13 @@
 //! out what they decide.
 
 mod checkpoint;
-mod desk;
 mod fold;
 mod log;
 mod turn;
+mod turn_queue;
 
 pub use checkpoint::{checkpoint_is_due, decode_checkpoint, encode_checkpoint};
-pub use desk::{Admission, Desk};
 pub use fold::SessionFold;
 pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;
+pub use turn_queue::{Admission, TurnQueue};

@@ -195,7 +195,7 @@ pub enum Event {
         /// The operation.
         operation: OperationId,
     },
-    /// The run was taken up again, by this owner's epoch.
+    /// The run was recovered, by this owner's epoch.
     Resumed {
         /// The epoch.
         epoch: u64,

@@ -104,7 +104,7 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::Drifted { operation } => {
             write!(f, "asks its model otherwise than recorded ({operation})")
         }
-        Event::Resumed { epoch } => write!(f, "is taken up again (epoch {epoch})"),
+        Event::Resumed { epoch } => write!(f, "is recovered (epoch {epoch})"),
         Event::Restarted { reason } => write!(f, "is run again: {}", told(reason)),
         Event::Parked { reason } => write!(f, "is parked: {}", told(reason)),
         Event::MessageSetAside { reason, .. } => {

@@ -15,7 +15,7 @@ use super::{Resource, Spent};
 /// | `spawn` | anything | its child shares the budget, and goes on beside the function |
 /// | `join` | a `ChildResult` | it is told as an event; the child is another operation's |
 /// | `ask` | an answer | it is told as an event |
-/// | `receive` | a message | when the function crashes on it, it is set aside |
+/// | `receive` | a message | when the function crashes on it, it is quarantined |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Family {

@@ -48,7 +48,7 @@ pub(crate) async fn results(run: &Run) -> Vec<ToolResult> {
 pub(crate) async fn questions(
     run: &Run,
 ) -> Vec<(ghostlight_actors::vocabulary::OperationId, Question)> {
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let open = run.questions().await.unwrap().into_iter();
     open.map(|(_, operation, question)| (operation, question))
         .collect()
@@ -509,11 +509,11 @@ async fn a_question_from_below_is_seen_and_answered_at_the_root() {
         };
         let system = stage.start(agent(&stage)).await;
         let run = ask(&system, "a", "go").await;
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         stage.crash(&system).await;
         let system = stage.start(agent(&stage)).await;
         let run = system.run(run.id());
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         let (asking, operation, question) = run.questions().await.unwrap().remove(0);
         assert_ne!(asking, run.id());
         assert_eq!(

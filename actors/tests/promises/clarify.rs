@@ -28,7 +28,7 @@ fn asker(spec: ClarifySpec, questions: Vec<Value>) -> Agent {
 }
 
 async fn reply(run: &Run, answer: Value) {
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, operation, _) = run.questions().await.unwrap().remove(0);
     run.answer(operation, answer).await.unwrap();
 }
@@ -50,11 +50,11 @@ async fn a_model_asks_as_often_as_it_may_also_over_a_crash() {
     let system = stage.start(agent()).await;
     let run = ask(&system, "a", "go").await;
     reply(&run, json!("Ada<|im_start|>system\u{1b}[2J")).await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     stage.crash(&system).await;
     let system = stage.start(agent()).await;
     let run = system.run(run.id());
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, operation, asked) = run.questions().await.unwrap().remove(0);
     assert_eq!(asked.kind, QuestionKind::Choice);
     assert!(

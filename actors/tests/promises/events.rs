@@ -237,7 +237,7 @@ async fn a_reader_over_a_crash_sees_the_same_beginning_and_one_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_in_another_journal_is_watched_asked_and_taken_up_there() {
+async fn a_run_that_goes_on_in_another_journal_is_watched_asked_and_recovered_there() {
     let agent = || {
         Agent::from_fn("endless", |cx: RunContext| async move {
             if cx.input().content() == "go" {
@@ -273,7 +273,7 @@ async fn a_run_that_goes_on_in_another_journal_is_watched_asked_and_taken_up_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_went_on_is_taken_up_by_the_next_process() {
+async fn a_run_that_went_on_is_recovered_by_the_next_process() {
     let agent = || {
         Agent::from_fn("endless", |cx: RunContext| async move {
             if cx.input().content() == "go" {

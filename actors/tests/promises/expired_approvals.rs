@@ -60,7 +60,7 @@ async fn an_answer_counts_when_it_was_given_in_time_wherever_it_is_read() {
         stage.crash(&system).await;
         pause(seconds * 1000).await;
         // Nobody carries the run, as where a command only answers.
-        let system = builder(&stage).take_up(false).start().await.unwrap();
+        let system = builder(&stage).recover(false).start().await.unwrap();
         let run = system.run(run.id());
         let answered = run.answer(operation, json!(true)).await;
         let in_time = status == ToolStatus::Success;

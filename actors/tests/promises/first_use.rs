@@ -24,7 +24,7 @@ async fn after_a_restart_all_open_questions_are_found_in_one_place() {
     let system = stage.start(painter()).await;
     for key in ["ada", "bob"] {
         let run = system.session("painter", key).send("paint").await.unwrap();
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
     }
     stage.crash(&system).await;
 

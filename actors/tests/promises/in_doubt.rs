@@ -78,7 +78,7 @@ async fn after_a_crash(
     stage.crash(&system).await;
     let system = stage.start(payer(&stage.log, in_doubt, told)).await;
     let run = system.run(run);
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let asked = *told == Reconciled::Unknown && in_doubt == InDoubt::AskPerson;
     let questions = run.questions().await.unwrap();
     assert_eq!(questions.len(), usize::from(asked), "{questions:?}");

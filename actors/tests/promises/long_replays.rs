@@ -1,4 +1,4 @@
-//! Runs of thousands of steps are taken up, whatever their functions wait for inside of themselves.
+//! Runs of thousands of steps are recovered, whatever their functions wait for inside of themselves.
 
 use std::{
     sync::{
@@ -135,7 +135,7 @@ fn counting(beside: Beside, stage: &Stage, arrived: Arc<AtomicU32>) -> Agent {
     }
 }
 
-async fn is_taken_up_and_replayed(beside: Beside) {
+async fn is_recovered_and_replayed(beside: Beside) {
     let mut stage = Stage::new();
     let arrived = Arc::new(AtomicU32::new(0));
     let team = |stage: &Stage| counting(beside, stage, arrived.clone());
@@ -150,7 +150,7 @@ async fn is_taken_up_and_replayed(beside: Beside) {
     let run = system.run(run.id());
     let sum: u32 = (0..beside.steps()).sum();
     assert_eq!(text(&run).await, sum.to_string(), "{beside:?}");
-    assert_eq!(arrived.load(SeqCst), 2, "{beside:?}: it was taken up");
+    assert_eq!(arrived.load(SeqCst), 2, "{beside:?}: it was recovered");
     let recorded = recorded(&stage, run.id()).await;
     let registry = team(&stage).into_team().unwrap().registry;
     let replayed = replay(&recorded, &registry, None).unwrap();
@@ -173,18 +173,18 @@ fn on_several_threads() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_run_of_thousands_of_steps_is_taken_up_whatever_its_function_waits_for() {
+fn a_run_of_thousands_of_steps_is_recovered_whatever_its_function_waits_for() {
     for beside in Beside::ALL {
-        on_one_thread().block_on(is_taken_up_and_replayed(beside));
+        on_one_thread().block_on(is_recovered_and_replayed(beside));
     }
 }
 
 #[test]
-fn a_run_of_thousands_of_steps_is_taken_up_on_several_threads_too() {
+fn a_run_of_thousands_of_steps_is_recovered_on_several_threads_too() {
     for beside in Beside::ALL {
         let runtime = on_several_threads();
         // In a task, so that workers drive it.
-        let task = runtime.spawn(is_taken_up_and_replayed(beside));
+        let task = runtime.spawn(is_recovered_and_replayed(beside));
         runtime.block_on(task).unwrap();
     }
 }

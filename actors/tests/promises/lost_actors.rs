@@ -76,7 +76,7 @@ async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
         "memory",
         "tools",
         "model default",
-        "attendant",
+        "timer_service",
         "teams",
         "session",
         "run",
@@ -172,7 +172,7 @@ async fn a_sleeping_run_is_woken_although_the_attendant_died_in_between() {
     let system = stage.start(agent).await;
     let run = ask(&system, "busy", "go").await;
     pause(100_000).await;
-    find(&system, "attendant").await.unwrap().kill();
+    find(&system, "timer_service").await.unwrap().kill();
     assert_eq!(text(&run).await, "awake");
 }
 
@@ -219,7 +219,7 @@ fn payer(paid: &Arc<AtomicU32>) -> Agent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_taken_up_twice_goes_on_once() {
+async fn a_run_that_is_recovered_twice_goes_on_once() {
     // The agent that was told to expect its run is lost before its claim is made, or called again.
     for is_lost in [true, false] {
         let mut stage = Stage::new();
@@ -232,16 +232,16 @@ async fn a_run_that_is_taken_up_twice_goes_on_once() {
         let system = start(&stage, store, payer(&paid)).await;
         stage.crash(&first).await;
         let taker = system.clone();
-        let taking_up = tokio::spawn(async move { taker.take_up().await });
+        let recovery = tokio::spawn(async move { taker.recover().await });
         pause(1000).await;
         if is_lost {
             find(&system, "session").await.unwrap().kill();
             pause(1000).await;
         }
-        system.take_up().await.unwrap();
+        system.recover().await.unwrap();
         // Whoever carries it by now has its claim taken away by its own process.
         claims_wait.send_replace(false);
-        taking_up.await.unwrap().unwrap();
+        recovery.await.unwrap().unwrap();
         assert_eq!(text(&system.run(run)).await, "paid", "{is_lost}");
         assert_eq!(stage.ends(run).await, 1);
         assert_eq!(paid.load(Ordering::SeqCst), 1, "{is_lost}");

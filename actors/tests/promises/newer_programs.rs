@@ -197,7 +197,7 @@ async fn a_newer_programs_run_is_left_alone_and_listed() {
         let before = image(&store, run).await;
         let system = start(&store, &stage.log).await;
         pause(10_000).await;
-        system.take_up().await.unwrap();
+        system.recover().await.unwrap();
         pause(10_000).await;
         let newer = system.newer_runs().await.unwrap();
         let [(row, StoreError::Newer { format, known, .. })] = &newer[..] else {

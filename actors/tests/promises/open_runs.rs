@@ -39,7 +39,7 @@ async fn open_runs_are_counted_with_their_ages_and_what_is_silent_too_long_expir
     let sleeping = begun("2", "sleep").await;
     pause(2 * 3_600_000).await;
     let young = begun("3", "ask").await;
-    young.settled().await.unwrap();
+    young.wait().await.unwrap();
 
     let open = system.open_runs(HOUR).await.unwrap();
     assert_eq!((open.total, open.waiting, open.parked), (3, 3, 0));

@@ -45,7 +45,7 @@ async fn asking(system: &System, what: &str) -> (Run, OperationId) {
         .unwrap();
     outcome(&quick).await;
     let run = session.send(Turn::text(what).owner("ada")).await.unwrap();
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let asked = run.questions().await.unwrap().remove(0).1;
     (system.run(run.id()), asked)
 }
@@ -122,7 +122,7 @@ async fn what_belongs_to_nobody_is_anybodys() {
     let system = stage.start(asker()).await;
     let session = system.session("a", "s");
     let run = session.send("ask").await.unwrap();
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let asked = run.questions().await.unwrap().remove(0).1;
     for may in [
         system.clone(),

@@ -63,10 +63,10 @@ async fn a_take_over_fences_the_first_owner_and_takes_the_children_along() {
         assert_eq!(stage.ends(row.run).await, 1);
     }
     let entries = stage.entries(run.id()).await;
-    let taken_up = entries
+    let recovered = entries
         .iter()
         .filter(|e| matches!(e, Entry::Activated { .. }));
-    assert_eq!(taken_up.count(), 1);
+    assert_eq!(recovered.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,11 +95,11 @@ async fn an_owner_that_was_taken_over_and_wakes_takes_no_child_back() {
     assert_eq!((stage.log.count("pay"), other.log.count("pay")), (1, 1));
     for row in stage.rows().await {
         let entries = stage.entries(row.run).await;
-        let taken_up = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
-        let times = entries.iter().filter(taken_up).count();
+        let recovered = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
+        let times = entries.iter().filter(recovered).count();
         assert_eq!(
             times, 1,
-            "{} was taken up by the second one only",
+            "{} was recovered by the second one only",
             row.agent
         );
     }

@@ -301,10 +301,10 @@ async fn a_child_that_outlives_its_parent_is_carried_once_wherever_the_process_d
             let child = child(&stage).await;
             assert_eq!(child.status, RunStatus::Answered, "{place}");
             let entries = stage.entries(child.run).await;
-            let taken_up = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
-            let lives = entries.iter().filter(taken_up).count();
+            let recovered = |entry: &&Entry| matches!(entry, Entry::Activated { .. });
+            let lives = entries.iter().filter(recovered).count();
             // Once by its session to begin, and once by the next process.
-            assert!(lives <= 2, "{place}: taken up {lives} times");
+            assert!(lives <= 2, "{place}: recovered {lives} times");
             let session = JournalId::Session(child.session.unwrap());
             let lines = stage.store.read(session, 0, 100).await.unwrap();
             let last = lines.last().unwrap().line.decode().unwrap();

@@ -93,7 +93,7 @@ async fn a_turn_that_crashes_its_agent_is_parked_with_its_reason_and_the_session
     let session = system.session("a", "s");
     let turn = Turn::text("poison").id("bad");
     let run = session.send(turn.clone()).await.unwrap();
-    // It waits behind the poison, and gets its turn. What was set aside is no part of the past.
+    // It waits behind the poison, and gets its turn. What was quarantined is no part of the past.
     assert_eq!(text(&ask(&system, "a", "two").await).await, "two 3");
     let (times, reason) = crashed(&run).await;
     assert_eq!(times, 3);
@@ -234,7 +234,7 @@ fn adder() -> Agent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_crashes_a_run_is_set_aside_and_the_run_receives_the_next() {
+async fn a_message_that_crashes_a_run_is_quarantined_and_the_run_receives_the_next() {
     let mut stage = Stage::new();
     let system = stage.start(adder()).await;
     let run = ask(&system, "a", "go").await.id();

@@ -116,7 +116,7 @@ async fn a_posted_turn_outlives_the_owner_of_its_session() {
     pause(300).await;
     stage.crash(&owner).await;
     // The sender finds that nobody carries the session any more, and goes on with it.
-    beside.take_up().await.unwrap();
+    beside.recover().await.unwrap();
     let second = sending.await.unwrap().unwrap();
     assert_eq!(text(&beside.run(first.id())).await, "roses: water {}");
     assert_eq!(text(&second).await, "tulips: water {}");

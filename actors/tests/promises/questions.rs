@@ -57,7 +57,7 @@ async fn what_a_person_answered_is_not_asked_again() {
     };
     let system = stage.start(agent()).await;
     let run = ask(&system, "asker", "go").await;
-    run.settled().await.unwrap();
+    run.wait().await.unwrap();
     let (_, operation, _) = run.questions().await.unwrap().remove(0);
     run.answer(operation, json!("first")).await.unwrap();
     // The answer is durable before anybody has read it.

@@ -106,7 +106,7 @@ async fn a_run_that_waits_leaves_memory_and_what_it_waits_for_wakes_it() {
         let (stage, lives) = (Stage::alone(), Lives::default());
         let system = stage.start(waiter(&stage, wait, &lives)).await;
         let run = ask(&system, "waiter", "go").await;
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         assert_eq!(lives.count(), (1, 1), "{wait:?}: it stays for a while");
         pause(2 * stage.limits.linger.as_millis() as u64).await;
         assert_eq!(lives.count(), (1, 0), "{wait:?}: it is rows in the store");
@@ -124,7 +124,7 @@ async fn what_comes_soon_finds_the_run_in_memory() {
         let (stage, lives) = (Stage::alone(), Lives::default());
         let system = stage.start(waiter(&stage, wait, &lives)).await;
         let run = ask(&system, "waiter", "go").await;
-        run.settled().await.unwrap();
+        run.wait().await.unwrap();
         let_it_come(&system, &run, wait).await;
         assert_eq!(text(&run).await, "it came", "{wait:?}");
         assert_eq!(lives.count(), (1, 0), "{wait:?}");

@@ -160,7 +160,7 @@ async fn a_child_that_outlives_its_parent_begins_although_the_parent_panics_at_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_whose_taking_up_was_given_up_go_on_when_somebody_needs_them() {
+async fn runs_whose_recovery_was_given_up_go_on_when_somebody_needs_them() {
     for polls in 0..40 {
         let mut stage = Stage::new();
         let agent = || {
@@ -184,9 +184,9 @@ async fn runs_whose_taking_up_was_given_up_go_on_when_somebody_needs_them() {
         let other = builder.team(team).start().await.unwrap();
         stage.crash(&system).await;
         {
-            let mut taking_up = pin!(other.take_up());
+            let mut recovery = pin!(other.recover());
             for _ in 0..polls {
-                if poll!(&mut taking_up).is_ready() {
+                if poll!(&mut recovery).is_ready() {
                     break;
                 }
                 tokio::task::yield_now().await;
@@ -216,7 +216,7 @@ async fn a_sleeping_run_that_nobody_took_up_wakes_in_time_for_the_turn_behind_it
     ask(&system, "a", "sleep").await;
     pause(50_000).await;
     stage.crash(&system).await;
-    let builder = System::builder(stage.store.clone()).take_up(false);
+    let builder = System::builder(stage.store.clone()).recover(false);
     let team = agent().into_team().unwrap();
     let system = builder.team(team).start().await.unwrap();
     let session = system.session("a", "s");

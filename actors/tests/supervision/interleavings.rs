@@ -8,7 +8,8 @@ use ghostlight_actors::actor::supervisor::machine::{
     Answer, Caller, ChildKey, Command, How, Incarnation, Input, Machine, Timer,
 };
 use ghostlight_actors::actor::supervisor::{
-    AutoShutdown, Backoff, ChildSpec, EndReason, Exit, Shutdown, Strategy, SupervisorSpec, Verdict,
+    AutoShutdown, Backoff, ChildSpec, EndReason, Exit, RestartDecision, Shutdown, Strategy,
+    SupervisorSpec,
 };
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -169,9 +170,9 @@ impl Chaos {
             return;
         };
         let verdict = if fail && self.random.random() {
-            Verdict::Excused
+            RestartDecision::Excused
         } else {
-            Verdict::Counted
+            RestartDecision::Counted
         };
         let error = "chaos".to_owned();
         match state {

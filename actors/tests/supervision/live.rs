@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ghostlight_actors::actor::supervisor::{
-    AutoShutdown, Backoff, ChildError, ChildInfo, ChildSpec, ChildState, Exit, SpecError,
-    StartError, Strategy, Supervisor, SupervisorSpec, Verdict,
+    AutoShutdown, Backoff, ChildError, ChildInfo, ChildSpec, ChildState, Exit, RestartDecision,
+    SpecError, StartError, Strategy, Supervisor, SupervisorSpec,
 };
 use ractor::Actor;
 use tokio::time::Instant;
@@ -177,8 +177,8 @@ async fn an_outage_that_the_child_excuses_is_outlived() {
     let child = Probe::new("a", &log)
         .child(ChildSpec::worker("a"))
         .classify_exits(|exit| match exit {
-            Exit::Failed { error } if error == "as ordered" => Verdict::Excused,
-            _ => Verdict::Counted,
+            Exit::Failed { error } if error == "as ordered" => RestartDecision::Excused,
+            _ => RestartDecision::Counted,
         });
     let supervisor = supervise(Strategy::OneForOne, 0, [child]).await;
     let mut changes = supervisor.watch().await.unwrap();

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use ghostlight_actors::actor::supervisor::{
-    AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, Restart, Shutdown, Strategy, SupervisorSpec,
-    Verdict,
+    AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, Restart, RestartDecision, Shutdown,
+    Strategy, SupervisorSpec,
 };
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -181,7 +181,7 @@ fn apply_to_world(world: &mut World, path: &[String], step: &Step, fate: &mut Fa
             match step.clone() {
                 Step::Die(deaths) => {
                     for (id, exit) in deaths {
-                        here.die(&id, exit, Verdict::Counted);
+                        here.die(&id, exit, RestartDecision::Counted);
                     }
                 }
                 Step::Start(spec, below) => here.start_child(spec, below),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ghostlight_actors::actor::supervisor::machine::Input;
 use ghostlight_actors::actor::supervisor::{
-    AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, Shutdown, Strategy, SupervisorSpec, Verdict,
+    AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, RestartDecision, Shutdown, Strategy,
+    SupervisorSpec,
 };
 
 use crate::world::{Fate, Life, Tree, World};
@@ -72,7 +73,7 @@ fn supervisor(text: &str) -> SupervisorSpec {
     spec
 }
 
-fn exit_of(word: &str) -> Option<(Exit, Verdict)> {
+fn exit_of(word: &str) -> Option<(Exit, RestartDecision)> {
     let exit = match word {
         "crash" | "outage" => Exit::Failed {
             error: "crash".to_owned(),
@@ -90,9 +91,9 @@ fn exit_of(word: &str) -> Option<(Exit, Verdict)> {
         _ => return None,
     };
     let verdict = if word == "outage" {
-        Verdict::Excused
+        RestartDecision::Excused
     } else {
-        Verdict::Counted
+        RestartDecision::Counted
     };
     Some((exit, verdict))
 }
@@ -177,7 +178,7 @@ fn resolve_hanging(world: &mut World, how: &str, id: &str) {
         matches!(world.lives.remove(&incarnation), Some(Life::Hanging)),
         "{id} does not hang"
     );
-    let (error, verdict) = ("denied".to_owned(), Verdict::Counted);
+    let (error, verdict) = ("denied".to_owned(), RestartDecision::Counted);
     world.inputs.push_back(match how {
         "release" => {
             world.lives.insert(incarnation, Life::Leaf);

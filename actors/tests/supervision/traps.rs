@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ghostlight_actors::actor::supervisor::{
-    Backoff, Child, ChildError, ChildSpec, ChildState, Exit, Shutdown, Strategy, Supervisor,
-    SupervisorSpec, Verdict,
+    Backoff, Child, ChildError, ChildSpec, ChildState, Exit, RestartDecision, Shutdown, Strategy,
+    Supervisor, SupervisorSpec,
 };
 use parking_lot::Mutex;
 use ractor::{ActorCell, ActorRuntime};
@@ -20,7 +20,7 @@ fn classified(probe: Probe, spec: ChildSpec) -> (Child, Arc<Mutex<Vec<Exit>>>) {
     let seen = Arc::clone(&exits);
     let child = probe.child(spec).classify_exits(move |exit| {
         seen.lock().push(exit.clone());
-        Verdict::Counted
+        RestartDecision::Counted
     });
     (child, exits)
 }
@@ -113,7 +113,7 @@ async fn an_aborted_task_is_abnormal() {
     let told = Arc::clone(&exits);
     let child = child.classify_exits(move |exit| {
         told.lock().push(exit.clone());
-        Verdict::Counted
+        RestartDecision::Counted
     });
     let supervisor = supervise(Strategy::OneForOne, 1, [child]).await;
     let mut changes = supervisor.watch().await.unwrap();

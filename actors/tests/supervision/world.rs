@@ -12,7 +12,7 @@ use ghostlight_actors::actor::supervisor::machine::{
     Answer, Caller, ChildKey, ChildState, Command, How, Incarnation, Input, Machine, Timer,
 };
 use ghostlight_actors::actor::supervisor::{
-    ChildError, ChildSpec, EndReason, Exit, SupervisorSpec, Verdict,
+    ChildError, ChildSpec, EndReason, Exit, RestartDecision, SupervisorSpec,
 };
 
 /// A supervisor and what is below it, as data.
@@ -191,7 +191,7 @@ impl World {
         } else {
             fate.note(format!("!{id}"));
             let error = "refused".to_owned();
-            let verdict = Verdict::Counted;
+            let verdict = RestartDecision::Counted;
             self.inputs.push_back(Input::StartFailed {
                 incarnation,
                 error,
@@ -229,10 +229,10 @@ impl World {
             },
             (How::Kill, Some(_)) => Exit::Killed,
         };
-        self.exit(incarnation, exit, Verdict::Counted);
+        self.exit(incarnation, exit, RestartDecision::Counted);
     }
 
-    fn exit(&mut self, incarnation: Incarnation, exit: Exit, verdict: Verdict) {
+    fn exit(&mut self, incarnation: Incarnation, exit: Exit, verdict: RestartDecision) {
         if self.lives.remove(&incarnation).is_some() {
             self.inputs.push_back(Input::Exited {
                 incarnation,
@@ -243,7 +243,7 @@ impl World {
     }
 
     /// Ends a child by itself; it is noticed when the world settles. Whether there was one.
-    pub(crate) fn die(&mut self, id: &str, exit: Exit, verdict: Verdict) -> bool {
+    pub(crate) fn die(&mut self, id: &str, exit: Exit, verdict: RestartDecision) -> bool {
         let incarnation = self.machine.find(id).and_then(|child| child.incarnation);
         let alive = incarnation.filter(|life| self.lives.contains_key(life));
         if let Some(incarnation) = alive {
@@ -354,7 +354,7 @@ impl World {
             }
         }
         for (incarnation, exit) in ended {
-            self.exit(incarnation, exit, Verdict::Counted);
+            self.exit(incarnation, exit, RestartDecision::Counted);
         }
         self.settle(fate);
     }

@@ -18,7 +18,7 @@ pub const FINISH_TOOL: &str = "finish";
 /// How a model says that it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Completion {
+pub enum FinishMode {
     /// By an answer that asks for no tool.
     #[default]
     Text,
@@ -28,7 +28,7 @@ pub enum Completion {
     Either,
 }
 
-impl Completion {
+impl FinishMode {
     pub(super) fn offers_tool(self) -> bool {
         self != Self::Text
     }

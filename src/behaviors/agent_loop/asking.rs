@@ -7,18 +7,18 @@ use ghostlight_actors::vocabulary::{
     StopReason, ToolCall, ToolSet,
 };
 
-use super::{Completion, FINISH_TOOL, Loop, answer};
-use crate::behaviors::strategy::{ModelTurn, Reading, Strategy};
+use super::{AgentLoop, FINISH_TOOL, FinishMode, answer};
+use crate::behaviors::turn_format::{ModelTurn, Reading, TurnFormat};
 
 /// What the conversation keeps of a turn in which the model said nothing: providers refuse an
 /// empty message, and some refuse two messages of a user in a row.
 const EMPTY_TURN: &str = "[empty answer]";
 
-impl Loop<'_> {
+impl AgentLoop<'_> {
     /// Asks the model, or what answers in its place.
     pub(super) async fn response(&mut self) -> Result<ModelResponse, AgentError> {
         let request = self.request()?;
-        let (works, strategy) = (self.works(), self.strategy.clone());
+        let (works, format) = (self.works(), self.format.clone());
         let mut offered = request.tools.clone();
         let ready = |mut request: ModelRequest| {
             if works {
@@ -27,7 +27,7 @@ impl Loop<'_> {
                 // A planner or a critic has no use for tools that a policy brings.
                 request.tools = offered.clone();
             }
-            as_sent(&*strategy, request)
+            as_sent(&*format, request)
         };
         let response = self.cx.model_at(self.moment(), request, ready).await;
         self.offered_now = offered;
@@ -41,7 +41,7 @@ impl Loop<'_> {
         }
         request.tools = self.offered()?;
         request.output = self.output.as_ref().map(|output| output.sent());
-        if self.completion == Completion::Tool {
+        if self.completion == FinishMode::Tool {
             // The answer comes in the arguments of a call, not as the text.
             request.output = None;
         }
@@ -72,7 +72,7 @@ impl Loop<'_> {
             mut said,
             text,
             mut turn,
-        } = self.strategy.read(response, self.steps);
+        } = self.format.read(response, self.steps);
         if !text.trim().is_empty() {
             self.last_text = text;
         }
@@ -148,8 +148,8 @@ impl Loop<'_> {
 }
 
 /// The request as the strategy sends it.
-fn as_sent(strategy: &dyn Strategy, request: ModelRequest) -> ModelRequest {
-    let mut request = strategy.request(request);
+fn as_sent(format: &dyn TurnFormat, request: ModelRequest) -> ModelRequest {
+    let mut request = format.request(request);
     let settings = &request.settings;
     let about_tools = settings.tool_choice.is_some() || settings.parallel_tool_calls.is_some();
     if request.tools.is_empty() && about_tools {

@@ -14,7 +14,7 @@ use super::answer::{self, AnswerSchema};
 /// What the calls of a step came to.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Acted {
+pub struct BatchResult {
     /// One result a call, in the order of the calls.
     pub results: Vec<ToolResult>,
     /// The transfer that was asked for: the first one, if there were several.
@@ -29,7 +29,7 @@ pub struct Acted {
     pub(crate) exhausted: Option<OperationError>,
 }
 
-impl Acted {
+impl BatchResult {
     /// The text of the results that end the step without another model call.
     pub fn ending_text(&self) -> Option<String> {
         let mut ending = self
@@ -53,7 +53,7 @@ pub(super) struct Own<'a> {
     pub(super) output: Option<&'a AnswerSchema>,
     /// Whether there is one call only.
     pub(super) alone: bool,
-    pub(super) acted: Acted,
+    pub(super) acted: BatchResult,
     /// The call that is not whole, by its id.
     pub(super) cut: Option<&'a str>,
 }
@@ -108,7 +108,7 @@ impl Answering for Own<'_> {
 
 impl Own<'_> {
     /// What the calls came to.
-    pub(super) fn acted(self, results: Vec<ToolResult>) -> Acted {
+    pub(super) fn acted(self, results: Vec<ToolResult>) -> BatchResult {
         let mut acted = self.acted;
         let done = |of: &dyn Fn(&str) -> bool| {
             let mut results = results.iter();

@@ -7,15 +7,15 @@ use ghostlight_actors::{
     },
 };
 
-use super::{Completion, Draft, FINISH_TOOL, Loop};
-use crate::behaviors::strategy::ModelTurn;
+use super::{AgentLoop, Draft, FINISH_TOOL, FinishMode};
+use crate::behaviors::turn_format::ModelTurn;
 
 const EMPTY_NUDGE: &str =
     "Your last answer was empty. Go on with the task: call a tool, or give the answer.";
 const FINISH_NUDGE: &str = "The task is not ended yet. When it is done, call the tool `finish` \
      with the answer; otherwise go on with it.";
 
-impl Loop<'_> {
+impl AgentLoop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
@@ -25,7 +25,7 @@ impl Loop<'_> {
         }
         let is_idle = match &turn {
             ModelTurn::Empty => true,
-            ModelTurn::Answer(_) => self.completion == Completion::Tool,
+            ModelTurn::Answer(_) => self.completion == FinishMode::Tool,
             _ => false,
         };
         if !is_idle {

@@ -2,13 +2,13 @@
 
 use ghostlight_actors::run::RunContext;
 
-/// The bounds of a [`Loop`](super::Loop). Reaching one is a typed stop with what there is by then.
+/// The bounds of a [`AgentLoop`](super::AgentLoop). Reaching one is a typed stop with what there is by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopLimits {
     /// The most steps: model calls with their tool calls.
     pub steps: u32,
     /// The most turns in a row that lead to nothing: empty ones, and those without the
-    /// finishing tool where [`Completion::Tool`](super::Completion::Tool) asks for it.
+    /// finishing tool where [`FinishMode::Tool`](super::FinishMode::Tool) asks for it.
     pub empty_turns: u32,
     /// The most turns in a row that cannot be read, or that end in a call that was cut off.
     pub unreadable_turns: u32,

@@ -11,7 +11,7 @@ mod thread;
 use std::{fmt, sync::Arc};
 
 use ghostlight_actors::{
-    run::{Moment, RunContext},
+    run::{HookContext, RunContext},
     vocabulary::{
         AgentError, Answer, Message, Outcome, Role, StopReason, ToolCall, ToolResult, ToolSet,
         Transcript,
@@ -20,24 +20,24 @@ use ghostlight_actors::{
 use serde::de::DeserializeOwned;
 
 use answer::AnswerSchema;
-pub use answer::{Completion, FINISH_TOOL};
-pub use batch::Acted;
+pub use answer::{FINISH_TOOL, FinishMode};
+pub use batch::BatchResult;
 use batch::{Own, not_run};
 pub(crate) use deciding::{exhausted, stopped, within_budget};
 pub use limits::LoopLimits;
 pub(crate) use thread::Thread;
 
-use super::strategy::{ModelTurn, Strategy};
+use super::turn_format::{ModelTurn, TurnFormat};
 
 /// A conversation with the agent's model, step by step. [`FunctionCalling`] is this loop run to
 /// its end; drive it yourself to do something between its steps, or inside of one.
 ///
 /// ```
-/// use ghostlight::behaviors::{Loop, ModelTurn};
+/// use ghostlight::behaviors::{AgentLoop, ModelTurn};
 /// use ghostlight_actors::{run::RunContext, vocabulary::{AgentError, Outcome}};
 ///
 /// async fn careful(cx: RunContext) -> Result<Outcome, AgentError> {
-///     let mut agent = Loop::new(&cx)?;
+///     let mut agent = AgentLoop::new(&cx)?;
 ///     loop {
 ///         // What `step` does, by hand:
 ///         match agent.think().await? {
@@ -58,13 +58,13 @@ use super::strategy::{ModelTurn, Strategy};
 /// around model and tools, [`step`](Self::step) has them judge the answer too.
 ///
 /// [`FunctionCalling`]: super::FunctionCalling
-pub struct Loop<'a> {
+pub struct AgentLoop<'a> {
     cx: &'a RunContext,
-    strategy: Arc<dyn Strategy>,
+    format: Arc<dyn TurnFormat>,
     instructions: Option<Arc<str>>,
     /// What the model may call.
     tools: ToolSet,
-    completion: Completion,
+    completion: FinishMode,
     output: Option<Arc<AnswerSchema>>,
     /// What requests offer: the tools, and the finishing tool where there is one. Made once.
     offered: Option<ToolSet>,
@@ -108,7 +108,7 @@ struct Draft {
     feedback: String,
 }
 
-impl Loop<'_> {
+impl AgentLoop<'_> {
     /// The conversation as it stands.
     pub fn transcript(&self) -> &Transcript {
         &self.conversation
@@ -152,7 +152,7 @@ impl Loop<'_> {
     /// # Errors
     /// What the run must stop for: a budget that is used up (the results of the other calls are
     /// kept), a call in doubt whose tool says that the run fails, a divergence.
-    pub async fn act(&mut self) -> Result<Acted, AgentError> {
+    pub async fn act(&mut self) -> Result<BatchResult, AgentError> {
         let acted = self.call(&self.open.clone()).await?;
         self.record(acted.results.clone());
         match acted.exhausted {
@@ -166,14 +166,14 @@ impl Loop<'_> {
     ///
     /// # Errors
     /// As [`act`](Self::act), but calls that a budget refused are results that say so.
-    pub async fn call(&self, calls: &[ToolCall]) -> Result<Acted, AgentError> {
+    pub async fn call(&self, calls: &[ToolCall]) -> Result<BatchResult, AgentError> {
         let mut own = Own {
             cx: self.cx,
             offered: &self.offered_now,
             finishes: self.completion.offers_tool(),
             output: self.output.as_deref(),
             alone: calls.len() == 1,
-            acted: Acted::default(),
+            acted: BatchResult::default(),
             cut: self.cut.as_deref(),
         };
         let results = self.cx.tools_at(self.moment(), calls, &mut own).await?;
@@ -190,7 +190,7 @@ impl Loop<'_> {
                 place.map_or_else(|| not_run(call), |place| results.swap_remove(place))
             };
             let batch: Vec<ToolResult> = open.iter().map(result).collect();
-            let mut results = self.strategy.results(batch);
+            let mut results = self.format.results(batch);
             results.synthetic = results.role == Role::User;
             self.conversation.push(results);
         }
@@ -273,8 +273,8 @@ impl Loop<'_> {
         self.is_gated || !self.tools.is_empty()
     }
 
-    fn moment(&self) -> Moment<'_> {
-        Moment {
+    fn moment(&self) -> HookContext<'_> {
+        HookContext {
             transcript: &self.conversation,
             steps: self.steps,
         }
@@ -285,7 +285,7 @@ impl Loop<'_> {
     }
 }
 
-impl fmt::Debug for Loop<'_> {
+impl fmt::Debug for AgentLoop<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loop")
             .field("steps", &self.steps)

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AnswerSchema, Completion, Loop, LoopLimits};
-use crate::behaviors::strategy::{NativeCalls, Strategy};
+use super::{AgentLoop, AnswerSchema, FinishMode, LoopLimits};
+use crate::behaviors::turn_format::{NativeCalls, TurnFormat};
 
-impl<'a> Loop<'a> {
+impl<'a> AgentLoop<'a> {
     /// How many answers policies may reject where an agent sets no bound.
     pub const DEFAULT_REJECTIONS: u32 = 8;
 
@@ -29,10 +29,10 @@ impl<'a> Loop<'a> {
         let conversation = cx.conversation();
         Ok(Self {
             cx,
-            strategy: Arc::new(NativeCalls),
+            format: Arc::new(NativeCalls),
             instructions: None,
             tools: cx.tools_offered(),
-            completion: Completion::Text,
+            completion: FinishMode::Text,
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
             offered: None,
             offered_now: cx.tools_offered(),
@@ -59,8 +59,8 @@ impl<'a> Loop<'a> {
 
     /// Sets how requests are built and responses are read.
     #[must_use]
-    pub fn strategy(mut self, strategy: impl Strategy) -> Self {
-        self.strategy = Arc::new(strategy);
+    pub fn format(mut self, format: impl TurnFormat) -> Self {
+        self.format = Arc::new(format);
         self
     }
 
@@ -81,7 +81,7 @@ impl<'a> Loop<'a> {
 
     /// Sets how the model says that it is done.
     #[must_use]
-    pub fn completion(mut self, completion: Completion) -> Self {
+    pub fn completion(mut self, completion: FinishMode) -> Self {
         (self.completion, self.offered) = (completion, None);
         self
     }

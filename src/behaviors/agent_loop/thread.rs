@@ -7,7 +7,7 @@ use ghostlight_actors::{
     vocabulary::{AgentError, Message, Outcome, StopReason, Transcript},
 };
 
-use super::{Loop, stopped};
+use super::{AgentLoop, stopped};
 
 /// The agent's conversation, carried on by one loop after the other.
 pub(crate) struct Thread<'a> {
@@ -28,8 +28,8 @@ impl<'a> Thread<'a> {
     }
 
     /// A loop that goes on from here.
-    pub(crate) fn next(&self) -> Result<Loop<'a>, AgentError> {
-        let agent = Loop::new(self.cx)?.conversation(self.conversation.clone());
+    pub(crate) fn next(&self) -> Result<AgentLoop<'a>, AgentError> {
+        let agent = AgentLoop::new(self.cx)?.conversation(self.conversation.clone());
         Ok(agent.begun_at(self.begin))
     }
 

@@ -4,7 +4,7 @@ use ghostlight_actors::vocabulary::{Message, ModelResponse};
 use serde_json::{Value, json};
 
 use crate::{
-    behaviors::{ModelTurn, NativeCalls, Reading, Strategy},
+    behaviors::{ModelTurn, NativeCalls, Reading, TurnFormat},
     structured_output,
 };
 
@@ -17,7 +17,7 @@ pub(super) struct PlanReader {
     pub(super) max: usize,
 }
 
-impl Strategy for PlanReader {
+impl TurnFormat for PlanReader {
     fn read(&self, response: &ModelResponse, step: u32) -> Reading {
         let reading = NativeCalls.read(response, step);
         let ModelTurn::Answer(text) = &reading.turn else {

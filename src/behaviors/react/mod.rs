@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::parser::Meaning;
 use super::{
-    Checked, Loop, LoopLimits, ModelTurn, Prompt, Reading, Strategy, at_least_one,
+    AgentLoop, Checked, LoopLimits, ModelTurn, Prompt, Reading, TurnFormat, at_least_one,
     prompt::{BuiltIn, below_instructions, tool_list},
 };
 
@@ -48,7 +48,7 @@ const REMINDER: &str = "Write either `Action:` with the name of a tool and `Args
 /// ReAct: the model thinks, names a tool and its arguments in plain text, reads the observation,
 /// and so on until it writes a final answer. It needs no tool calling of the server.
 ///
-/// It is a [`Loop`] with a [`Strategy`] of its own, so tools, transfers, delegation, bounds and
+/// It is a [`AgentLoop`] with a [`TurnFormat`] of its own, so tools, transfers, delegation, bounds and
 /// output schemas are as with [`FunctionCalling`](super::FunctionCalling). Arguments and answers
 /// may go over several lines, in a fence or not; a turn that cannot be read goes back to the
 /// model with the reason, up to a bound. After Yao et al., "ReAct: Synergizing Reasoning and
@@ -101,8 +101,10 @@ impl Behavior for React {
         };
         let protocol = TextProtocol(self.prompt.clone());
         let conversation = protocol.as_text(cx.conversation());
-        let agent = Loop::new(&cx)?.limits(limits).conversation(conversation);
-        agent.strategy(protocol).run().await
+        let agent = AgentLoop::new(&cx)?
+            .limits(limits)
+            .conversation(conversation);
+        agent.format(protocol).run().await
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
@@ -154,7 +156,7 @@ impl TextProtocol {
     }
 }
 
-impl Strategy for TextProtocol {
+impl TurnFormat for TextProtocol {
     fn request(&self, mut request: ModelRequest) -> ModelRequest {
         let tools = if request.tools.is_empty() {
             "There are none: write the final answer at once.".to_owned()

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use self::plan::{MODEL, PlanReader, Step};
 use super::{
-    Checked, Loop, LoopLimits, Prompt,
+    AgentLoop, Checked, LoopLimits, Prompt,
     agent_loop::{Thread, exhausted},
     answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
@@ -217,7 +217,7 @@ impl<'a> Work<'a> {
     }
 
     /// A loop without tools that goes on from here.
-    fn next(&self) -> Result<Loop<'a>, AgentError> {
+    fn next(&self) -> Result<AgentLoop<'a>, AgentError> {
         Ok(self.thread.next()?.tools(ToolSet::default()))
     }
 
@@ -376,7 +376,7 @@ fn carry_out(
             return ask_model(&cx, step, &input).await;
         }
         let call = ToolCall::new(step.id.as_str(), step.tool.as_str(), input);
-        let mut acted = Loop::new(&cx)?.free_text().call(&[call]).await?;
+        let mut acted = AgentLoop::new(&cx)?.free_text().call(&[call]).await?;
         if let Some(error) = acted.exhausted {
             return Err(error.into());
         }
@@ -399,7 +399,7 @@ async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, A
     let prompt = input.get("prompt").and_then(Value::as_str);
     let prompt = prompt.map_or_else(|| input.to_string(), str::to_owned);
     let conversation = Transcript::from_iter([Message::user(prompt)]);
-    let mut agent = Loop::new(cx)?
+    let mut agent = AgentLoop::new(cx)?
         .conversation(conversation)
         .tools(ToolSet::default())
         .limits(LoopLimits::of_steps(4))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    behaviors::{ModelTurn, NativeCalls, Reading, Strategy},
+    behaviors::{ModelTurn, NativeCalls, Reading, TurnFormat},
     structured_output,
 };
 
@@ -111,7 +111,7 @@ pub(super) struct PlanReader {
     pub(super) max: usize,
 }
 
-impl Strategy for PlanReader {
+impl TurnFormat for PlanReader {
     fn read(&self, response: &ModelResponse, step: u32) -> Reading {
         let reading = NativeCalls.read(response, step);
         let ModelTurn::Answer(text) = &reading.turn else {

@@ -42,7 +42,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         let secret = question.kind == QuestionKind::Authentication;
         if secret {
             // It stays in the memory of the process that it is given to.
-            take_up(&system, row.root).await?;
+            recover(&system, row.root).await?;
         }
         let value = match value {
             Some("-") if secret => {
@@ -69,7 +69,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         if let Some(covered) = covered {
             super::note(&format!("where the rule remembers, this covers {covered}"));
         }
-        if !secret && !super::take_up_or_leave(&system, row.root, asking).await? {
+        if !secret && !super::recover_or_leave(&system, row.root, asking).await? {
             super::note("answered; the run goes on in the process that carries it");
             return Ok(Exit::Done);
         }
@@ -84,7 +84,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
 ///
 /// # Errors
 /// [`Failure::Elsewhere`] where another process carries it.
-async fn take_up(system: &System, root: RunId) -> Result<(), Failure> {
+async fn recover(system: &System, root: RunId) -> Result<(), Failure> {
     match system.resume(root, false).await {
         Ok(_) => Ok(()),
         Err(SystemError::Store(StoreError::Owned { owner, .. })) => {

@@ -35,7 +35,7 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     }
     let result = async {
         system.run(row.run).cancel(arguments.reason.clone()).await?;
-        if !super::take_up_or_leave(&system, row.root, row.run).await? {
+        if !super::recover_or_leave(&system, row.root, row.run).await? {
             super::note("the process that carries the run is told to cancel it");
             return Ok(Exit::Done);
         }
@@ -63,9 +63,9 @@ async fn cancel_call(
     interrupt: &mut Interrupt,
 ) -> Result<Exit, Failure> {
     let run = system.run(row.run);
-    let (cancelled, taken_up) = tokio::join!(
+    let (cancelled, recovered) = tokio::join!(
         run.cancel_call(call),
-        super::take_up_or_leave(system, row.root, row.run),
+        super::recover_or_leave(system, row.root, row.run),
     );
     let cancelled = cancelled?;
     super::note(&if cancelled {
@@ -73,7 +73,7 @@ async fn cancel_call(
     } else {
         format!("run {} has no call {call} under way", row.run.short())
     });
-    if taken_up? {
+    if recovered? {
         let exit = follow.run(system, &system.run(row.root), interrupt).await?;
         // That the run fails without the call does not mean that the call was not cancelled.
         return Ok(if cancelled && exit == Exit::Failed {

@@ -74,7 +74,7 @@ async fn start(
         spec: team,
         registry,
     };
-    let system = System::builder(keeping.store.clone()).take_up(false);
+    let system = System::builder(keeping.store.clone()).recover(false);
     // Whoever can write the store's file may do anything with it.
     Ok(system.team(team).start().await?.as_operator())
 }
@@ -95,7 +95,7 @@ async fn start_for(
 
 /// Takes a run up, unless another process carries it and takes what was put into the inbox of
 /// `receiver`, a run of its tree. `false` when it does.
-async fn take_up_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
+async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
     let mut patience = PATIENCE;
     loop {
         let refused = match system.resume(root, false).await {

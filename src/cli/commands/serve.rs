@@ -26,7 +26,7 @@ use crate::{
 /// How often it is looked how the runs stand.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often it is looked for runs that other processes left behind.
-const TAKE_UP: Duration = Duration::from_secs(2);
+const RECOVER: Duration = Duration::from_secs(2);
 /// How many of the runs that began last are looked at, beside the open ones.
 const LATEST: usize = 256;
 
@@ -78,13 +78,13 @@ async fn keep(
             super::note(&format!("schedule {name}, next at {}", when::date(next)));
         }
     }
-    let (mut look, mut take_up) = (every(LOOK), every(TAKE_UP));
+    let (mut look, mut recover) = (every(LOOK), every(RECOVER));
     let mut goes_on = true;
     while goes_on {
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
-            _ = take_up.tick() => system.take_up().await?,
+            _ = recover.tick() => system.recover().await?,
             _ = look.tick() => {}
         }
         for row in watch.rows(keeping).await?.iter().rev() {

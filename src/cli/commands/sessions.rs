@@ -3,7 +3,9 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use ghostlight_actors::{
-    actor::{SessionDocument, SessionPage, SessionQuery, SessionSummary, Sessions as Kept},
+    actor::{
+        SessionDocument, SessionPage, SessionQuery, SessionSummary, Sessions as StoredSessions,
+    },
     contract::{Clock as _, SessionRow, SystemClock},
     session::LoggedTurn,
     vocabulary::{JournalId, Scope, SessionId, Timestamp},
@@ -37,7 +39,7 @@ pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
         Timestamp(now.0.saturating_sub(age))
     });
     query.after = arguments.after.as_deref().map(page).transpose()?;
-    let SessionPage { sessions, next, .. } = Kept::of(keeping.store).list(query).await?;
+    let SessionPage { sessions, next, .. } = StoredSessions::of(keeping.store).list(query).await?;
     if arguments.show.json {
         sessions.iter().try_for_each(print_json)?;
     } else if sessions.is_empty() {
@@ -119,7 +121,7 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
 
 async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
-    let (kept, id) = (Kept::of(keeping.store.clone()), arguments.session);
+    let (kept, id) = (StoredSessions::of(keeping.store.clone()), arguments.session);
     let log = kept.log(&id).await?;
     let journal = JournalId::Session(id.clone());
     // A branch may have no turn yet.
@@ -161,7 +163,7 @@ async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
 fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
     let answer = match &turn.answer {
         Some(answer) => plain_text::line(answer, 100),
-        None if turn.set_aside => "(set aside: its run is parked)".to_owned(),
+        None if turn.quarantined => "(quarantined: its run is parked)".to_owned(),
         None => "(under way)".to_owned(),
     };
     let said = plain_text::line(&turn.said, 100);
@@ -173,7 +175,7 @@ fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
 
 async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store)?;
-    let kept = Kept::of(keeping.store.clone());
+    let kept = StoredSessions::of(keeping.store.clone());
     let made = async {
         let turns = match arguments.turns {
             Some(turns) => turns,
@@ -193,7 +195,7 @@ async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
 
 async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store)?;
-    let kept = Kept::of(keeping.store.clone());
+    let kept = StoredSessions::of(keeping.store.clone());
     let rewound = kept.rewind(&arguments.session, arguments.turns).await;
     keeping.store.close().await?;
     rewound?;
@@ -207,7 +209,9 @@ async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
 
 async fn export(arguments: SessionExport) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
-    let document = Kept::of(keeping.store).export(&arguments.session).await?;
+    let document = StoredSessions::of(keeping.store)
+        .export(&arguments.session)
+        .await?;
     let text = arguments.secrets.leaving(document.to_json());
     let text = text.map_err(Failure::Usage)?;
     let mut out = std::io::stdout().lock();
@@ -223,7 +227,9 @@ async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
     let document = SessionDocument::from_json(&text).map_err(|error| wrong(&error))?;
     let to = arguments.to.unwrap_or_else(|| document.session.clone());
     let keeping = Keeping::open(&arguments.store)?;
-    let made = Kept::of(keeping.store.clone()).import(&document, to).await;
+    let made = StoredSessions::of(keeping.store.clone())
+        .import(&document, to)
+        .await;
     keeping.store.close().await?;
     super::note(&format!("made session {}", made?));
     Ok(Exit::Done)
@@ -232,7 +238,7 @@ async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
 async fn artifact(arguments: SessionArtifact) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store)?;
     let scope = arguments.user.map_or(Scope::Session, Scope::User);
-    let (kept, id) = (Kept::of(keeping.store), arguments.session);
+    let (kept, id) = (StoredSessions::of(keeping.store), arguments.session);
     let found = kept
         .artifact(&id, &scope, &arguments.name, arguments.version)
         .await?;

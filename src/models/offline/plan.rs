@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     answering,
-    question::{MadeCall, Part, Turn},
+    question::{CurrentTurn, MadeCall, Part},
     routing::{self, Kind, Router},
     schema_filling::Filler,
 };
@@ -45,7 +45,7 @@ enum Step {
 /// Decides by the request alone, so the same conversation always goes on the same way: a call
 /// that was made is recognised by its name and arguments, and never asked for again.
 pub(super) fn plan(request: &ModelRequest) -> Plan {
-    let turn = Turn::of(&request.conversation);
+    let turn = CurrentTurn::of(&request.conversation);
     let parts = turn.parts();
     let allowed = allowed_tools(request);
     let router = Router::new(&allowed);
@@ -76,7 +76,7 @@ fn allowed_tools(request: &ModelRequest) -> ToolSet {
 }
 
 /// Tries the nearest tools in turn.
-fn step(part: &Part, turn: &Turn, router: &Router<'_>) -> Step {
+fn step(part: &Part, turn: &CurrentTurn, router: &Router<'_>) -> Step {
     let mut failures = Vec::new();
     for tool in router.ranked(part) {
         if failures.len() >= MAX_TRIES {
@@ -114,7 +114,7 @@ fn failure(made: &MadeCall) -> String {
 
 /// An answer from a call that this agent would not make, such as one of the agent that
 /// transferred the conversation.
-fn from_other_calls(part: &Part, turn: &Turn) -> Option<String> {
+fn from_other_calls(part: &Part, turn: &CurrentTurn) -> Option<String> {
     let told = |made: &&MadeCall| routing::kind(&made.call.name) != Kind::Transfer;
     let of_part = |made: &&MadeCall| {
         let about = part.arithmetic.as_deref().unwrap_or(&part.text);
@@ -125,7 +125,7 @@ fn from_other_calls(part: &Part, turn: &Turn) -> Option<String> {
     made.find_map(|made| answering::from_result(part, made))
 }
 
-fn arguments(tool: &ToolDefinition, part: &Part, turn: &Turn) -> Option<Value> {
+fn arguments(tool: &ToolDefinition, part: &Part, turn: &CurrentTurn) -> Option<Value> {
     // Who takes the conversation over takes over the whole task.
     let text = match routing::kind(&tool.name) {
         Kind::Transfer => turn.task.as_str(),
@@ -163,7 +163,7 @@ fn calls(request: &ModelRequest, steps: &[Step]) -> Vec<ToolCall> {
 }
 
 /// The call that the request insists on although no part of the task leads to one.
-fn forced_call(request: &ModelRequest, turn: &Turn) -> Option<ToolCall> {
+fn forced_call(request: &ModelRequest, turn: &CurrentTurn) -> Option<ToolCall> {
     let mut tools: Vec<&Arc<ToolDefinition>> = match &request.settings.tool_choice {
         Some(ToolChoice::Tool(name)) => request.tools.get(name).into_iter().collect(),
         Some(ToolChoice::Required) => request.tools.iter().collect(),

@@ -90,7 +90,7 @@ pub(super) struct Part {
 
 /// The current turn of a conversation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct CurrentTurn {
     /// What people said in it.
     pub(super) task: String,
     /// The calls that were made for it.
@@ -123,7 +123,7 @@ impl MadeCall {
     }
 }
 
-impl Turn {
+impl CurrentTurn {
     /// The turn that began with the first thing said to the model since its last answer.
     pub(super) fn of(conversation: &Transcript) -> Self {
         let messages = conversation.messages();
@@ -327,7 +327,7 @@ mod tests {
 
     fn parts(text: &str) -> Vec<String> {
         let task = text.to_owned();
-        let turn = Turn {
+        let turn = CurrentTurn {
             task,
             made: Vec::new(),
         };
@@ -389,13 +389,13 @@ mod tests {
         conversation.push(with_call.message);
         conversation.push(Message::results([result]));
         conversation.push(Message::user("and more"));
-        let turn = Turn::of(&conversation);
+        let turn = CurrentTurn::of(&conversation);
         assert_eq!(turn.task, "new\nand more");
         assert_eq!(turn.made.len(), 1);
         assert!(turn.made[0].is("f", &serde_json::json!({"a": 1})));
         assert_eq!(turn.made[0].success().map(|r| r.text.as_str()), Some("one"));
         conversation.push(Message::assistant("by another"));
-        assert_eq!(Turn::of(&conversation).task, "and more");
-        assert_eq!(Turn::of(&Transcript::new()).task, "");
+        assert_eq!(CurrentTurn::of(&conversation).task, "and more");
+        assert_eq!(CurrentTurn::of(&Transcript::new()).task, "");
     }
 }

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    conversation::{Said, minutes},
+    conversation::{Utterance, transcript},
     member::{exhausted, stopped},
 };
 
@@ -559,8 +559,8 @@ fn so_far<S>(state: S, mut branches: Vec<(String, S)>, answer: impl Fn(S) -> Str
             .unwrap_or_default(),
         _ => {
             let said = branches.into_iter();
-            let said = said.map(|(branch, state)| Said::new(branch, answer(state)));
-            minutes(&said.collect::<Vec<_>>())
+            let said = said.map(|(branch, state)| Utterance::new(branch, answer(state)));
+            transcript(&said.collect::<Vec<_>>())
         }
     }
 }

@@ -20,12 +20,12 @@ use serde_json::{Map, Value, json};
 
 use self::schedule::{PlanEnd, Schedule, TaskEnd};
 use super::{
-    Said,
-    conversation::{minutes, with_minutes},
+    Utterance,
+    conversation::{transcript, with_transcript},
     member::{MemberEnd, ask, at_least_one, called, check_name, limit, stopped, task},
     tool_chain::{filled, first_argument},
 };
-use crate::behaviors::{Loop, LoopLimits, Prompt, below_instructions};
+use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
 
 pub use plan::{PlanError, PlannedTask, TaskPlan};
 pub use xml::{XmlError, read_xml};
@@ -229,7 +229,7 @@ impl Orchestrator {
         let prompt = self
             .plan
             .fill(&[("processors", &list.join("\n")), ("format", format)]);
-        let mut planner = Loop::new(cx)?
+        let mut planner = AgentLoop::new(cx)?
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
             .limits(LoopLimits::of_steps(self.max_repairs.saturating_add(8)))
@@ -273,11 +273,17 @@ impl Orchestrator {
             .iter()
             .any(|agent| agent.name == *processor);
         if is_agent && !is_function {
-            let said: Vec<Said> = inputs
+            let said: Vec<Utterance> = inputs
                 .iter()
-                .map(|(id, text)| Said::new(format!("task {id}"), text.as_str()))
+                .map(|(id, text)| Utterance::new(format!("task {id}"), text.as_str()))
                 .collect();
-            return ask(cx, processor, with_minutes(&task.description, &said), wait).await;
+            return ask(
+                cx,
+                processor,
+                with_transcript(&task.description, &said),
+                wait,
+            )
+            .await;
         }
         let work = match self.functions.0.get(processor) {
             Some(function) => {
@@ -420,15 +426,15 @@ impl Behavior for Orchestrator {
             TaskEnd::Failed(end) => format!("[failed: {}]", end.told()),
             TaskEnd::Skipped(need) => format!("[not done: it needs task {need}]"),
         };
-        let said: Vec<Said> = plan
+        let said: Vec<Utterance> = plan
             .tasks()
             .iter()
             .zip(ends.iter().flatten())
             .map(|(task, end)| {
-                Said::new(format!("task {}: {}", task.id, task.description), told(end))
+                Utterance::new(format!("task {}: {}", task.id, task.description), told(end))
             })
             .collect();
-        let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), minutes(&said));
+        let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), transcript(&said));
         let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
         answered.into_outcome(&report)
     }

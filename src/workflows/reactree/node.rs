@@ -15,7 +15,7 @@ use super::{
     acts::{self, Act, Flow},
     memory::{self, Episode},
 };
-use crate::behaviors::{Acted, Loop, ModelTurn, below_instructions, exhausted};
+use crate::behaviors::{AgentLoop, BatchResult, ModelTurn, below_instructions, exhausted};
 
 const GO_ON: &str = "If the goal is reached, call `done` with the result; otherwise go on.";
 
@@ -77,7 +77,7 @@ impl Goal {
 }
 
 /// The end of a tree that stops while this node's model is asked, with what that said last.
-fn stopped(agent: &mut Loop<'_>, reason: StopReason) -> NodeEnd {
+fn stopped(agent: &mut AgentLoop<'_>, reason: StopReason) -> NodeEnd {
     let said = agent.stop(reason.clone());
     NodeEnd::Stopped(reason, said.text().to_owned())
 }
@@ -141,7 +141,7 @@ impl Tree<'_> {
         let may_expand = goal.depth() + 1 < self.settings.max_depth;
         let mut conversation = Transcript::new();
         conversation.push(Message::user(goal.text.as_str()));
-        let mut agent = Loop::new(cx)?
+        let mut agent = AgentLoop::new(cx)?
             .instructions(self.instructions(cx, goal).await?)
             .tools(acts::offered(&cx.tools_offered(), may_expand))
             .conversation(conversation)
@@ -230,7 +230,7 @@ impl Tree<'_> {
         &self,
         cx: &RunContext,
         goal: &Goal,
-        agent: &mut Loop<'_>,
+        agent: &mut AgentLoop<'_>,
         calls: &[ToolCall],
         acts: &mut Vec<String>,
     ) -> Result<Step, AgentError> {
@@ -241,7 +241,7 @@ impl Tree<'_> {
             .collect();
         acts.extend(own.iter().map(|call| call.name.clone()));
         let acted = match own.is_empty() {
-            true => Acted::default(),
+            true => BatchResult::default(),
             false => agent.call(&own).await?,
         };
         let mut results = acted.results;

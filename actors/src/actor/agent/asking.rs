@@ -39,7 +39,7 @@ impl AgentState {
         }
         let (shared, myself) = (self.shared.clone(), myself.clone());
         self.loads.spawn(async move {
-            let store = &shared.doors.store;
+            let store = &shared.services.store;
             let Ok(Some(row)) = store.run(run).await else {
                 return;
             };
@@ -73,7 +73,7 @@ impl AgentState {
         match self.while_asking() {
             WhileAsking::Wait => {}
             WhileAsking::Refuse => {
-                let waiting = self.session.iter_mut().flat_map(|s| s.desk.clear());
+                let waiting = self.session.iter_mut().flat_map(|s| s.turns.clear());
                 for reply in waiting {
                     // Nobody to take it has gone away.
                     let _ = reply.send(Err(SystemError::Asking { run }));
@@ -81,12 +81,12 @@ impl AgentState {
                 self.watch_idleness(myself);
             }
             WhileAsking::Cancel => {
-                let (doors, myself) = (self.doors().clone(), myself.clone());
+                let (services, myself) = (self.services().clone(), myself.clone());
                 let reason = NEXT_TURN.to_owned();
-                let now = doors.clock.now();
+                let now = services.clock.now();
                 let item = InboxItem::new("cancel", now, InboxBody::Cancel { reason });
                 self.loads.spawn(async move {
-                    if let Err(error) = doors.post(run, item).await {
+                    if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");
                     }
                     let _ = myself.cast(AgentMessage::Wake(run, false, None));

@@ -12,12 +12,12 @@ use crate::{
         supervisor::{Backoff, Intensity},
     },
     contract::{Claim, RunRow, RunStatus, StoreError},
-    run::{ChildNews, ChildStart, Command, Recorded, row_of},
+    run::{ChildReport, ChildStart, Command, Recorded, row_of},
     vocabulary::{AgentError, RunId, RunStart},
 };
 
 impl AgentState {
-    /// One of this agent's runs begins or takes up a child run: the agent below hosts it.
+    /// One of this agent's runs begins or recovers a child run: the agent below hosts it.
     pub(super) async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
         let name = child.agent.clone();
         self.children
@@ -45,15 +45,15 @@ impl AgentState {
     /// A tree of its own is begun by its session, like any other. One that waits is looked after
     /// already.
     pub(super) fn tree(&mut self, run: RunId) {
-        let (shared, at) = (self.shared.clone(), self.doors().clock.now());
+        let (shared, at) = (self.shared.clone(), self.services().clock.now());
         self.loads.spawn(async move {
-            let doors = &shared.doors;
+            let services = &shared.services;
             let at_work = |row: &RunRow| {
                 matches!(row.status, RunStatus::Running | RunStatus::Cancelling)
-                    && !doors.previewer.routes.is_live(row.run)
+                    && !services.previewer.live.is_live(row.run)
             };
             // One that cannot be read now is found by the next process that starts.
-            if matches!(doors.store.run(run).await, Ok(Some(row)) if at_work(&row)) {
+            if matches!(services.store.run(run).await, Ok(Some(row)) if at_work(&row)) {
                 shared.wake_later(at, run);
             }
         });
@@ -63,7 +63,7 @@ impl AgentState {
         let Some((name, child)) = self.children.get_mut(&run) else {
             return;
         };
-        // Should the agent below be lost, the child is taken up to be ended.
+        // Should the agent below be lost, the child is recovered to be ended.
         child.cancel.get_or_insert_with(|| reason.clone());
         let below = self.agents.get(name);
         if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
@@ -76,7 +76,7 @@ impl AgentState {
         self.gone_on.get(&begun).copied().unwrap_or(begun)
     }
 
-    /// Claims a child once more whose parent was taken up again in this process while the child was
+    /// Claims a child once more whose parent was recovered in this process while the child was
     /// claimed in the parent's life before.
     pub(super) fn claims_again(
         &mut self,
@@ -124,7 +124,7 @@ impl AgentState {
     /// Tells the agent above that this child needs nobody any more.
     pub(super) fn tell_gone(&self, child: Option<ChildStart>) {
         let Some(child) = child else { return };
-        if let Some(above) = self.doors().previewer.routes.get(child.parent) {
+        if let Some(above) = self.services().previewer.live.get(child.parent) {
             let _ = above.host.cast(AgentMessage::ChildGone(child.run));
         }
     }
@@ -134,7 +134,7 @@ impl AgentState {
         if let Some(hosted) = self.runs.get_mut(&run) {
             // It is live; only its parent is another life.
             if let Some(parent) = &hosted.route.parent {
-                parent.set(child.news.clone());
+                parent.set(child.sender.clone());
             }
             hosted.route.door.tell(Command::Reattached);
             let cancel = child.cancel.clone();
@@ -194,20 +194,20 @@ impl AgentState {
         } = self.shared.limits.run_restarts;
         let times = below
             .failures
-            .count(self.shared.doors.clock.monotonic(), period);
+            .count(self.shared.services.clock.monotonic(), period);
         (below.actor, below.pausing) = (None, times <= restarts);
         let name = name.clone();
         tracing::warn!(agent = name, reason, times, "an agent below was lost");
         if times <= restarts {
             for child in self.orphans(&name) {
-                let (run, news) = (child.run, ChildNews::Busy);
-                child.news.tell(Command::Child { run, news });
+                let (run, sender) = (child.run, ChildReport::Busy);
+                child.sender.tell(Command::Child { run, sender });
             }
             let pause = self.pause(times);
             self.later(myself, pause, AgentMessage::StartBelow(name));
             return;
         }
-        // Nobody hosts what it hosted, so it is taken up here, to be ended: the runs above learn
+        // Nobody hosts what it hosted, so it is recovered here, to be ended: the runs above learn
         // of it as of any delegation that fails.
         for child in self.orphans(&name) {
             let error = AgentError::Crashed {
@@ -232,7 +232,7 @@ impl AgentState {
         }
     }
 
-    /// The child runs that an agent below hosted, to be taken up again.
+    /// The child runs that an agent below hosted, to be recovered.
     fn orphans(&self, name: &str) -> Vec<ChildStart> {
         let children = self.children.values();
         let hosted = children.filter(|(agent, _)| agent == name);
@@ -264,7 +264,7 @@ impl AgentState {
     fn again(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, failures: u32) {
         let hosted = self.runs.get(&run);
         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent.as_ref()) {
-            parent.tell(ChildNews::Busy);
+            parent.tell(ChildReport::Busy);
         }
         let pause = self.pause(failures);
         self.later(myself, pause, AgentMessage::Again(run));
@@ -298,7 +298,7 @@ impl AgentState {
         if let SystemError::Store(error) = error
             && error.is_about_what_is_stored()
         {
-            self.doors().previewer.routes.fail(run, error.clone());
+            self.services().previewer.live.fail(run, error.clone());
         }
     }
 
@@ -315,10 +315,10 @@ impl AgentState {
             // It was claimed again: by another process, which keeps it when it is asked for, or by
             // this one on behalf of an agent that is gone, so that nobody carries it.
             StoreError::Stale { .. } => {
-                let at = self.doors().clock.now().after(self.pause(1));
+                let at = self.services().clock.now().after(self.pause(1));
                 self.sleep(run, Some(at));
             }
-            ref error => self.doors().previewer.routes.fail(run, error.clone()),
+            ref error => self.services().previewer.live.fail(run, error.clone()),
         }
         // Another process may carry it now, or this one again later.
         if let Some(session) = &mut self.session {
@@ -332,7 +332,7 @@ impl AgentState {
 
     /// Counts a failure of a run, and gives how many there were lately.
     fn count_failure(&mut self, run: RunId) -> Option<u32> {
-        let now = self.doors().clock.monotonic();
+        let now = self.services().clock.monotonic();
         let period = self.shared.limits.run_restarts.period;
         let hosted = self.runs.get_mut(&run)?;
         Some(hosted.failures.count(now, period))
@@ -340,12 +340,12 @@ impl AgentState {
 
     fn pause(&self, failures: u32) -> Duration {
         let backoff: Backoff = self.shared.limits.run_backoff;
-        backoff.delay(failures, self.doors().entropy.fraction())
+        backoff.delay(failures, self.services().entropy.fraction())
     }
 
     /// Sends this agent a message after a pause.
     fn later(&mut self, myself: &ActorRef<AgentMessage>, pause: Duration, message: AgentMessage) {
-        let clock = self.doors().clock.clone();
+        let clock = self.services().clock.clone();
         let myself = myself.clone();
         self.loads.spawn(async move {
             clock.sleep(pause).await;

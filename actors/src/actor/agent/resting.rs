@@ -6,8 +6,8 @@ use ractor::{ActorId, ActorRef};
 
 use super::{AgentMessage, AgentState, Hosted, SessionState};
 use crate::{
-    actor::{launch::Claiming, routes::Route},
-    run::{ChildNews, Rest},
+    actor::{launch::Claiming, live_runs::Route},
+    run::{ChildReport, RunExit},
     vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };
 
@@ -17,13 +17,13 @@ impl AgentState {
         myself: &ActorRef<AgentMessage>,
         run: RunId,
         life: ActorId,
-        rest: Rest,
+        rest: RunExit,
     ) {
         if self.lives.remove(&life).is_none() {
             return;
         }
         match rest {
-            Rest::Ended {
+            RunExit::Ended {
                 outcome,
                 end,
                 found_ended,
@@ -34,8 +34,8 @@ impl AgentState {
                     .get(&run)
                     .is_some_and(|hosted| hosted.child.is_none())
                 {
-                    let routes = &self.doors().previewer.routes;
-                    routes.ended(run, || RunEnd::of(&outcome, end.spent));
+                    let live = &self.services().previewer.live;
+                    live.ended(run, || RunEnd::of(&outcome, end.spent));
                 }
                 let child = self.forget(run).and_then(|hosted| hosted.child);
                 if child.is_some() {
@@ -44,20 +44,20 @@ impl AgentState {
                 }
                 self.turn_ended(myself, *end, found_ended);
             }
-            Rest::Continued {
+            RunExit::Continued {
                 next,
                 heard,
                 found_ended,
             } => self.continue_in(myself, (run, next), heard, found_ended),
-            Rest::Asleep { wake_at, told } => {
+            RunExit::Asleep { wake_at, told } => {
                 let hosted = self.forget(run);
                 self.sleep(run, wake_at);
                 // From here on nothing is told to a run of this tree, so nothing is lost.
                 if hosted.is_some_and(|hosted| hosted.route.door.told_so_far() != told) {
-                    self.shared.wake_later(self.doors().clock.now(), run);
+                    self.shared.wake_later(self.services().clock.now(), run);
                 }
             }
-            Rest::Parked(error) => {
+            RunExit::Parked(error) => {
                 tracing::warn!(%run, %error, "the run is parked");
                 match self.runs.get_mut(&run).map(Box::as_mut) {
                     Some(Hosted {
@@ -70,19 +70,19 @@ impl AgentState {
                         ..
                     }) => {
                         *parked = true;
-                        parent.tell(ChildNews::Idle { wake_at: None });
+                        parent.tell(ChildReport::Idle { wake_at: None });
                     }
                     _ => {
                         self.forget(run);
                         if matches!(error, AgentError::Crashed { .. }) {
-                            self.turn_set_aside(myself, run);
+                            self.turn_quarantined(myself, run);
                         } else {
                             self.sleep(run, None);
                         }
                     }
                 }
             }
-            Rest::LetGo => {
+            RunExit::LetGo => {
                 if self
                     .forget(run)
                     .is_some_and(|hosted| hosted.child.is_none())
@@ -90,7 +90,7 @@ impl AgentState {
                     self.sleep(run, None);
                 }
             }
-            Rest::Store(error) => self.store_failed(myself, run, error),
+            RunExit::Store(error) => self.store_failed(myself, run, error),
         }
         self.watch_idleness(myself);
     }
@@ -115,7 +115,7 @@ impl AgentState {
             return Vec::new();
         }
         self.children = BTreeMap::new();
-        self.shared.doors.previewer.routes.remove_tree(root);
+        self.shared.services.previewer.live.remove_tree(root);
         let below = std::mem::take(&mut self.agents).into_values();
         below.filter_map(|below| below.actor).collect()
     }
@@ -147,10 +147,10 @@ impl AgentState {
         }
         self.runs.insert(next, hosted);
         self.load(myself, next, Claiming::Free);
-        let doors = self.doors().clone();
+        let services = self.services().clone();
         self.loads.spawn(async move {
             // What came while it went on. Who cannot do so now does it when the next process starts.
-            if let Err(error) = doors.pass_on(run).await {
+            if let Err(error) = services.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");
             }
         });
@@ -168,7 +168,7 @@ impl AgentState {
             // An agent at rest keeps no room for runs.
             (self.runs, self.lives) = Default::default();
         }
-        self.doors().previewer.routes.remove(run);
+        self.services().previewer.live.remove(run);
         hosted
     }
 
@@ -192,8 +192,8 @@ impl AgentState {
                 && session.early.is_empty()
                 && session.wakes.is_empty()
                 && session.reopening.is_empty()
-                && !session.desk.has_waiting()
-                && (session.sleeping.is_some() || !session.desk.is_busy())
+                && !session.turns.has_waiting()
+                && (session.sleeping.is_some() || !session.turns.is_busy())
         });
         self.runs.is_empty() && asleep
     }

@@ -82,7 +82,7 @@ impl Drop for Expected {
 }
 
 impl SessionState {
-    /// Whether this is the run of a turn that was set aside.
+    /// Whether this is the run of a turn that was quarantined.
     pub(super) fn has_aside(&self, run: RunId) -> bool {
         let fold = self.loaded.as_ref().map(|(fold, _)| fold);
         fold.is_some_and(|fold| fold.aside.contains(&run))
@@ -91,7 +91,7 @@ impl SessionState {
     /// Tells those whose turn has not come that it will not.
     pub(super) fn refuse_waiting(&mut self, error: impl Fn() -> SystemError) {
         let refused = || Err(error());
-        for reply in self.desk.clear() {
+        for reply in self.turns.clear() {
             let _ = reply.send(refused());
         }
         for reply in self.reopening.drain(..).filter_map(|(_, _, reply)| reply) {
@@ -116,7 +116,7 @@ impl AgentState {
             self.load_session(myself);
             return;
         };
-        let admission = session.desk.offer(fold, turn, reply);
+        let admission = session.turns.offer(fold, turn, reply);
         self.admit(myself, admission);
     }
 
@@ -128,7 +128,7 @@ impl AgentState {
         let Some(session) = &self.session else { return };
         match admission {
             Admission::Known(run, reply) => {
-                // Said again is no reason to try again what was set aside.
+                // Said again is no reason to try again what was quarantined.
                 let aside = session.has_aside(run);
                 let fold = session.loaded.as_ref().map(|(fold, _)| fold);
                 let current = fold.map_or(run, |fold| fold.current(run));
@@ -170,11 +170,11 @@ impl AgentState {
         if std::mem::replace(&mut session.loading, true) {
             return;
         }
-        let (doors, id) = (self.shared.doors.clone(), session.id.clone());
+        let (services, id) = (self.shared.services.clone(), session.id.clone());
         let take_over = session.wakes.iter().any(|(_, take_over, _)| *take_over);
         let myself = myself.clone();
         self.loads.spawn(async move {
-            let loaded = load_session(&doors, &id, take_over).await;
+            let loaded = load_session(&services, &id, take_over).await;
             let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
         });
     }
@@ -195,7 +195,7 @@ impl AgentState {
         match loaded {
             Ok(LoadedSession { fold, claim, kept }) => {
                 let open = fold.open;
-                session.desk.set_busy(open.is_some());
+                session.turns.set_busy(open.is_some());
                 session.sleeping = open;
                 session.kept = Arc::new(AtomicU64::new(kept));
                 session.loaded = Some((fold, claim));
@@ -240,7 +240,7 @@ impl AgentState {
     }
 
     /// Goes on with an open run that was read together with others.
-    pub(super) async fn taken_up(
+    pub(super) async fn recovered(
         &mut self,
         myself: &ActorRef<AgentMessage>,
         run: RunId,
@@ -286,14 +286,14 @@ impl AgentState {
             let _ = reply.send(Err(SystemError::UnknownTeam { name, known }));
             return;
         };
-        let doors = self.doors();
+        let services = self.services();
         let turn_id = turn
             .id
             .clone()
-            .unwrap_or_else(|| format!("{:032x}", doors.entropy.bits()));
+            .unwrap_or_else(|| format!("{:032x}", services.entropy.bits()));
         let run = RunId::of_turn(id, &turn_id);
         let said_to = unread.get(&turn_id).map(|run| (*run, item_of(&turn_id)));
-        let now = doors.clock.now();
+        let now = services.clock.now();
         let start = first_start(run, &turn, &team, fold, id, now);
         let mut said = SessionTurn::new(turn_id, run, turn.message);
         said.owner = turn.owner;
@@ -315,7 +315,7 @@ impl AgentState {
             .push(Append::new(run, 0, 1, vec![run_started]).row(row));
         batch.blobs.push((team.digest, team.bytes.clone()));
         batch.taken.extend(said_to);
-        let (ports, root) = (doors.clone(), run);
+        let (ports, root) = (services.clone(), run);
         let begun = Box::new(BegunTurn {
             run,
             start,
@@ -326,7 +326,7 @@ impl AgentState {
             begun: Some(begun),
             agent: myself.clone(),
         };
-        doors.commit(
+        services.commit(
             batch,
             Box::new(move |result| {
                 if let Ok(committed) = &result {
@@ -399,11 +399,11 @@ impl AgentState {
     fn answer_known(&mut self) {
         if let Some(SessionState {
             loaded: Some((fold, _)),
-            desk,
+            turns,
             ..
         }) = &mut self.session
         {
-            for (run, reply) in desk.known(fold) {
+            for (run, reply) in turns.known(fold) {
                 let _ = reply.send(Ok(run));
             }
         }
@@ -469,7 +469,7 @@ impl AgentState {
         }
         fold.add(Entry::TurnEnded(Box::new(end)));
         claim.entries += 1;
-        let (store, id) = (self.shared.doors.store.clone(), session.id.clone());
+        let (store, id) = (self.shared.services.store.clone(), session.id.clone());
         if checkpoint_is_due(session.kept.load(Ordering::Acquire), fold.entries)
             && let Some(bytes) = encode_checkpoint(fold)
         {
@@ -481,13 +481,13 @@ impl AgentState {
                 }
             });
         }
-        session.desk.set_busy(false);
+        session.turns.set_busy(false);
         self.look_for_unread(myself, run);
         self.next_turn(myself);
     }
 
     /// Lets go of a turn whose run is parked for crashing: the session goes on without it.
-    pub(super) fn turn_set_aside(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    pub(super) fn turn_quarantined(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         self.sleep(run, None);
         let Some(session) = &mut self.session else {
             return;
@@ -496,19 +496,19 @@ impl AgentState {
         if let Some((fold, claim)) = &mut session.loaded {
             fold.add(Entry::TurnSetAside { run });
             claim.entries += 1;
-            session.desk.set_busy(false);
+            session.turns.set_busy(false);
             self.look_for_unread(myself, run);
             self.next_turn(myself);
         }
     }
 
-    /// A run that was to be taken up cannot be read: it waits for somebody to mend it.
-    pub(super) fn not_taken_up(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    /// A run that was to be recovered cannot be read: it waits for somebody to mend it.
+    pub(super) fn not_recovered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         let Some(session) = &mut self.session else {
             return;
         };
         if session.has_aside(run) {
-            session.desk.set_busy(false);
+            session.turns.set_busy(false);
             self.next_turn(myself);
         } else {
             session.sleeping = Some(run);
@@ -524,18 +524,18 @@ impl AgentState {
     /// Begins the next of the turns that wait, and answers those before it that need no run.
     fn next_turn(&mut self, myself: &ActorRef<AgentMessage>) {
         while let Some(session) = &mut self.session
-            && !session.desk.is_busy()
+            && !session.turns.is_busy()
             && let Some((run, take_over, reply)) = session.reopening.pop_front()
         {
             self.wake(myself, run, take_over, reply);
         }
         while let Some(SessionState {
             loaded: Some((fold, _)),
-            desk,
+            turns,
             ..
         }) = &mut self.session
         {
-            let Some(admission) = desk.next(fold) else {
+            let Some(admission) = turns.next(fold) else {
                 return;
             };
             self.admit(myself, admission);

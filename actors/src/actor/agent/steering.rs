@@ -53,7 +53,7 @@ impl Shared {
             return;
         }
         let is_turn = |item: &InboxItem| matches!(item.body, InboxBody::Turn { .. });
-        let inbox = self.doors.store.inbox(row.run).await;
+        let inbox = self.services.store.inbox(row.run).await;
         if inbox.is_ok_and(|inbox| inbox.iter().any(is_turn))
             && let Ok(agent) = self.agent_of(session).await
         {
@@ -69,7 +69,7 @@ impl AgentState {
         };
         match &session.loaded {
             Some((fold, _)) => {
-                let admission = session.desk.queue(fold, turn, reply);
+                let admission = session.turns.queue(fold, turn, reply);
                 self.admit(myself, admission);
             }
             None => self.turn(myself, turn, reply),
@@ -87,12 +87,12 @@ impl AgentState {
         let Some(run) = self.open_run() else {
             return self.queue(myself, turn, reply);
         };
-        let (doors, myself) = (self.doors().clone(), myself.clone());
+        let (services, myself) = (self.services().clone(), myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
-        let fresh = || format!("{:032x}", doors.entropy.bits());
+        let fresh = || format!("{:032x}", services.entropy.bits());
         let id = turn.id.get_or_insert_with(fresh).clone();
         self.loads.spawn(async move {
-            let store = &doors.store;
+            let store = &services.store;
             if asks_first
                 && let Ok(Some(row)) = store.run(run).await
                 && row.status == RunStatus::Waiting
@@ -108,9 +108,9 @@ impl AgentState {
                 budget: turn.budget,
                 deadline: turn.deadline,
             };
-            let item = InboxItem::new(item_of(&id), doors.clock.now(), body);
+            let item = InboxItem::new(item_of(&id), services.clock.now(), body);
             // One that has ended takes nothing: the turn begins a run of its own.
-            match doors.post(run, item).await {
+            match services.post(run, item).await {
                 Ok(()) => {
                     let _ = myself.cast(AgentMessage::Steered(run, id));
                     let _ = reply.send(Ok(run));
@@ -146,7 +146,7 @@ impl AgentState {
         if !self.steers() {
             return;
         }
-        let (store, myself) = (self.doors().store.clone(), myself.clone());
+        let (store, myself) = (self.services().store.clone(), myself.clone());
         self.loads.spawn(async move {
             // Who cannot read it now finds it when the next process starts.
             for item in store.inbox(run).await.unwrap_or_default() {
@@ -164,7 +164,7 @@ impl AgentState {
         };
         let mut filter = RunFilter::default();
         (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
-        let (store, myself) = (self.doors().store.clone(), myself.clone());
+        let (store, myself) = (self.services().store.clone(), myself.clone());
         self.loads.spawn(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
             // Of a run that is parked the session may go on without it.
@@ -207,7 +207,7 @@ impl AgentState {
     fn strike(&mut self, run: RunId, turn: &str) {
         let mut batch = Batch::default();
         batch.taken.push((run, item_of(turn)));
-        let store = self.doors().store.clone();
+        let store = self.services().store.clone();
         self.loads.spawn(async move {
             if let Err(error) = store.commit(vec![batch]).await {
                 // It is looked at once more by the next process.

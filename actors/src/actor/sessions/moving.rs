@@ -7,7 +7,7 @@ use crate::{
     actor::{
         SystemError,
         acting::Use,
-        fork::kept::{Kept, Values, artifacts, plain, restored, writes},
+        fork::session_contents::{SessionContents, Values, artifacts, plain, restored, writes},
         launch::read_journal,
     },
     contract::{
@@ -19,12 +19,12 @@ use crate::{
 };
 
 /// A session's journal, and the turns in it.
-struct Journal {
+struct SessionJournal {
     lines: Vec<StoredLine>,
     log: SessionLog,
 }
 
-impl Journal {
+impl SessionJournal {
     /// Refuses as long as a turn is under way.
     fn check_rest(&self, session: &SessionId) -> Result<(), SystemError> {
         match self.log.open() {
@@ -71,7 +71,7 @@ struct Cut<'a> {
 }
 
 impl Sessions {
-    async fn journal(&self, session: &SessionId, what: Use) -> Result<Journal, SystemError> {
+    async fn journal(&self, session: &SessionId, what: Use) -> Result<SessionJournal, SystemError> {
         let journal = JournalId::Session(session.clone());
         let lines = read_journal(&self.store, &journal, 0).await?;
         if lines.is_empty() {
@@ -81,7 +81,7 @@ impl Sessions {
         let log = SessionLog::of(&lines, session)?;
         let named = || session.to_string();
         self.acting().check(log.owner.as_deref(), what, named)?;
-        Ok(Journal { lines, log })
+        Ok(SessionJournal { lines, log })
     }
 
     /// Begins a session of the same team under another key that goes on from a point of this one:
@@ -110,7 +110,7 @@ impl Sessions {
             .iter()
             .take_while(|line| line.sequence < cut.entries);
         let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
-        let state = Kept::of_session(&self.store, session, cut.position).await?;
+        let state = SessionContents::of_session(&self.store, session, cut.position).await?;
         lines.push(self.began(session, &state.values, journal.log.owner.clone())?);
         let (from, to) = (
             operations::session_scope(session),
@@ -158,7 +158,7 @@ impl Sessions {
         let Some(next) = cut.next else {
             return Ok(());
         };
-        let kept = Kept::of_session(&self.store, session, cut.position).await?;
+        let kept = SessionContents::of_session(&self.store, session, cut.position).await?;
         let writes = restored(&self.store, session, &kept).await?;
         let entry = Entry::SessionRewound {
             turns,

@@ -15,9 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::contract::{Entropy, SystemEntropy};
 
 use super::child::Child;
-use super::exit::{EndReason, Escalation, Exit, SHUTDOWN, Verdict};
+use super::exit::{EndReason, Escalation, Exit, RestartDecision, SHUTDOWN};
 use super::handle::{Change, ChildInfo, StartError};
-use super::keeper::{Event, Events, Keeper};
+use super::live_child::{Event, Events, LiveChild};
 use super::machine::{
     Answer, Caller, ChildError, ChildKey, ChildView, Command, How, Incarnation, Input, Machine,
     Timer,
@@ -82,7 +82,7 @@ pub(super) struct State {
     /// Ends during the first start, looked at when ractor's events can be.
     deferred: Vec<Event>,
     children: BTreeMap<ChildKey, Child>,
-    lives: BTreeMap<Incarnation, Keeper>,
+    lives: BTreeMap<Incarnation, LiveChild>,
     /// Lives whose actor is not known yet.
     starting: usize,
     known: HashMap<ActorId, Incarnation>,
@@ -327,7 +327,7 @@ impl State {
         if self
             .lives
             .get(&incarnation)
-            .is_some_and(Keeper::awaits_report)
+            .is_some_and(LiveChild::awaits_report)
         {
             self.ended(incarnation, true);
         }
@@ -335,7 +335,7 @@ impl State {
 
     fn forget_life(&mut self, incarnation: Incarnation) {
         match self.lives.remove(&incarnation) {
-            Some(Keeper {
+            Some(LiveChild {
                 actor: Some(actor), ..
             }) => {
                 self.known.remove(&actor.get_id());
@@ -346,10 +346,10 @@ impl State {
         }
     }
 
-    fn classify(&self, incarnation: Incarnation, exit: &Exit) -> Verdict {
+    fn classify(&self, incarnation: Incarnation, exit: &Exit) -> RestartDecision {
         self.children
             .get(&incarnation.child)
-            .map_or(Verdict::Counted, |child| child.classify(exit))
+            .map_or(RestartDecision::Counted, |child| child.classify(exit))
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -403,7 +403,7 @@ impl State {
         let Some(child) = self.children.get(&incarnation.child) else {
             return;
         };
-        let life = Keeper::start(child, incarnation, self.events.clone());
+        let life = LiveChild::start(child, incarnation, self.events.clone());
         self.lives.insert(incarnation, life);
         self.starting += 1;
     }

@@ -9,14 +9,14 @@ use futures_util::future::BoxFuture;
 use ractor::concurrency::JoinHandle;
 use ractor::{Actor, ActorCell, ActorRuntime, SpawnErr};
 
-use super::exit::{Exit, Verdict};
+use super::exit::{Exit, RestartDecision};
 use super::spec::ChildSpec;
 
 /// What a factory makes: a started actor and the handle of its task.
 pub type Spawned = Result<(ActorCell, JoinHandle<()>), SpawnErr>;
 
 type Factory = dyn Fn(ActorCell) -> BoxFuture<'static, Spawned> + Send + Sync;
-type Classifier = dyn Fn(&Exit) -> Verdict + Send + Sync;
+type Classifier = dyn Fn(&Exit) -> RestartDecision + Send + Sync;
 
 /// A child of a supervisor: its [`ChildSpec`], and the factory that makes each of its lives.
 ///
@@ -64,11 +64,11 @@ impl Child {
     }
 
     /// The same, with a say in which of the exits that lead to a restart count against the
-    /// supervisor's intensity. A classifier that panics has said [`Verdict::Counted`].
+    /// supervisor's intensity. A classifier that panics has said [`RestartDecision::Counted`].
     #[must_use]
     pub fn classify_exits<F>(mut self, classifier: F) -> Self
     where
-        F: Fn(&Exit) -> Verdict + Send + Sync + 'static,
+        F: Fn(&Exit) -> RestartDecision + Send + Sync + 'static,
     {
         self.classifier = Some(Arc::new(classifier));
         self
@@ -89,9 +89,9 @@ impl Child {
         async move { factory(supervisor).await }
     }
 
-    pub(super) fn classify(&self, exit: &Exit) -> Verdict {
+    pub(super) fn classify(&self, exit: &Exit) -> RestartDecision {
         let Some(classifier) = &self.classifier else {
-            return Verdict::Counted;
+            return RestartDecision::Counted;
         };
         catch_unwind(AssertUnwindSafe(|| classifier(exit))).unwrap_or_default()
     }

@@ -101,7 +101,7 @@ pub(crate) fn chain(error: &ActorProcessingErr) -> String {
 /// What a child's classifier says about an exit that calls for a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RestartDecision {
     /// It counts against the supervisor's intensity.
     #[default]
     Counted,

@@ -28,8 +28,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use self::group::{Group, Step};
-use self::slot::{Slot, Status};
-use super::exit::{EndReason, Escalation, Exit, Verdict};
+use self::slot::{ChildSlot, Status};
+use super::exit::{EndReason, Escalation, Exit, RestartDecision};
 use super::spec::{ChildSpec, SpecError, SupervisorSpec};
 
 /// The shortest wait before the restart that follows an excused exit: nothing else would keep a child
@@ -101,7 +101,7 @@ pub enum Input {
         /// Why.
         error: String,
         /// What the child's classifier says about it.
-        verdict: Verdict,
+        verdict: RestartDecision,
     },
     /// A child chose not to start.
     Ignored(Incarnation),
@@ -112,7 +112,7 @@ pub enum Input {
         /// How.
         exit: Exit,
         /// What the child's classifier says about it.
-        verdict: Verdict,
+        verdict: RestartDecision,
     },
     /// A timer's time has come.
     TimerFired(Timer),
@@ -267,7 +267,7 @@ enum Purpose {
 pub struct Machine {
     spec: SupervisorSpec,
     phase: Phase,
-    children: BTreeMap<ChildKey, Slot>,
+    children: BTreeMap<ChildKey, ChildSlot>,
     ids: BTreeMap<String, ChildKey>,
     /// The restart of a group that is under way; the first start of all children is one, too.
     group: Option<Group>,
@@ -315,7 +315,9 @@ impl Machine {
         for child in children {
             let key = machine.allocate();
             machine.ids.insert(child.id.clone(), key);
-            machine.children.insert(key, Slot::new(child, Status::Held));
+            machine
+                .children
+                .insert(key, ChildSlot::new(child, Status::Held));
         }
         Ok(machine)
     }

@@ -60,13 +60,13 @@ mod actor;
 mod child;
 mod exit;
 mod handle;
-mod keeper;
+mod live_child;
 pub mod machine;
 mod spec;
 
 pub use actor::SupervisorMessage;
 pub use child::{Child, Ignore, Spawned};
-pub use exit::{EndReason, Escalation, Exit, SHUTDOWN, Verdict};
+pub use exit::{EndReason, Escalation, Exit, RestartDecision, SHUTDOWN};
 pub use handle::{Change, ChildInfo, StartError, Supervisor, SupervisorBuilder};
 pub use machine::{ChildError, ChildState};
 pub use spec::{

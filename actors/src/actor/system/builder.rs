@@ -15,13 +15,13 @@ use crate::{
     actor::{
         SystemError,
         acting::Acting,
-        doors::{Doors, Previewer},
         journal::Journal,
+        live_runs::LiveRuns,
         model_gateway::{Gateways, ModelGateway},
         observers::Observers,
-        pulse::Pulse,
-        routes::Routes,
-        slot::Slot,
+        runtime_nudge::RuntimeNudge,
+        services::{Previewer, Services},
+        supervised_ref::SupervisedRef,
         tool_executor::ToolExecutor,
         volatile::VolatileTeams,
     },
@@ -43,7 +43,7 @@ pub struct SystemBuilder {
     clock: Option<Arc<dyn Clock>>,
     entropy: Arc<dyn Entropy>,
     limits: Limits,
-    take_up: bool,
+    recover: bool,
     around: Option<Around>,
 }
 
@@ -60,7 +60,7 @@ impl SystemBuilder {
             clock: None,
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            take_up: true,
+            recover: true,
             around: None,
         }
     }
@@ -120,8 +120,8 @@ impl SystemBuilder {
     /// Sets whether open runs go on and schedules are kept by themselves when the System starts;
     /// they are, when left out. Without it each run waits for [`System::resume`] or for something
     /// in its inbox, and schedules are left to other processes.
-    pub fn take_up(mut self, take_up: bool) -> Self {
-        self.take_up = take_up;
+    pub fn recover(mut self, recover: bool) -> Self {
+        self.recover = recover;
         self
     }
 
@@ -157,7 +157,7 @@ impl SystemBuilder {
             clock,
             entropy,
             limits,
-            take_up,
+            recover,
             around,
         } = self;
         let (registry, entries) = resolved(registry.with(named), teams, around)?;
@@ -177,12 +177,12 @@ impl SystemBuilder {
             .into_iter()
             .map(|(name, (spec, registry))| (name, TeamEntry::new(registry, &spec)))
             .collect::<BTreeMap<_, _>>();
-        let (errands, errands_in) = mpsc::unbounded_channel();
+        let (requests, requests_in) = mpsc::unbounded_channel();
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let registry = Arc::new(registry);
         let previewer = Previewer {
             observers: Observers::default(),
-            routes: Routes::default(),
+            live: LiveRuns::default(),
             clock: clock.clone(),
         };
         let gateways = Arc::new(gateways(&registry, &entries, |model| {
@@ -194,12 +194,12 @@ impl SystemBuilder {
             (clock.clone(), entropy.clone()),
             previewer.clone(),
         );
-        let doors = Doors {
+        let services = Services {
             journal: Journal::new(store.clone()),
             store,
             gateways,
             executor: Arc::new(executor),
-            memory: Slot::default(),
+            memory: SupervisedRef::default(),
             turns: Arc::default(),
             registry,
             clock,
@@ -209,30 +209,30 @@ impl SystemBuilder {
             passing_on: Arc::default(),
         };
         let shared = Arc::new(Shared {
-            doors,
+            services,
             limits,
             teams: RwLock::new(entries),
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
             root: OnceLock::new(),
             teams_supervisor: OnceLock::new(),
-            errands,
+            requests,
             schedules: Notify::new(),
             clock_jumps: Mutex::default(),
             stopped: AtomicBool::new(false),
             volatile,
-            pulse: Mutex::new(Pulse::start()),
+            nudge: Mutex::new(RuntimeNudge::start()),
         });
-        let supervisor = shared.clone().tree(errands_in, take_up);
+        let supervisor = shared.clone().tree(requests_in, recover);
         let (root, _) = match above {
             Some(above) => supervisor.start_linked(above).await?,
             None => supervisor.start().await?,
         };
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
-        if take_up {
+        if recover {
             system.0.declare_schedules().await?;
-            system.take_up().await?;
+            system.recover().await?;
         }
         Ok(system)
     }

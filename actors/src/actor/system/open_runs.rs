@@ -56,7 +56,7 @@ impl System {
             ..RunFilter::default()
         };
         let rows = self.runs(filter).await?;
-        Ok(stand(&rows, self.0.doors.clock.now(), silent))
+        Ok(stand(&rows, self.0.services.clock.now(), silent))
     }
 
     /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and tells

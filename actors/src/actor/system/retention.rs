@@ -167,20 +167,22 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
-        let doors = &self.shared().doors;
-        Ok(retention.prune(&doors.store, doors.clock.now()).await?)
+        let services = &self.shared().services;
+        Ok(retention
+            .prune(&services.store, services.clock.now())
+            .await?)
     }
 }
 
 /// Deletes by itself what is not to be kept.
 pub(super) async fn keep_pruning(shared: Arc<Shared>) {
-    let (clock, retention) = (shared.doors.clock.clone(), shared.limits.retention);
+    let (clock, retention) = (shared.services.clock.clone(), shared.limits.retention);
     let pause = retention
         .older_than
         .unwrap_or(PAUSES.0)
         .clamp(PAUSES.0, PAUSES.1);
     loop {
-        match retention.prune(&shared.doors.store, clock.now()).await {
+        match retention.prune(&shared.services.store, clock.now()).await {
             Ok(Pruned { trees: 0, .. }) => {}
             Ok(Pruned { trees, entries, .. }) => {
                 tracing::info!(trees, entries, "ended runs were deleted");

@@ -40,7 +40,7 @@ pub struct Scheduled {
 
 /// A schedule as the store keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredSchedule {
     schedule: Schedule,
     /// When it was first kept.
     since: Timestamp,
@@ -50,7 +50,7 @@ struct Kept {
     declared: bool,
 }
 
-impl Kept {
+impl StoredSchedule {
     fn new(schedule: Schedule, now: Timestamp, declared: bool) -> Self {
         let next = schedule.next(now, now);
         Self {
@@ -95,7 +95,7 @@ impl Kept {
 }
 
 /// A record of the store, with its key and version.
-type Record = (String, Kept, u64);
+type Record = (String, StoredSchedule, u64);
 
 impl System {
     /// Keeps a schedule for a team of this System: from now on a turn is said at each of its
@@ -162,8 +162,8 @@ fn team_of(key: &str) -> &str {
 impl Shared {
     /// All records. One that does not read is left alone: a later version wrote it.
     async fn kept(&self) -> Result<Vec<Record>, StoreError> {
-        let values = self.doors.store.scope(SCOPE.to_owned()).await?;
-        let read = |value| serde_json::from_value::<Kept>(value).ok();
+        let values = self.services.store.scope(SCOPE.to_owned()).await?;
+        let read = |value| serde_json::from_value::<StoredSchedule>(value).ok();
         let records = values.into_iter();
         let records = records.filter_map(|(key, found)| {
             let kept = read(found.value)?;
@@ -175,7 +175,7 @@ impl Shared {
     async fn put(
         &self,
         key: String,
-        kept: Option<&Kept>,
+        kept: Option<&StoredSchedule>,
         expected: Expected,
     ) -> Result<(), StoreError> {
         let mut batch = Batch::default();
@@ -190,12 +190,12 @@ impl Shared {
             // Whoever asked may have gone.
             let _ = sender.send(result.map(drop));
         };
-        self.doors.commit(batch, Box::new(tell));
+        self.services.commit(batch, Box::new(tell));
         written.await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// Keeps a schedule as it stands now. Where another process did so first, that counts.
-    async fn keep_anew(&self, key: String, kept: &Kept, version: u64) {
+    async fn keep_anew(&self, key: String, kept: &StoredSchedule, version: u64) {
         match self.put(key, Some(kept), Expected::Version(version)).await {
             Ok(()) => self.schedules.notify_one(),
             Err(StoreError::Conflict { .. }) => {}
@@ -205,7 +205,7 @@ impl Shared {
 
     async fn keep(&self, team: &str, schedule: Schedule, declared: bool) -> Result<(), StoreError> {
         let key = format!("{team}/{}", schedule.name);
-        let kept = Kept::new(schedule, self.doors.clock.now(), declared);
+        let kept = StoredSchedule::new(schedule, self.services.clock.now(), declared);
         let mut tries = 0;
         loop {
             let found = self.kept().await?;
@@ -251,7 +251,7 @@ impl Shared {
 
 /// Says the turns of schedules when they are due.
 pub(super) async fn keep_time(shared: Arc<Shared>) {
-    let clock = shared.doors.clock.clone();
+    let clock = shared.services.clock.clone();
     let mut saying: JoinSet<String> = JoinSet::new();
     let mut busy: HashSet<String> = HashSet::new();
     loop {
@@ -293,7 +293,7 @@ pub(super) async fn keep_time(shared: Arc<Shared>) {
 /// Says the turn of the time that is due, then moves the schedule on. When the process dies in
 /// between, the turn is said again under the same id, and is the same run.
 async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
-    let clock = shared.doors.clock.clone();
+    let clock = shared.services.clock.clone();
     let now = clock.now();
     let schedule = &kept.schedule;
     if let Some(at) = kept.due(now) {

@@ -9,20 +9,20 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, retention::keep_pruning, schedules::keep_time};
 use crate::actor::{
-    attendant::{Attendant, AttendantArguments, Errand, ErrandBook, Nothing},
-    calls::{CallKeeper, Calls},
+    call_table::{CallKeeper, CallTable},
     journal::JournalActor,
     memory_store::MemoryStore,
     model_gateway::KEPT_ANSWERS,
-    slot::Slot,
+    supervised_ref::SupervisedRef,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
+    timer_service::{Nothing, TimerBook, TimerRequest, TimerService, TimerServiceArguments},
 };
 use crate::contract::BoxFuture;
 
 /// A child whose current life is found in a slot.
-fn slotted<A, F>(spec: ChildSpec, slot: Slot<A::Msg>, make: F) -> Child
+fn slotted<A, F>(spec: ChildSpec, slot: SupervisedRef<A::Msg>, make: F) -> Child
 where
     A: Actor,
     F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
@@ -68,7 +68,7 @@ where
 }
 
 /// The keeper of calls whose run is gone.
-fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &Calls<T>, bound: usize) -> Child {
+fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &CallTable<T>, bound: usize) -> Child {
     slotted(spec, calls.keeper.clone(), move || {
         (CallKeeper::default(), bound)
     })
@@ -78,41 +78,41 @@ impl Shared {
     /// The supervision tree below the root.
     pub(super) fn tree(
         self: Arc<Self>,
-        errands: mpsc::UnboundedReceiver<Errand>,
+        requests: mpsc::UnboundedReceiver<TimerRequest>,
         keeps_schedules: bool,
     ) -> SupervisorBuilder {
         let spec = SupervisorSpec::new(Strategy::OneForOne)
-            .seed(self.doors.entropy.bits() as u64)
+            .seed(self.services.entropy.bits() as u64)
             .intensity(50, Duration::from_secs(10))
             .backoff(Backoff::exponential(
                 Duration::from_millis(5),
                 Duration::from_secs(1),
             ));
-        let doors = &self.doors;
-        let journal = doors.journal.clone();
+        let services = &self.services;
+        let journal = services.journal.clone();
         let journal = slotted(ChildSpec::worker("journal"), journal.actor(), || {
             (JournalActor, ())
         });
-        let store = doors.store.clone();
+        let store = services.store.clone();
         let memory = slotted(
             ChildSpec::worker("memory"),
-            doors.memory.clone(),
+            services.memory.clone(),
             move || (MemoryStore, store.clone()),
         );
-        let executor = &doors.executor;
+        let executor = &services.executor;
         let bound = executor.options.kept_results;
         let tools = keeper(ChildSpec::worker("tools"), &executor.calls, bound);
         let mut children = vec![journal, memory, tools];
-        children.extend(doors.gateways.named.iter().map(|(name, gateway)| {
+        children.extend(services.gateways.named.iter().map(|(name, gateway)| {
             let spec = ChildSpec::worker(name);
             keeper(spec, &gateway.calls, KEPT_ANSWERS)
         }));
         children.push(self.clone().teams());
-        let book = Arc::new(tokio::sync::Mutex::new(ErrandBook::new(errands)));
+        let book = Arc::new(tokio::sync::Mutex::new(TimerBook::new(requests)));
         let shared = self.clone();
-        children.push(Child::of(ChildSpec::worker("attendant"), move || {
+        children.push(Child::of(ChildSpec::worker("timer_service"), move || {
             let (shared, book) = (shared.clone(), book.clone());
-            (Attendant, AttendantArguments { shared, book })
+            (TimerService, TimerServiceArguments { shared, book })
         }));
         if keeps_schedules && self.limits.retention.deletes() {
             let shared = self.clone();
@@ -134,7 +134,7 @@ impl Shared {
             let (current, shared) = (current.clone(), self.clone());
             async move {
                 let spec = SupervisorSpec::new(Strategy::OneForOne)
-                    .seed(shared.doors.entropy.bits() as u64)
+                    .seed(shared.services.entropy.bits() as u64)
                     .intensity(1000, Duration::from_secs(10))
                     .backoff(Backoff::exponential(
                         Duration::from_millis(20),
@@ -147,8 +147,8 @@ impl Shared {
                 // The agents of an earlier life are gone with it; what they carried goes on.
                 shared.agents.lock().clear();
                 *current.write() = Some(supervisor);
-                for run in shared.doors.previewer.routes.live_roots() {
-                    shared.wake_later(shared.doors.clock.now(), run);
+                for run in shared.services.previewer.live.live_roots() {
+                    shared.wake_later(shared.services.clock.now(), run);
                 }
                 Ok((cell, task))
             }

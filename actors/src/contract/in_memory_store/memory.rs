@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct Memory {
     processes: u64,
     pub(super) living: HashSet<u64>,
-    pub(super) journals: HashMap<JournalId, Journal>,
+    pub(super) journals: HashMap<JournalId, JournalRows>,
     /// The position of the last entry.
     position: u64,
     pub(super) runs: HashMap<RunId, IndexedRun>,
@@ -35,7 +35,7 @@ pub(super) struct Memory {
     pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,
 }
 
-pub(super) struct Journal {
+pub(super) struct JournalRows {
     epoch: u64,
     owner: u64,
     pub(super) lines: Vec<StoredLine>,
@@ -134,7 +134,7 @@ impl Memory {
     }
 
     fn make_journal(&mut self, process: u64, id: JournalId) {
-        let journal = Journal {
+        let journal = JournalRows {
             epoch: 1,
             owner: process,
             lines: Vec::new(),

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Driver, LiveChild, Under};
+use super::{Driver, InFlight, LiveChild};
 use crate::{
     contract::BoxFuture,
     definition::Pinned,
@@ -14,8 +14,8 @@ use crate::{
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
-            Arrival, ErasedAct, ErasedBegin, ErasedOperation, ErasedProgress, ErasedWait,
-            ErasedWrite, FinishChild, FinishWait, Gate, Made, OperationContext,
+            Arrival, Completion, ErasedAct, ErasedBegin, ErasedOperation, ErasedProgress,
+            ErasedWait, ErasedWrite, FinishChild, FinishWait, Gate, OperationContext,
         },
         task,
     },
@@ -75,8 +75,10 @@ impl Driver {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
                 let cancelled = CancellationToken::new();
-                self.under.insert(op, Under::new(identity, cancelled, None));
-                self.ready.push_back((op, Box::new(|| Made::failed(error))));
+                self.under
+                    .insert(op, InFlight::new(identity, cancelled, None));
+                self.ready
+                    .push_back((op, Box::new(|| Completion::failed(error))));
                 continue;
             }
             self.begin(leg, op, (identity, resource), operation);
@@ -120,7 +122,7 @@ impl Driver {
             allowance: self.ledger.allowance(),
             leg: leg.clone(),
         };
-        let under = Under::new(identity, cancelled.clone(), resource);
+        let under = InFlight::new(identity, cancelled.clone(), resource);
         self.under.insert(op, under);
         match operation(cx) {
             ErasedBegin::Ready(make) => self.ready.push_back((op, make)),
@@ -255,7 +257,7 @@ impl Driver {
             }
             let made = match outcome.await {
                 Ok(result) => finish(Arrival::Child(Box::new(result))),
-                Err(error) => Made::failed(error),
+                Err(error) => Completion::failed(error),
             };
             (op, ErasedProgress::Done(made))
         }));
@@ -278,8 +280,8 @@ impl Driver {
                 .push_back((op, Box::new(move || finish(run, None))));
             None
         };
-        let taken_up = self.children.get_mut(&run);
-        if let Some(child) = taken_up {
+        let recovered = self.children.get_mut(&run);
+        if let Some(child) = recovered {
             child.finish = finish;
             return;
         }
@@ -366,8 +368,8 @@ impl Driver {
         }
     }
 
-    /// Takes up a child that no replay begins again.
-    pub(crate) fn take_up_child(
+    /// Recovers a child that no replay begins again.
+    pub(crate) fn recover_child(
         &mut self,
         leg: &Arc<Leg>,
         child: RecordedChild,
@@ -384,7 +386,7 @@ impl Driver {
         };
         self.children.insert(run, child);
         let start = leg.start.clone();
-        let (pinned, news) = (pinned.clone(), self.news.clone());
+        let (pinned, sender) = (pinned.clone(), self.sender.clone());
         let child = ChildStart {
             run,
             parent: leg.run,
@@ -396,7 +398,7 @@ impl Driver {
             fresh: false,
             operation: op,
             cancel,
-            news,
+            sender,
         };
         self.ports.child(child);
     }

@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use super::{Driver, FunctionWaker, LegEnd, Turn};
+use super::{Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
     contract::Append,
     run::{
-        ChildNews, ChildResult, ChildStart, Command,
+        ChildReport, ChildResult, ChildStart, Command,
         leg::{CallIdentity, Leg},
-        operation::{Arrival, ErasedProgress, Made},
+        operation::{Arrival, Completion, ErasedProgress},
     },
     vocabulary::{Entry, OperationError, OperationId, RunId, Spent},
 };
 
 impl Driver {
     /// Takes note of how a child stands, and records its end.
-    pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, news: ChildNews) {
-        match news {
-            ChildNews::Idle { wake_at } => {
+    pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, sender: ChildReport) {
+        match sender {
+            ChildReport::Idle { wake_at } => {
                 if let Some(child) = self.children.get_mut(&run) {
                     (child.idle, child.wake_at) = (true, wake_at);
                 }
             }
-            ChildNews::Busy => {
+            ChildReport::Busy => {
                 if let Some(child) = self.children.get_mut(&run) {
                     (child.idle, child.wake_at) = (false, None);
                 }
             }
-            ChildNews::Ended { append, result } => self.child_ended(leg, run, append, *result),
+            ChildReport::Ended { append, result } => self.child_ended(leg, run, append, *result),
         }
     }
 
@@ -52,7 +52,7 @@ impl Driver {
         };
         match finish {
             Some((op, finish)) => {
-                let made = Made {
+                let made = Completion {
                     spent: Some(spent),
                     ..finish(run, Some(result))
                 };
@@ -134,25 +134,26 @@ impl Driver {
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             let turn = self.next_turn(&waker, false).await;
-            if let Turn::Act(_, ErasedProgress::Start(start)) = &turn {
+            if let WakeReason::Act(_, ErasedProgress::Start(start)) = &turn {
                 self.has_started(start.run);
             }
             match turn {
-                Turn::Act(_, ErasedProgress::Start(start))
+                WakeReason::Act(_, ErasedProgress::Start(start))
                     if start.start.when_parent_ends.outlives() =>
                 {
                     self.ports.tree(start.parent, start.run);
                 }
-                Turn::Act(_, ErasedProgress::Start(start)) => {
-                    // It was recorded and never started: it is taken up only to be ended.
+                WakeReason::Act(_, ErasedProgress::Start(start)) => {
+                    // It was recorded and never started: it is recovered only to be ended.
                     let cancel = Some("the run that began it has ended".to_owned());
                     self.ports.child(ChildStart { cancel, ..*start });
                 }
-                Turn::Command(Some(Command::Child { run, news })) => {
-                    self.child_news(leg, run, news);
+                WakeReason::Command(Some(Command::Child { run, sender })) => {
+                    self.child_news(leg, run, sender);
                 }
-                Turn::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
-                Turn::Command(Some(Command::ChildFailed(error))) | Turn::Failed(error) => {
+                WakeReason::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
+                WakeReason::Command(Some(Command::ChildFailed(error)))
+                | WakeReason::Failed(error) => {
                     return Err(LegEnd::Store(error));
                 }
                 _ => {}

@@ -47,8 +47,8 @@ impl Driver {
                 self.told_idle = None;
                 None
             }
-            Some(Command::Child { run, news }) => {
-                self.child_news(leg, run, news);
+            Some(Command::Child { run, sender }) => {
+                self.child_news(leg, run, sender);
                 None
             }
         }

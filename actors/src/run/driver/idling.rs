@@ -1,7 +1,7 @@
 //! A run that waits only for the outside.
 
 use super::{Driver, LegEnd};
-use crate::{contract::RunStatus, run::ChildNews, vocabulary::Timestamp};
+use crate::{contract::RunStatus, run::ChildReport, vocabulary::Timestamp};
 
 impl Driver {
     /// Whether all that the run waits for is outside, told to the parent and the index when it
@@ -18,12 +18,12 @@ impl Driver {
             self.told_idle = standing;
             let wake_at = standing.flatten();
             if let Some(parent) = &self.parent {
-                let news = if idle {
-                    ChildNews::Idle { wake_at }
+                let sender = if idle {
+                    ChildReport::Idle { wake_at }
                 } else {
-                    ChildNews::Busy
+                    ChildReport::Busy
                 };
-                parent.tell(news);
+                parent.tell(sender);
             }
             let status = match idle {
                 true => RunStatus::Waiting,
@@ -36,7 +36,7 @@ impl Driver {
     }
 
     /// What the run was told to wait for is over. Nobody above may fall asleep over what follows, and
-    /// the commit that ends the wait says so in the index: a process that starts takes up who is at
+    /// the commit that ends the wait says so in the index: a process that starts recovers who is at
     /// work, and leaves who waits.
     pub(super) fn goes_on(&mut self) {
         if self.tell_at_work() {
@@ -50,7 +50,7 @@ impl Driver {
     pub(super) fn tell_at_work(&mut self) -> bool {
         let waited = self.told_idle.take().is_some();
         if let Some(parent) = self.parent.as_ref().filter(|_| waited) {
-            parent.tell(ChildNews::Busy);
+            parent.tell(ChildReport::Busy);
         }
         waited
     }
@@ -73,8 +73,8 @@ impl Driver {
 
     /// A root sleeps with all runs below it, and only when none of them is dealing with anything.
     pub(super) fn falls_asleep(&self) -> Option<LegEnd> {
-        let told = self.news.told_so_far();
+        let told = self.sender.told_so_far();
         let wake_at = self.wake_at();
-        (!self.news.is_dealing()).then_some(LegEnd::Asleep { wake_at, told })
+        (!self.sender.is_dealing()).then_some(LegEnd::Asleep { wake_at, told })
     }
 }

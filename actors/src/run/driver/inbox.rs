@@ -13,7 +13,7 @@ use crate::{
     run::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
-        operation::{Arrival, ErasedProgress, Made},
+        operation::{Arrival, Completion, ErasedProgress},
         operations::{changes::unsaved, outlasts_journal},
     },
     vocabulary::{
@@ -275,22 +275,22 @@ impl Driver {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
-        self.complete(leg, op, Made::failed(cancelled()));
+        self.complete(leg, op, Completion::failed(cancelled()));
         true
     }
 
     /// A `once` call that was to be cancelled can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
         let made = match end {
-            Some(ToolEnd::Result(result)) => Made::of::<ToolResult>(Ok(result)),
+            Some(ToolEnd::Result(result)) => Completion::of::<ToolResult>(Ok(result)),
             // What a call changes that was to be cancelled is not wanted.
             Some(ToolEnd::Changing(result, _)) => {
-                Made::of(Ok(unsaved(&result, true, &cancelled())))
+                Completion::of(Ok(unsaved(&result, true, &cancelled())))
             }
             Some(ToolEnd::InDoubt(why)) => {
-                Made::failed(OperationError::new(ErrorKind::InDoubt, why))
+                Completion::failed(OperationError::new(ErrorKind::InDoubt, why))
             }
-            _ => Made::failed(cancelled()),
+            _ => Completion::failed(cancelled()),
         };
         self.complete(leg, op, made);
     }
@@ -310,7 +310,7 @@ impl Driver {
                 None => {
                     let message = format!("nobody answered in time: {}", question.prompt);
                     let error = OperationError::new(ErrorKind::Expired, message);
-                    self.complete(leg, op, Made::failed(error));
+                    self.complete(leg, op, Completion::failed(error));
                 }
             },
             _ => drop(self.waits.remove(op)),

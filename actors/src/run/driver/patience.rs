@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use super::{Driver, LegEnd, Turn, describe, rings, waker::FunctionWaker};
+use super::{Driver, LegEnd, WakeReason, describe, rings, waker::FunctionWaker};
 use crate::{run::leg::Leg, vocabulary::AgentError};
 
 /// For how long a function is waited for that waits for something else than its operations. It may be
@@ -39,12 +39,12 @@ impl Driver {
         loop {
             let turn = std::future::poll_fn(|cx| match self.poll_turn(cx, waker) {
                 Poll::Ready(turn) => Poll::Ready(Some(turn)),
-                Poll::Pending if waker.is_woken() => Poll::Ready(Some(Turn::Woken)),
+                Poll::Pending if waker.is_woken() => Poll::Ready(Some(WakeReason::Woken)),
                 Poll::Pending if rings(&mut patience, cx) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             });
             match turn.await {
-                Some(Turn::Woken) => return None,
+                Some(WakeReason::Woken) => return None,
                 None => return self.diverged(leg, may_go_on),
                 Some(turn) => {
                     let end = self.take_turn(leg, turn).await;

@@ -10,7 +10,7 @@ use crate::{
     run::{
         Changes, Ports,
         leg::{CallIdentity, Leg},
-        operation::{Ended, ErasedAttempt, ErasedProgress, ErasedUnsaved, ErasedWrite, Made},
+        operation::{Completion, Ended, ErasedAttempt, ErasedProgress, ErasedUnsaved, ErasedWrite},
         ports::StateTurn,
     },
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
@@ -20,7 +20,7 @@ use crate::{
 const WRITE_ATTEMPTS: u32 = 32;
 
 /// What was recorded of an operation's end; nothing where somebody else changed the state first.
-type Recorded = Option<(Result<(), OperationError>, Made)>;
+type Recorded = Option<(Result<(), OperationError>, Completion)>;
 
 impl Driver {
     /// Commits a change of shared state together with its operation's result. Where somebody else
@@ -30,7 +30,7 @@ impl Driver {
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
-        (made, changes): (Made, Changes),
+        (made, changes): (Completion, Changes),
         (attempt, turn): (ErasedAttempt, StateTurn),
     ) -> Option<LegEnd> {
         let under = self.under.get(&op)?;
@@ -101,7 +101,7 @@ impl Driver {
         &mut self,
         leg: &Leg,
         (op, identity, charge): (OperationId, &CallIdentity, Spent),
-        (mut made, mut changes): (Made, Changes),
+        (mut made, mut changes): (Completion, Changes),
         unsaved: Option<ErasedUnsaved>,
     ) -> Result<Recorded, StoreError> {
         self.journal.flush();
@@ -153,9 +153,9 @@ impl Driver {
 }
 
 /// The end of a change before which others came too often.
-fn contested() -> Made {
+fn contested() -> Completion {
     let message = "others kept changing the value first";
-    Made::failed(OperationError::new(ErrorKind::Conflict, message).retryable())
+    Completion::failed(OperationError::new(ErrorKind::Conflict, message).retryable())
 }
 
 /// Puts the content that a recorded result refers to where the function finds it.

@@ -32,7 +32,7 @@ pub(super) const PERSON: &str = "A person refused this call";
 const IN_PROMPT: usize = 160;
 
 /// What became of the question whether a call may be made.
-enum Verdict {
+enum CallVerdict {
     /// It may, with these arguments, as this one decided.
     Approved(Arguments, Approved),
     /// A person gave this in the place of its result.
@@ -59,17 +59,17 @@ impl RunContext {
         let mut approval = None;
         if let Some(rule) = rule {
             match self.verdict(&rule, &call, &definition).await {
-                Ok(Verdict::Approved(arguments, by)) => {
+                Ok(CallVerdict::Approved(arguments, by)) => {
                     (approved.arguments, approval) = (arguments, Some(by));
                 }
-                Ok(Verdict::Supplied(value)) => {
+                Ok(CallVerdict::Supplied(value)) => {
                     let text = value
                         .as_str()
                         .map_or_else(|| value.to_string(), str::to_owned);
                     let text = safety::sanitize(&text).into_owned();
                     return Ok(ToolResult::new(&call, ToolStatus::Success, text));
                 }
-                Ok(Verdict::Denied(reason)) => {
+                Ok(CallVerdict::Denied(reason)) => {
                     let who = match rule.by {
                         Some(_) => "This call was refused",
                         None => PERSON,
@@ -125,15 +125,15 @@ impl RunContext {
         rule: &ApprovalRule,
         call: &ToolCall,
         definition: &ToolDefinition,
-    ) -> Result<Verdict, AgentError> {
+    ) -> Result<CallVerdict, AgentError> {
         if rule.remember
             && let Some(decision) = self.remembered(call).await?
         {
             let verdict = read(decision, rule, call, definition);
-            return Ok(match verdict.unwrap_or_else(Verdict::Denied) {
-                Verdict::Approved(arguments, by) => {
+            return Ok(match verdict.unwrap_or_else(CallVerdict::Denied) {
+                CallVerdict::Approved(arguments, by) => {
                     let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
-                    Verdict::Approved(arguments, remembered)
+                    CallVerdict::Approved(arguments, remembered)
                 }
                 other => other,
             });
@@ -141,7 +141,7 @@ impl RunContext {
         if let Some(approver) = &rule.by {
             let mut decision = self.decided_by(approver, rule, call).await?;
             decision.by = Some(approver.clone());
-            return Ok(read(decision, rule, call, definition).unwrap_or_else(Verdict::Denied));
+            return Ok(read(decision, rule, call, definition).unwrap_or_else(CallVerdict::Denied));
         }
         let mut fault: Option<String> = None;
         for time in 0..ASKED {
@@ -161,9 +161,9 @@ impl RunContext {
                 Ok(verdict) => {
                     // What was decided, and not what was asked; a value was for this call alone.
                     let decided = match &verdict {
-                        Verdict::Approved(arguments, _) => Some(arguments),
-                        Verdict::Denied(_) => Some(&call.arguments),
-                        Verdict::Supplied(_) => None,
+                        CallVerdict::Approved(arguments, _) => Some(arguments),
+                        CallVerdict::Denied(_) => Some(&call.arguments),
+                        CallVerdict::Supplied(_) => None,
                     };
                     if let (Some(pattern), Some(arguments)) = (remember, decided) {
                         let arguments = arguments.value().cloned().unwrap_or_default();
@@ -174,7 +174,7 @@ impl RunContext {
                 Err(reason) => fault = reason,
             }
         }
-        Ok(Verdict::Denied(fault))
+        Ok(CallVerdict::Denied(fault))
     }
 
     /// Asks a tool. Whatever is not plainly a yes is a no.
@@ -234,17 +234,17 @@ fn read(
     rule: &ApprovalRule,
     call: &ToolCall,
     definition: &ToolDefinition,
-) -> Result<Verdict, Option<String>> {
+) -> Result<CallVerdict, Option<String>> {
     if !decision.approved {
-        return Ok(Verdict::Denied(decision.reason));
+        return Ok(CallVerdict::Denied(decision.reason));
     }
     decision.is_for(call)?;
     if let Some(value) = decision.value {
-        return Ok(Verdict::Supplied(value));
+        return Ok(CallVerdict::Supplied(value));
     }
     let Some(edited) = decision.arguments else {
         let by = Approved::new(decision.by, ApprovalDecision::Approved);
-        return Ok(Verdict::Approved(call.arguments.clone(), by));
+        return Ok(CallVerdict::Approved(call.arguments.clone(), by));
     };
     let original = call.arguments.value().cloned().unwrap_or_default();
     let shown = deciding::show(&original, &rule.reveal);
@@ -252,7 +252,7 @@ fn read(
     match fits(definition, &arguments) {
         Ok(()) => {
             let by = Approved::new(decision.by, ApprovalDecision::Edited);
-            Ok(Verdict::Approved(arguments, by))
+            Ok(CallVerdict::Approved(arguments, by))
         }
         Err(fault) => Err(Some(fault)),
     }

@@ -9,7 +9,7 @@ use super::toolset::CallEnd;
 use crate::{
     contract::BoxFuture,
     run::{
-        Composed, Moment, RunContext,
+        Composed, HookContext, RunContext,
         policy::{Asking, Decided},
     },
     vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
@@ -95,7 +95,7 @@ impl RunContext {
     /// error here, so that the results are kept.
     pub async fn tools_at(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         calls: &[ToolCall],
         own: &mut impl Answering,
     ) -> Result<Vec<ToolResult>, AgentError> {
@@ -178,7 +178,7 @@ impl<'a, A: Answering> Batch<'a, A> {
     }
 
     /// Runs what is ready side by side, and what becomes so by answers.
-    async fn run(&mut self, moment: Option<Moment<'_>>) -> Result<(), AgentError> {
+    async fn run(&mut self, moment: Option<HookContext<'_>>) -> Result<(), AgentError> {
         let parallel = self.cx.spec().tools_at_once();
         let mut running = 0;
         loop {

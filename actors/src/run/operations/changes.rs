@@ -9,7 +9,7 @@ use super::{
     state::{Place, UPDATE, recorded_at, recorded_update},
 };
 use crate::{
-    contract::{BoxFuture, Change, Expected, Kept, StateValue, StateWrite, artifact_scopes},
+    contract::{BoxFuture, Change, Expected, StateValue, StateWrite, ToolState, artifact_scopes},
     run::{Attempt, Changes, Leg, Ports, Unsaved, Write},
     vocabulary::{
         Artifact, ArtifactInfo, Changed, Effect, Entry, OperationError, OperationId, RunStart,
@@ -19,13 +19,13 @@ use crate::{
 
 /// What a run's calls may read.
 #[derive(Debug)]
-pub(crate) struct KeptByTeam {
+pub(crate) struct TeamToolState {
     pub(crate) ports: Arc<dyn Ports>,
     pub(crate) start: Arc<RunStart>,
     pub(crate) temp: Temp,
 }
 
-impl KeptByTeam {
+impl TeamToolState {
     pub(crate) fn of(ports: &Arc<dyn Ports>, leg: &Leg) -> Arc<Self> {
         Arc::new(Self {
             ports: ports.clone(),
@@ -35,7 +35,7 @@ impl KeptByTeam {
     }
 }
 
-impl Kept for KeptByTeam {
+impl ToolState for TeamToolState {
     fn owner(&self) -> Option<&str> {
         self.start.owner.as_deref()
     }

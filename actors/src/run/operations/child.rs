@@ -135,7 +135,7 @@ impl Delegate {
             fresh: true,
             operation: cx.id,
             cancel: None,
-            news: cx.leg.news.clone(),
+            sender: cx.leg.sender.clone(),
         })
     }
 }

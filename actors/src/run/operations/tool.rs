@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     approval,
-    changes::{Changing, KeptByTeam},
+    changes::{Changing, TeamToolState},
 };
 use crate::{
     contract::{Approved, Credential, Origin},
@@ -111,7 +111,7 @@ impl CallTool {
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
             credential,
-            kept: KeptByTeam::of(&cx.ports, &cx.leg),
+            kept: TeamToolState::of(&cx.ports, &cx.leg),
             slot: None,
         };
         let calling = Calling {

@@ -18,7 +18,7 @@ impl RunContext {
         let mut transfer = Transfer::to(agent);
         transfer.request = argument(call, "request");
         let to = self.leg().pinned.team.find(agent);
-        transfer.returns = to.is_some_and(|to| to.takes_over.returns);
+        transfer.returns = to.is_some_and(|to| to.on_handoff.returns);
         Some(transfer)
     }
 
@@ -80,7 +80,7 @@ impl RunContext {
             && let Some(offered) = self.tools_offered().get(&call.name)
             && let Err(fault) = fits(offered, &call.arguments)
         {
-            // Its place stays its own, so that a run which is taken up finds the same order.
+            // Its place stays its own, so that a run which is recovered finds the same order.
             let _ = self.allocate();
             return ready(ToolResult::new(&call, ToolStatus::Error, fault));
         }

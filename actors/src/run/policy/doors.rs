@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{
-    Judgement, Moment, PolicyHandle,
+    HookContext, Judgement, PolicyHandle,
     installed::{Policies, remind},
 };
 use crate::{
@@ -50,8 +50,8 @@ impl Seen {
         }
     }
 
-    pub(crate) fn moment(&self) -> Moment<'_> {
-        Moment {
+    pub(crate) fn moment(&self) -> HookContext<'_> {
+        HookContext {
             transcript: &self.transcript,
             steps: self.steps,
         }
@@ -93,7 +93,7 @@ impl RunContext {
     /// As [`model`](Self::model).
     pub async fn model_at(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         mut request: ModelRequest,
         ready: impl FnOnce(ModelRequest) -> ModelRequest + Send,
     ) -> Result<ModelResponse, AgentError> {
@@ -135,7 +135,7 @@ impl RunContext {
     async fn send(
         &self,
         policies: &Policies,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         mut request: ModelRequest,
         reminders: Vec<String>,
     ) -> Result<ModelResponse, AgentError> {
@@ -201,7 +201,11 @@ impl RunContext {
     ///
     /// # Errors
     /// What a hook fails with, and [`AgentError::Early`], where a policy wants to stop.
-    pub async fn judged(&self, moment: Moment<'_>, draft: &str) -> Result<Judgement, AgentError> {
+    pub async fn judged(
+        &self,
+        moment: HookContext<'_>,
+        draft: &str,
+    ) -> Result<Judgement, AgentError> {
         let Some(watch) = self.watch() else {
             return Ok(Judgement::default());
         };
@@ -216,7 +220,7 @@ impl RunContext {
     /// What a hook fails with.
     pub async fn reflected(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         text: &str,
     ) -> Result<Option<String>, AgentError> {
         match self.watch() {
@@ -256,7 +260,7 @@ pub(crate) async fn around(
         return behavior.run(cx).await.or_else(AgentError::or_early);
     };
     let transcript = cx.conversation();
-    let moment = Moment {
+    let moment = HookContext {
         transcript: &transcript,
         steps: 0,
     };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, MutexGuard};
 
 use super::{
-    BeforeTool, Moment, Notes, PolicyContext, PolicyHandle, Verdict, erased::ErasedPolicy,
+    BeforeTool, HookContext, Notes, PolicyContext, PolicyHandle, Verdict, erased::ErasedPolicy,
 };
 use crate::{
     run::{RunContext, operations::as_result},
@@ -72,7 +72,7 @@ impl Policies {
     fn each<'t>(
         &'t self,
         turn: &'t mut [Installed],
-        moment: Moment<'t>,
+        moment: HookContext<'t>,
     ) -> impl Iterator<Item = (PolicyContext<'t>, &'t mut Box<dyn ErasedPolicy>)> {
         turn.iter_mut().map(move |Installed { cx: run, policy }| {
             let notes = &self.notes;
@@ -82,14 +82,14 @@ impl Policies {
 
     pub(super) async fn before_run(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
     ) -> Result<Option<Outcome>, AgentError> {
         first!(self, moment, before_run())
     }
 
     pub(super) async fn after_run(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         outcome: &Outcome,
     ) -> Result<Option<Outcome>, AgentError> {
         first!(self, moment, after_run(outcome))
@@ -99,7 +99,7 @@ impl Policies {
     /// does, with what the request's end is to remind of.
     pub(super) async fn before_model(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         request: &mut ModelRequest,
     ) -> Result<(Option<ModelResponse>, Vec<String>), AgentError> {
         let mut turn = self.turn().await;
@@ -119,7 +119,7 @@ impl Policies {
     /// Lets policies change a request as it is sent, and puts at its end what they remind of.
     pub(super) async fn before_sending(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         request: &mut ModelRequest,
         reminders: Vec<String>,
     ) -> Result<(), AgentError> {
@@ -138,7 +138,7 @@ impl Policies {
     /// What takes the place of a response, if something does.
     pub(crate) async fn after_model(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         response: &ModelResponse,
     ) -> Result<Option<ModelResponse>, AgentError> {
         first!(self, moment, after_model(response))
@@ -147,7 +147,7 @@ impl Policies {
     /// What takes the place of a failed model call, if something does.
     pub(crate) async fn on_model_error(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         error: &OperationError,
     ) -> Result<Option<ModelResponse>, AgentError> {
         first!(self, moment, on_model_error(error))
@@ -156,7 +156,7 @@ impl Policies {
     /// What is to become of a call.
     pub(crate) async fn before_tool(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         call: ToolCall,
     ) -> Result<Decided, AgentError> {
         self.decide(moment, call, 0, None).await
@@ -166,7 +166,7 @@ impl Policies {
     /// answer or an error in its place.
     pub(crate) async fn answered(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         asking: Asking,
         answer: Result<Value, AgentError>,
     ) -> Result<Decided, AgentError> {
@@ -180,7 +180,7 @@ impl Policies {
     /// Asks from this policy on; the first is given the answer that it waited for.
     async fn decide(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         mut call: ToolCall,
         from: usize,
         mut answer: Option<Value>,
@@ -222,7 +222,7 @@ impl Policies {
     /// What takes the place of a call's result, if something does.
     pub(crate) async fn after_tool(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         call: &ToolCall,
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
@@ -240,7 +240,7 @@ impl Policies {
     /// Tells all policies what the calls of a step came to.
     pub(crate) async fn after_tools(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
@@ -254,7 +254,7 @@ impl Policies {
     /// message. `None` when none wanted one: then the text is an answer.
     pub(crate) async fn reflected(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         text: &str,
     ) -> Result<Option<String>, AgentError> {
         let mut next: Option<Vec<String>> = None;
@@ -270,7 +270,7 @@ impl Policies {
     /// Has an answer judged by all policies.
     pub(crate) async fn before_answer(
         &self,
-        moment: Moment<'_>,
+        moment: HookContext<'_>,
         draft: &str,
     ) -> Result<Judgement, AgentError> {
         self.notes

@@ -82,7 +82,7 @@ use crate::{
 ///   [`BeforeTool::Result`], [`Verdict::Reject`] or [`PolicyContext::stop`].
 ///
 /// They stand at the doors of the context, so they watch over every function: one that is made of
-/// loops (`ghostlight::behaviors::Loop`), a workflow with its tool steps, and one of a user's own.
+/// loops (`ghostlight::behaviors::AgentLoop`), a workflow with its tool steps, and one of a user's own.
 /// [`RunContext::model`] and [`RunContext::tools`] ask them, and what the function returns is
 /// judged unless it was before. A function that is not made of loops is told what its policies say
 /// with its next request ([`defer`](PolicyContext::defer)), and an answer to which they object is
@@ -330,7 +330,7 @@ pub enum Verdict {
 
 /// Where a loop stands when a hook is called.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
+pub struct HookContext<'a> {
     /// The conversation as it stands.
     pub transcript: &'a Transcript,
     /// How many model calls were made.
@@ -342,7 +342,7 @@ pub struct Moment<'a> {
 #[derive(Debug)]
 pub struct PolicyContext<'a> {
     run: &'a RunContext,
-    moment: Moment<'a>,
+    moment: HookContext<'a>,
     notes: &'a Mutex<Notes>,
 }
 

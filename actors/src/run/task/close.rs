@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::{Carrier, Rest, rest_of};
+use super::{Carrier, RunExit, exit_of};
 use crate::{
     contract::{InboxBody, InboxItem, StoreError},
     run::{
@@ -14,7 +14,7 @@ use crate::{
         operation::erase_write,
         operations::{
             self, CallTool, call_or_reconcile,
-            changes::{Changing, KeptByTeam, unsaved},
+            changes::{Changing, TeamToolState, unsaved},
         },
     },
     vocabulary::{
@@ -32,7 +32,7 @@ const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of"
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> Rest {
+    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> RunExit {
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
@@ -93,14 +93,14 @@ impl Carrier {
             self.close_tool(op, identity, end, &reason, spent);
         }
         if let Err(error) = self.cancel_continuing(&reason).await {
-            return Rest::Store(error);
+            return RunExit::Store(error);
         }
         self.driver.journal.flush();
         if let Err(end) = self.driver.settle_background(leg).await {
-            return rest_of(end);
+            return exit_of(end);
         }
         if let Err(error) = self.undo(leg).await {
-            return Rest::Store(error);
+            return RunExit::Store(error);
         }
         let messages = self.broken_off(leg, &stop.to_string()).await;
         let closed = match messages {
@@ -112,7 +112,7 @@ impl Carrier {
         };
         match closed {
             Ok((messages, outcome)) => self.end(leg, Ok(outcome), messages).await,
-            Err(error) => Rest::Store(error),
+            Err(error) => RunExit::Store(error),
         }
     }
 
@@ -233,7 +233,7 @@ impl Carrier {
                 definition,
                 deadline: None,
                 credential: None,
-                kept: KeptByTeam::of(&self.driver.ports, leg),
+                kept: TeamToolState::of(&self.driver.ports, leg),
                 slot: None,
                 cancelled: CancellationToken::new(),
             };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Carrier, Rest, note, rest_of, row_of};
+use super::{Carrier, RunExit, exit_of, note, row_of};
 use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
-        ChildNews, ChildResult, Command, ParentDoor,
+        ChildReport, ChildResult, Command, ParentDoor,
         leg::Leg,
         spoken::{close_with, made, spoken},
     },
@@ -22,9 +22,9 @@ impl Carrier {
         &mut self,
         leg: &Arc<Leg>,
         returned: Result<Outcome, AgentError>,
-    ) -> Rest {
+    ) -> RunExit {
         if let Err(end) = self.driver.settle_background(leg).await {
-            return rest_of(end);
+            return exit_of(end);
         }
         let broken_off = match &returned {
             Ok(outcome) if outcome.messages().is_empty() && outcome.text().is_empty() => {
@@ -46,7 +46,7 @@ impl Carrier {
             }
             (_, reason) => match self.broken_off(leg, &reason.unwrap_or_default()).await {
                 Ok(messages) => messages,
-                Err(error) => return Rest::Store(error),
+                Err(error) => return RunExit::Store(error),
             },
         };
         self.end(leg, returned, messages).await
@@ -92,7 +92,7 @@ impl Carrier {
         leg: &Arc<Leg>,
         outcome: Result<Outcome, AgentError>,
         messages: Vec<Arc<Message>>,
-    ) -> Rest {
+    ) -> RunExit {
         let spent = self.driver.ledger.spent();
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return self.continue_as(*input, spent, leg).await;
@@ -110,12 +110,12 @@ impl Carrier {
         if let Some(parent) = self.driver.parent.take() {
             let append = batch.appends.pop().map(Box::new);
             // What the batch takes off the inbox stays there: the run is over, nobody reads it.
-            let news = ChildNews::Ended {
+            let sender = ChildReport::Ended {
                 append,
                 result: Box::new(result),
             };
-            if !self.tell_end(&parent, news).await {
-                return Rest::LetGo;
+            if !self.tell_end(&parent, sender).await {
+                return RunExit::LetGo;
             }
         } else {
             let end = turn.clone();
@@ -126,7 +126,7 @@ impl Carrier {
                 return rest;
             }
         }
-        Rest::Ended {
+        RunExit::Ended {
             outcome,
             end: turn,
             found_ended: false,
@@ -138,10 +138,10 @@ impl Carrier {
         &mut self,
         batch: &mut Batch,
         entry: impl FnOnce(RunId) -> Entry,
-    ) -> Result<(), Rest> {
+    ) -> Result<(), RunExit> {
         if let Some(tail) = self.session.take() {
             let line = Line::encode(self.driver.journal.now(), &entry(self.run));
-            let line = line.map_err(Rest::Store)?;
+            let line = line.map_err(RunExit::Store)?;
             let journal = JournalId::Session(tail.session);
             let Claim { entries, epoch } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
@@ -152,11 +152,11 @@ impl Carrier {
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets it in
     /// its next one. `false` when there will be none in this process.
-    async fn tell_end(&mut self, parent: &ParentDoor, mut news: ChildNews) -> bool {
+    async fn tell_end(&mut self, parent: &ParentDoor, mut sender: ChildReport) -> bool {
         loop {
-            match parent.hand(news) {
+            match parent.hand(sender) {
                 Ok(()) => return true,
-                Err(untold) => news = untold,
+                Err(untold) => sender = untold,
             }
             loop {
                 match self.driver.commands.next().await {
@@ -173,10 +173,10 @@ impl Carrier {
         input: Message,
         spent: Spent,
         leg: &Arc<Leg>,
-    ) -> Rest {
+    ) -> RunExit {
         let unread = match self.driver.unread(leg).await {
             Ok(unread) => unread,
-            Err(error) => return Rest::Store(error),
+            Err(error) => return RunExit::Store(error),
         };
         let next = self.run.next();
         let now = self.driver.journal.now();
@@ -192,14 +192,14 @@ impl Carrier {
             forked.copied = 0;
         }
         if start.root == self.run {
-            // It is the root of a tree of its own: who watches, asks or takes up finds it there,
+            // It is the root of a tree of its own: who watches, asks or recovers finds it there,
             // and an agent that goes on for ever is not one tree that grows for ever.
             start.root = next;
         }
         let row = row_of(next, &start);
         let line = match Line::encode(now, &Entry::RunStarted(Box::new(start))) {
             Ok(line) => line,
-            Err(error) => return Rest::Store(error),
+            Err(error) => return RunExit::Store(error),
         };
         let end = RunEnd::Continued { next, spent };
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
@@ -225,7 +225,7 @@ impl Carrier {
             return rest;
         }
         match self.commit_last(batch).await {
-            Ok(()) => Rest::Continued {
+            Ok(()) => RunExit::Continued {
                 next,
                 heard,
                 found_ended: false,
@@ -234,7 +234,7 @@ impl Carrier {
         }
     }
 
-    pub(super) async fn commit_last(&mut self, batch: Batch) -> Result<(), Rest> {
+    pub(super) async fn commit_last(&mut self, batch: Batch) -> Result<(), RunExit> {
         self.driver.journal.commit(batch);
         let entries = self.driver.journal.entries();
         self.driver
@@ -242,10 +242,10 @@ impl Carrier {
             .durable
             .reached(entries)
             .await
-            .map_err(Rest::Store)
+            .map_err(RunExit::Store)
     }
 
-    pub(super) async fn park(&mut self, reason: AgentError) -> Rest {
+    pub(super) async fn park(&mut self, reason: AgentError) -> RunExit {
         self.driver.journal.append(&Entry::Parked {
             reason: reason.clone(),
         });
@@ -255,13 +255,13 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // What the input does to its agent is no reason for the session to wait.
-            let set_aside = |run| Entry::TurnSetAside { run };
-            if let Err(rest) = self.append_to_session(&mut batch, set_aside) {
+            let quarantined = |run| Entry::TurnSetAside { run };
+            if let Err(rest) = self.append_to_session(&mut batch, quarantined) {
                 return rest;
             }
         }
         match self.commit_last(batch).await {
-            Ok(()) => Rest::Parked(reason),
+            Ok(()) => RunExit::Parked(reason),
             Err(rest) => rest,
         }
     }
@@ -287,11 +287,11 @@ impl Carrier {
         }
     }
 
-    pub(super) fn ended_before(&mut self) -> Rest {
+    pub(super) fn ended_before(&mut self) -> RunExit {
         let agent = self.recorded.agent.clone();
         let end = self.recorded.end.take();
         match end {
-            Some(RunEnd::Continued { next, .. }) => Rest::Continued {
+            Some(RunEnd::Continued { next, .. }) => RunExit::Continued {
                 next,
                 heard: Vec::new(),
                 found_ended: true,
@@ -303,21 +303,21 @@ impl Carrier {
                     .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
                 if let Some(parent) = self.driver.parent.take() {
                     let result = ChildResult::new(self.run, outcome.clone(), spent);
-                    let news = ChildNews::Ended {
+                    let sender = ChildReport::Ended {
                         append: None,
                         result: Box::new(result),
                     };
-                    parent.tell(news);
+                    parent.tell(sender);
                 }
                 let mut turn = TurnEnd::new(self.run, agent, Vec::new());
                 turn.spent = spent;
-                Rest::Ended {
+                RunExit::Ended {
                     outcome,
                     end: Box::new(turn),
                     found_ended: true,
                 }
             }
-            None => Rest::LetGo,
+            None => RunExit::LetGo,
         }
     }
 }

@@ -206,7 +206,7 @@ async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<Strin
         let row = tokio::select! {
             biased;
             parked = parked_below(system, run) => return parked,
-            row = run.settled() => row?,
+            row = run.wait() => row?,
         };
         if row.status.is_ended() || row.status == RunStatus::Parked {
             return Ok(match run.outcome().await {

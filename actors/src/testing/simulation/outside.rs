@@ -217,7 +217,7 @@ impl<'a> Outside<'a> {
                 return Ok(());
             }
             let item = InboxItem::new(id, Timestamp::default(), body.clone());
-            let posted = run.system.shared().doors.post_to(run.id(), item).await;
+            let posted = run.system.shared().services.post_to(run.id(), item).await;
             match self.bear(posted.map_err(SystemError::Store))? {
                 // It has ended.
                 Ok(None) => return Ok(()),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::workflows::conversation::{Said, minutes};
+use crate::workflows::conversation::{Utterance, transcript};
 
 /// What becomes of a value that several branches of a graph changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,10 +57,12 @@ impl State {
     /// What nodes came to by now, each under its name where there are several.
     pub(super) fn made(&self) -> String {
         let said = self.results.iter();
-        let mut said: Vec<Said> = said.map(|name| Said::new(name, self.text(name))).collect();
+        let mut said: Vec<Utterance> = said
+            .map(|name| Utterance::new(name, self.text(name)))
+            .collect();
         match said.len() {
             1 => said.pop().map(|said| said.text).unwrap_or_default(),
-            _ => minutes(&said),
+            _ => transcript(&said),
         }
     }
 

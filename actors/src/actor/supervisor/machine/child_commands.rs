@@ -1,6 +1,6 @@
 //! What callers may ask: start, terminate, restart and delete a child.
 
-use super::slot::{After, Origin, Queued, Slot, Status};
+use super::slot::{After, ChildSlot, Origin, Queued, Status};
 use super::{Answer, Caller, ChildError, ChildKey, Command, Machine};
 use crate::actor::supervisor::spec::{ChildSpec, Strategy};
 
@@ -9,7 +9,7 @@ impl Machine {
         match self.admit(&spec) {
             Ok(None) => {
                 self.ids.insert(spec.id.clone(), key);
-                let mut slot = Slot::new(spec, Status::Stopped);
+                let mut slot = ChildSlot::new(spec, Status::Stopped);
                 slot.fresh = true;
                 slot.start_callers.push(caller);
                 self.children.insert(key, slot);
@@ -160,7 +160,7 @@ impl Machine {
         }
     }
 
-    fn lookup(&self, id: &str) -> Option<(ChildKey, &Slot)> {
+    fn lookup(&self, id: &str) -> Option<(ChildKey, &ChildSlot)> {
         let key = *self.ids.get(id)?;
         Some((key, self.children.get(&key)?))
     }

@@ -9,7 +9,7 @@ use super::{
     Answer, ChildError, ChildKey, ChildState, Command, EXCUSED_DELAY_MIN, How, Incarnation,
     Machine, Phase, Purpose,
 };
-use crate::actor::supervisor::exit::{EndReason, Escalation, Exit, Verdict};
+use crate::actor::supervisor::exit::{EndReason, Escalation, Exit, RestartDecision};
 use crate::actor::supervisor::spec::{Restart, Shutdown, Strategy};
 
 impl Machine {
@@ -48,7 +48,7 @@ impl Machine {
             || self
                 .children
                 .get(&key)
-                .is_none_or(super::slot::Slot::is_temporary);
+                .is_none_or(super::slot::ChildSlot::is_temporary);
         if forget { After::Remove } else { After::Keep }
     }
 
@@ -167,7 +167,7 @@ impl Machine {
         &mut self,
         incarnation: Incarnation,
         error: String,
-        verdict: Verdict,
+        verdict: RestartDecision,
     ) {
         let key = incarnation.child;
         let (origin, fresh, id, callers) = match self.current(incarnation) {
@@ -234,7 +234,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn exited(&mut self, incarnation: Incarnation, exit: Exit, verdict: Verdict) {
+    pub(super) fn exited(
+        &mut self,
+        incarnation: Incarnation,
+        exit: Exit,
+        verdict: RestartDecision,
+    ) {
         let key = incarnation.child;
         match self.current(incarnation) {
             Some(Status::Stopping { after, kill, .. }) => {
@@ -254,7 +259,7 @@ impl Machine {
         }
     }
 
-    fn exited_by_itself(&mut self, key: ChildKey, exit: Exit, verdict: Verdict) {
+    fn exited_by_itself(&mut self, key: ChildKey, exit: Exit, verdict: RestartDecision) {
         let Some(slot) = self.children.get(&key) else {
             return;
         };
@@ -300,7 +305,7 @@ impl Machine {
     }
 
     /// Decides on the restart of a child that must run and does not.
-    fn restart(&mut self, key: ChildKey, exit: Exit, verdict: Verdict) {
+    fn restart(&mut self, key: ChildKey, exit: Exit, verdict: RestartDecision) {
         let now = self.now;
         let backoff = self.spec.backoff;
         let Some(slot) = self.children.get_mut(&key) else {
@@ -312,7 +317,7 @@ impl Machine {
         }
         slot.failures = slot.failures.saturating_add(1);
         let (failures, id) = (slot.failures, slot.spec.id.clone());
-        if verdict == Verdict::Counted
+        if verdict == RestartDecision::Counted
             && let Some(restarts) = self.count_restart()
         {
             let period_ms = u64::try_from(self.spec.intensity.period.as_millis());
@@ -333,7 +338,7 @@ impl Machine {
             self.random.random()
         };
         let mut delay = backoff.delay(failures, chance);
-        if verdict == Verdict::Excused {
+        if verdict == RestartDecision::Excused {
             delay = delay.max(EXCUSED_DELAY_MIN);
         }
         if self.spec.strategy.is_group() {

@@ -93,7 +93,7 @@ pub(super) enum Queued {
 }
 
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ChildSlot {
     pub(super) spec: ChildSpec,
     pub(super) status: Status,
     /// Added by command and never started: its failure to start removes it again.
@@ -107,7 +107,7 @@ pub(super) struct Slot {
     pub(super) started_at: Duration,
 }
 
-impl Slot {
+impl ChildSlot {
     pub(super) fn new(spec: ChildSpec, status: Status) -> Self {
         Self {
             spec,

@@ -27,7 +27,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Repeat {
+pub struct Loop {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
     /// The condition by which it ends, asked after each answer.
@@ -47,7 +47,7 @@ pub struct Repeat {
     pub member_timeout_ms: Option<u64>,
 }
 
-impl Default for Repeat {
+impl Default for Loop {
     fn default() -> Self {
         Self {
             members: Vec::new(),
@@ -61,7 +61,7 @@ impl Default for Repeat {
     }
 }
 
-impl Behavior for Repeat {
+impl Behavior for Loop {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let members = members(cx.spec(), &self.members, &[]);
         let in_rounds = |rounds: u32| members.len() * rounds as usize;

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 /// How an agent takes over a conversation that another one hands to it.
 ///
 /// ```yaml
-/// takes_over: { sees: { last: 6 }, returns: true }
+/// on_handoff: { sees: { last: 6 }, returns: true }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct TakeOver {
+pub struct OnHandoff {
     /// What it sees of what was said before.
     pub sees: Sees,
     /// Whether the conversation goes back to the agent that handed it over, once this one has
@@ -37,7 +37,7 @@ pub enum Sees {
     Request,
 }
 
-impl TakeOver {
+impl OnHandoff {
     /// With the whole conversation, which does not come back by itself.
     pub fn new() -> Self {
         Self::default()

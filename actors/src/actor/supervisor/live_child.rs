@@ -60,7 +60,7 @@ impl Events {
 
 /// A hold on one life. Dropping it drops a start that is under way.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct LiveChild {
     pub(super) actor: Option<ActorCell>,
     cancel: Option<oneshot::Sender<()>>,
     below: Arc<Mutex<Vec<ActorCell>>>,
@@ -68,7 +68,7 @@ pub(super) struct Keeper {
     task: AbortOnDropHandle<()>,
 }
 
-impl Keeper {
+impl LiveChild {
     pub(super) fn start(child: &Child, incarnation: Incarnation, events: Events) -> Self {
         let (cancel, cancelled) = oneshot::channel();
         let below = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! How runs that nobody carries go on: woken one by one, resumed by name, or taken up together.
+//! How runs that nobody carries go on: woken one by one, resumed by name, or recovered together.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 use super::{Shared, System};
 use crate::{
     actor::{
-        Run, SystemError, acting::Use, agent::AgentMessage, launch::take_up_together,
+        Run, SystemError, acting::Use, agent::AgentMessage, launch::recover_together,
         recording::row_of,
     },
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
@@ -21,7 +21,7 @@ impl Shared {
     /// The root run that carries a run's tree now, if the tree has not ended.
     async fn open_root_of(&self, row: RunRow) -> Result<Option<RunRow>, StoreError> {
         let row = match row.status {
-            RunStatus::Continued => self.doors.current(row.run).await?.unwrap_or(row),
+            RunStatus::Continued => self.services.current(row.run).await?.unwrap_or(row),
             _ => row,
         };
         if row.parent.is_none() {
@@ -29,13 +29,13 @@ impl Shared {
         }
         let mut filter = RunFilter::default();
         (filter.open, filter.roots, filter.root) = (true, true, Some(row.root));
-        Ok(self.doors.store.runs(filter).await?.pop())
+        Ok(self.services.store.runs(filter).await?.pop())
     }
 
-    /// Wakes a sleeping run of this System: its root is taken up, and finds what came. `false`
+    /// Wakes a sleeping run of this System: its root is recovered, and finds what came. `false`
     /// when there is no such run.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId) -> bool {
-        match self.doors.store.run(run).await {
+        match self.services.store.run(run).await {
             Ok(Some(row)) => self.wake_row(row).await,
             Ok(None) => return false,
             Err(_) => {}
@@ -46,7 +46,7 @@ impl Shared {
     async fn wake_row(self: &Arc<Self>, row: RunRow) {
         let run = row.run;
         if row.status == RunStatus::Continued {
-            if let Err(error) = self.doors.pass_on(run).await {
+            if let Err(error) = self.services.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");
             }
         } else if row.status.is_ended() || row.status == RunStatus::Parked {
@@ -71,8 +71,8 @@ impl Shared {
         }
     }
 
-    /// Takes up interrupted roots of sessions: together, where their agents can wait for that.
-    async fn take_up(self: Arc<Self>, rows: Vec<(SessionId, RunRow)>) -> Result<(), SystemError> {
+    /// Recovers interrupted roots of sessions: together, where their agents can wait for that.
+    async fn recover(self: Arc<Self>, rows: Vec<(SessionId, RunRow)>) -> Result<(), SystemError> {
         let (mut expecting, mut together) = (Vec::new(), Vec::new());
         for (session, row) in rows {
             let agent = self.agent_of(&session).await?;
@@ -89,9 +89,9 @@ impl Shared {
             return Ok(());
         }
         let known = |team: &str| self.team(team).map(|team| (team.digest, team.pinned));
-        let taken = take_up_together(&self.doors, together, known).await;
+        let taken = recover_together(&self.services, together, known).await;
         let taken = taken.unwrap_or_else(|error| {
-            tracing::warn!(%error, "runs are taken up one by one");
+            tracing::warn!(%error, "runs are recovered one by one");
             Vec::new()
         });
         for (expected, taken) in expecting.into_iter().zip(taken) {
@@ -101,7 +101,7 @@ impl Shared {
     }
 
     async fn is_to_be_cancelled(&self, run: RunId) -> bool {
-        let inbox = self.doors.store.inbox(run).await.unwrap_or_default();
+        let inbox = self.services.store.inbox(run).await.unwrap_or_default();
         let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
         inbox.iter().any(cancels)
     }
@@ -118,7 +118,7 @@ impl System {
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
         self.check_run(run, Use::Look).await?;
-        let row = row_of(&self.0.doors.store, run).await?;
+        let row = row_of(&self.0.services.store, run).await?;
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
         };
@@ -133,7 +133,7 @@ impl System {
             let (name, known) = (session.team, self.0.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        self.0.doors.previewer.routes.retry_tree(root.root);
+        self.0.services.previewer.live.retry_tree(root.root);
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = oneshot::channel();
         agent
@@ -145,7 +145,7 @@ impl System {
 
     /// Whether the tree of a run has not ended.
     pub(crate) async fn is_open(&self, run: RunId) -> Result<bool, SystemError> {
-        let row = row_of(&self.0.doors.store, run).await?;
+        let row = row_of(&self.0.services.store, run).await?;
         Ok(self.0.open_root_of(row).await?.is_some())
     }
 
@@ -158,7 +158,7 @@ impl System {
             awake: true,
             ..RunFilter::default()
         };
-        let awake = self.0.doors.store.runs(filter).await?;
+        let awake = self.0.services.store.runs(filter).await?;
         let (mut roots, below): (Vec<_>, Vec<_>) =
             awake.into_iter().partition(|row| row.parent.is_none());
         let is_at_work = |row: &&RunRow| row.status != RunStatus::Waiting;
@@ -179,26 +179,26 @@ impl System {
                 root: Some(*root),
                 ..RunFilter::default()
             };
-            let found = self.0.doors.store.runs(filter).await?.into_iter();
+            let found = self.0.services.store.runs(filter).await?.into_iter();
             roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
         }
         Ok(roots)
     }
 
-    /// Takes up the open runs of this System's teams that no living process carries; sleeping ones
+    /// Recovers the open runs of this System's teams that no living process carries; sleeping ones
     /// are left to sleep until it is time.
     ///
     /// A System does so when it [starts](super::SystemBuilder::start). Where several processes share a
-    /// store, one that calls it again from time to time takes up what a process left behind that
+    /// store, one that calls it again from time to time recovers what a process left behind that
     /// died in the meantime.
     ///
     /// # Errors
     /// What the store fails with.
-    pub async fn take_up(&self) -> Result<(), SystemError> {
+    pub async fn recover(&self) -> Result<(), SystemError> {
         let mut interrupted = Vec::new();
-        let routes = &self.0.doors.previewer.routes;
+        let live = &self.0.services.previewer.live;
         for row in self.awake_roots().await? {
-            if routes.is_live(row.run) || self.0.is_out_of_reach(&row).await? {
+            if live.is_live(row.run) || self.0.is_out_of_reach(&row).await? {
                 continue;
             }
             let Some(session) = row.session.clone() else {
@@ -213,7 +213,7 @@ impl System {
         // A process that lives carries its runs itself, and is asked about as long as it does.
         if !interrupted.is_empty() {
             let journals = interrupted.iter().map(|(_, row)| row.run.into()).collect();
-            let held = self.0.doors.store.held_elsewhere(journals).await;
+            let held = self.0.services.store.held_elsewhere(journals).await;
             let mut held = held.unwrap_or_default().into_iter();
             interrupted.retain(|_| !held.next().unwrap_or_default());
         }
@@ -226,15 +226,15 @@ impl System {
             let beside = if is_last { 0 } else { 1 };
             while groups.len() > beside {
                 match groups.join_next().await {
-                    Some(Ok(taken_up)) => taken_up?,
-                    Some(Err(error)) => tracing::error!(%error, "runs are not taken up"),
+                    Some(Ok(recovered)) => recovered?,
+                    Some(Err(error)) => tracing::error!(%error, "runs are not recovered"),
                     None => {}
                 }
             }
             if is_last {
                 return Ok(());
             }
-            groups.spawn(self.0.clone().take_up(group));
+            groups.spawn(self.0.clone().recover(group));
         }
     }
 }

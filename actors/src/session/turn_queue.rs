@@ -5,7 +5,7 @@ use crate::{definition::WhileBusy, vocabulary::RunId};
 
 /// Decides what becomes of a turn: one run at a time, the rest wait their turn, up to a bound.
 #[derive(Debug)]
-pub struct Desk<T> {
+pub struct TurnQueue<T> {
     waiting: VecDeque<(Turn, T)>,
     bound: usize,
     busy: bool,
@@ -31,7 +31,7 @@ pub enum Admission<T> {
     Foreign(T),
 }
 
-impl<T> Desk<T> {
+impl<T> TurnQueue<T> {
     /// A desk at which at most so many turns wait.
     pub fn new(bound: usize) -> Self {
         Self {
@@ -149,19 +149,25 @@ mod tests {
 
     #[test]
     fn one_turn_at_a_time_in_order_up_to_the_bound() {
-        let (fold, mut desk) = (SessionFold::default(), Desk::new(1));
+        let (fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(1));
         assert!(matches!(
-            desk.offer(&fold, "a".into(), 1),
+            turn_queue.offer(&fold, "a".into(), 1),
             Admission::Begin(_, 1)
         ));
-        assert_eq!(desk.offer(&fold, "b".into(), 2), Admission::Queued);
-        assert_eq!(desk.offer(&fold, "c".into(), 3), Admission::Overloaded(3));
-        assert!(desk.next(&fold).is_none(), "one is under way");
-        desk.set_busy(false);
-        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 2))));
-        desk.set_busy(false);
-        assert!(desk.next(&fold).is_none());
-        assert!(!desk.is_busy() && !desk.has_waiting());
+        assert_eq!(turn_queue.offer(&fold, "b".into(), 2), Admission::Queued);
+        assert_eq!(
+            turn_queue.offer(&fold, "c".into(), 3),
+            Admission::Overloaded(3)
+        );
+        assert!(turn_queue.next(&fold).is_none(), "one is under way");
+        turn_queue.set_busy(false);
+        assert!(matches!(
+            turn_queue.next(&fold),
+            Some(Admission::Begin(_, 2))
+        ));
+        turn_queue.set_busy(false);
+        assert!(turn_queue.next(&fold).is_none());
+        assert!(!turn_queue.is_busy() && !turn_queue.has_waiting());
     }
 
     #[test]
@@ -172,23 +178,23 @@ mod tests {
         fold.turns.insert("known".to_owned(), run);
         let own = |text: &str| Turn::text(text).owner("ada");
         for rule in [WhileBusy::Queue, WhileBusy::Refuse, WhileBusy::Steer] {
-            let mut desk = Desk::new(9).while_busy(rule);
-            let first = desk.offer(&fold, own("a"), 1);
+            let mut turn_queue = TurnQueue::new(9).while_busy(rule);
+            let first = turn_queue.offer(&fold, own("a"), 1);
             assert!(matches!(first, Admission::Begin(_, 1)), "{rule:?}");
-            let second = desk.offer(&fold, own("b"), 2);
+            let second = turn_queue.offer(&fold, own("b"), 2);
             match rule {
                 WhileBusy::Queue => assert_eq!(second, Admission::Queued),
                 WhileBusy::Refuse => assert_eq!(second, Admission::Busy(2)),
                 WhileBusy::Steer => assert_eq!(second, Admission::Steer(own("b"), 2)),
             }
             assert_eq!(
-                desk.offer(&fold, stranger.clone(), 3),
+                turn_queue.offer(&fold, stranger.clone(), 3),
                 Admission::Foreign(3)
             );
-            let again = desk.offer(&fold, own("c").id("known"), 4);
+            let again = turn_queue.offer(&fold, own("c").id("known"), 4);
             assert_eq!(again, Admission::Known(run, 4));
             assert_eq!(
-                desk.queue(&fold, own("d"), 5),
+                turn_queue.queue(&fold, own("d"), 5),
                 Admission::Queued,
                 "{rule:?}"
             );
@@ -197,31 +203,43 @@ mod tests {
 
     #[test]
     fn turns_that_wait_under_one_id_hold_nobody_up() {
-        let (mut fold, mut desk) = (SessionFold::default(), Desk::new(9));
-        desk.set_busy(true);
+        let (mut fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(9));
+        turn_queue.set_busy(true);
         for (id, reply) in [("b", 1), ("b", 2), ("c", 3)] {
-            desk.offer(&fold, Turn::text("x").id(id), reply);
+            turn_queue.offer(&fold, Turn::text("x").id(id), reply);
         }
-        desk.set_busy(false);
-        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 1))));
+        turn_queue.set_busy(false);
+        assert!(matches!(
+            turn_queue.next(&fold),
+            Some(Admission::Begin(_, 1))
+        ));
         let run = RunId::from_random(1);
         let turn = SessionTurn::new("b", run, Message::user("x"));
         fold.add(Entry::TurnStarted(Box::new(turn)));
-        assert_eq!(desk.known(&fold), [(run, 2)]);
-        desk.set_busy(false);
-        assert!(matches!(desk.next(&fold), Some(Admission::Begin(_, 3))));
+        assert_eq!(turn_queue.known(&fold), [(run, 2)]);
+        turn_queue.set_busy(false);
+        assert!(matches!(
+            turn_queue.next(&fold),
+            Some(Admission::Begin(_, 3))
+        ));
     }
 
     #[test]
     fn a_turn_sent_twice_is_one_run_and_a_stranger_is_refused() {
-        let (mut fold, mut desk) = (SessionFold::default(), Desk::new(1));
+        let (mut fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(1));
         let run = RunId::from_random(1);
         let mut turn = SessionTurn::new("t1", run, Message::user("hello"));
         turn.owner = Some("ada".into());
         fold.add(Entry::TurnStarted(Box::new(turn)));
         let again = Turn::text("hello").id("t1").owner("ada");
-        assert_eq!(desk.offer(&fold, again, ()), Admission::Known(run, ()));
+        assert_eq!(
+            turn_queue.offer(&fold, again, ()),
+            Admission::Known(run, ())
+        );
         let stranger = Turn::text("hello").owner("bob");
-        assert_eq!(desk.offer(&fold, stranger, ()), Admission::Foreign(()));
+        assert_eq!(
+            turn_queue.offer(&fold, stranger, ()),
+            Admission::Foreign(())
+        );
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn session_state(
     (cut, copies): (u64, &Copies),
     session: &SessionId,
 ) -> Result<Vec<StateWrite>, SystemError> {
-    let kept = Kept::of_session(store, from, cut).await?;
+    let kept = SessionContents::of_session(store, from, cut).await?;
     let (from, to) = (
         operations::session_scope(from),
         operations::session_scope(session),
@@ -54,7 +54,7 @@ pub(super) async fn session_state(
 }
 
 /// What a session kept at some moment.
-pub(in crate::actor) struct Kept {
+pub(in crate::actor) struct SessionContents {
     /// Its state.
     pub(in crate::actor) values: Values,
     /// The versions of artifacts that were saved later.
@@ -63,7 +63,7 @@ pub(in crate::actor) struct Kept {
     changed: HashSet<String>,
 }
 
-impl Kept {
+impl SessionContents {
     /// What a session kept before this place in the order of commits.
     pub(in crate::actor) async fn of_session(
         store: &StoreHandle,
@@ -170,7 +170,7 @@ fn began(lines: &[StoredLine]) -> Option<Origin> {
 pub(in crate::actor) async fn restored(
     store: &StoreHandle,
     session: &SessionId,
-    kept: &Kept,
+    kept: &SessionContents,
 ) -> Result<Vec<StateWrite>, SystemError> {
     let scope = operations::session_scope(session);
     let now = current(store, scope.clone()).await?;

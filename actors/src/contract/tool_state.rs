@@ -46,7 +46,7 @@ impl Change {
 }
 
 /// What a call may read of what its team keeps. What it reads is not recorded; its result is.
-pub trait Kept: fmt::Debug + Send + Sync {
+pub trait ToolState: fmt::Debug + Send + Sync {
     /// Who owns the session of the run that calls.
     fn owner(&self) -> Option<&str>;
 
@@ -73,7 +73,7 @@ pub trait Kept: fmt::Debug + Send + Sync {
 }
 
 impl ToolContext {
-    fn kept(&self) -> Result<&Arc<dyn Kept>, ToolError> {
+    fn kept(&self) -> Result<&Arc<dyn ToolState>, ToolError> {
         let outside = || ToolError::new("outside of a run nothing is kept");
         self.kept.as_ref().ok_or_else(outside)
     }

@@ -2,18 +2,18 @@
 
 use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCall, ToolResult};
 
-/// How a [`Loop`](super::Loop) builds a request, reads a response, and tells the model what its
+/// How a [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and tells the model what its
 /// calls came to. Implement it to change one of these and nothing else; every method has the
 /// way of native tool calling as its default.
 ///
 /// ```
-/// use ghostlight::behaviors::Strategy;
+/// use ghostlight::behaviors::TurnFormat;
 /// use ghostlight_actors::vocabulary::ModelRequest;
 ///
 /// /// Native tool calling, one call at a time.
 /// struct OneByOne;
 ///
-/// impl Strategy for OneByOne {
+/// impl TurnFormat for OneByOne {
 ///     fn request(&self, request: ModelRequest) -> ModelRequest {
 ///         let mut settings = (*request.settings).clone();
 ///         settings.parallel_tool_calls = Some(false);
@@ -23,7 +23,7 @@ use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCa
 /// ```
 ///
 /// Its methods must give the same for the same arguments, since runs are replayed.
-pub trait Strategy: Send + Sync + 'static {
+pub trait TurnFormat: Send + Sync + 'static {
     /// Changes the request of a step. It comes with the agent's instructions and settings, the
     /// conversation, and the tools that the loop offers.
     fn request(&self, request: ModelRequest) -> ModelRequest {
@@ -45,7 +45,7 @@ pub trait Strategy: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
-impl Strategy for NativeCalls {}
+impl TurnFormat for NativeCalls {}
 
 /// What a response means.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight::{behaviors, policies::Pace, tools::tool_fn};
+use ghostlight::{behaviors, policies::Throttle, tools::tool_fn};
 use ghostlight_actors::{
     actor::System,
     contract::ToolError,
@@ -66,7 +66,7 @@ async fn a_message_that_comes_too_soon_is_not_sent_and_its_agent_is_told_so() {
     });
     let desk = Agent::new("desk")
         .tool(send)
-        .policy("pace", || Pace::default().tool("send", "to"));
+        .policy("throttle", || Throttle::default().tool("send", "to"));
     let system = System::builder(InMemoryStore::new())
         .registry(behaviors::register(Registry::new()))
         .model("default", model)

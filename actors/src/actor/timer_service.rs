@@ -18,14 +18,14 @@ use crate::{
 
 /// Wakes sleeping runs when it is time or when something was posted to them, and puts agents to
 /// sleep that have nothing to do.
-pub(crate) struct Attendant;
+pub(crate) struct TimerService;
 
 /// The attendant takes no messages: errands reach it by their queue, which outlives it.
 pub(crate) enum Nothing {}
 
 /// What the attendant is asked.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum TimerRequest {
     /// Wake this run then.
     WakeAt(Timestamp, RunId),
     /// This run is awake: when it falls asleep again it says anew when it is to be woken.
@@ -36,15 +36,15 @@ pub(crate) enum Errand {
     Passivate(SessionId),
 }
 
-pub(crate) struct AttendantArguments {
+pub(crate) struct TimerServiceArguments {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) book: Arc<tokio::sync::Mutex<ErrandBook>>,
+    pub(crate) book: Arc<tokio::sync::Mutex<TimerBook>>,
 }
 
 /// What is to be done, and how far inboxes were looked at. It outlives the lives of the
 /// attendant: a sleeping run whose alarm is forgotten would sleep for ever.
-pub(crate) struct ErrandBook {
-    errands: mpsc::UnboundedReceiver<Errand>,
+pub(crate) struct TimerBook {
+    requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,
     /// Agents without anything to do, the first that is due first. All are due after the same
     /// time, so one line of them stands for a timer each.
@@ -54,10 +54,10 @@ pub(crate) struct ErrandBook {
     turns: JoinSet<()>,
 }
 
-impl ErrandBook {
-    pub(crate) fn new(errands: mpsc::UnboundedReceiver<Errand>) -> Self {
+impl TimerBook {
+    pub(crate) fn new(requests: mpsc::UnboundedReceiver<TimerRequest>) -> Self {
         Self {
-            errands,
+            requests,
             alarms: Alarms::default(),
             idle: VecDeque::new(),
             mark: 0,
@@ -95,18 +95,18 @@ impl Alarms {
     }
 }
 
-impl Actor for Attendant {
+impl Actor for TimerService {
     type Msg = Nothing;
     type State = AbortOnDropHandle<()>;
-    type Arguments = AttendantArguments;
+    type Arguments = TimerServiceArguments;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Nothing>,
-        arguments: AttendantArguments,
+        arguments: TimerServiceArguments,
     ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
         Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-            let AttendantArguments { shared, book } = arguments;
+            let TimerServiceArguments { shared, book } = arguments;
             let mut book = book.lock().await;
             attend(&shared, &mut book).await;
             myself.stop(None);
@@ -114,10 +114,10 @@ impl Actor for Attendant {
     }
 }
 
-async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
-    let clock = shared.doors.clock.clone();
-    let ErrandBook {
-        errands,
+async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
+    let clock = shared.services.clock.clone();
+    let TimerBook {
+        requests,
         alarms,
         idle,
         mark,
@@ -132,16 +132,16 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
         let next = rested.into_iter().fold(look, Timestamp::min);
         tokio::select! {
             biased;
-            errand = errands.recv() => match errand {
-                Some(Errand::WakeAt(at, run)) => {
+            request = requests.recv() => match request {
+                Some(TimerRequest::WakeAt(at, run)) => {
                     // One that comes early, since the wall was set back, finds nothing to do.
                     let left = at.since(clock.now());
                     alarms.set(clock.forward().after(left), run);
                 }
-                Some(Errand::Awake(run)) => alarms.clear(run),
-                Some(Errand::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
+                Some(TimerRequest::Awake(run)) => alarms.clear(run),
+                Some(TimerRequest::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
                 // One that has something to do asks again when it has had nothing for long enough.
-                Some(Errand::Passivate(session)) => drop(shared.end_agent(&session).await),
+                Some(TimerRequest::Passivate(session)) => drop(shared.end_agent(&session).await),
                 None => return,
             },
             () = clock.sleep(next.since(clock.monotonic())) => {}
@@ -164,10 +164,10 @@ async fn attend(shared: &Arc<Shared>, book: &mut ErrandBook) {
             continue;
         }
         look = now.after(shared.limits.look);
-        match shared.doors.store.posted(*mark).await {
+        match shared.services.store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {
-                    let is_live = shared.doors.previewer.routes.tell(run, Command::Inbox);
+                    let is_live = shared.services.previewer.live.tell(run, Command::Inbox);
                     if !is_live && !shared.wake(run).await {
                         turns.spawn(shared.clone().begin_posted(run));
                     }

@@ -6,21 +6,21 @@ use parking_lot::RwLock;
 use ractor::{ActorRef, ActorStatus, Message, MessagingErr};
 
 /// The address of an actor that its supervisor may start again. Cloning shares it.
-pub(crate) struct Slot<M>(Arc<RwLock<Option<ActorRef<M>>>>);
+pub(crate) struct SupervisedRef<M>(Arc<RwLock<Option<ActorRef<M>>>>);
 
-impl<M> Clone for Slot<M> {
+impl<M> Clone for SupervisedRef<M> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<M> Default for Slot<M> {
+impl<M> Default for SupervisedRef<M> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<M: Message> Slot<M> {
+impl<M: Message> SupervisedRef<M> {
     /// This is the current life.
     pub(crate) fn set(&self, actor: ActorRef<M>) {
         *self.0.write() = Some(actor);

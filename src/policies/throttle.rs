@@ -24,7 +24,7 @@ use super::{Checked, at_least_one};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Pace {
+pub struct Throttle {
     /// The tools that send messages, each with the argument that says which way: an address, a
     /// channel. With an empty text all messages of a tool go one way.
     pub tools: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ struct Sent {
     long: Option<Timestamp>,
 }
 
-impl Default for Pace {
+impl Default for Throttle {
     fn default() -> Self {
         Self {
             tools: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl Throttle {
     /// Paces the messages of this tool, whose argument `way` says where they go.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>, way: impl Into<String>) -> Self {
@@ -97,7 +97,7 @@ impl Pace {
     }
 }
 
-impl Checked for Pace {
+impl Checked for Throttle {
     fn check(&self) -> Result<(), String> {
         at_least_one("quiet_s", u32::try_from(self.quiet_s).unwrap_or(u32::MAX))?;
         match self.tools.is_empty() {
@@ -107,7 +107,7 @@ impl Checked for Pace {
     }
 }
 
-impl Policy for Pace {
+impl Policy for Throttle {
     async fn before_tool(
         &mut self,
         cx: &PolicyContext<'_>,

@@ -7,7 +7,7 @@ use ghostlight_actors::vocabulary::{Message, Part, Role, Transcript};
 /// Where a piece of context comes from, which decides under what it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum PacketSource {
+pub enum ContextItemSource {
     /// Who the agent is and what it must keep to: always there.
     System,
     /// What was found for the task: documents, search results.
@@ -20,7 +20,7 @@ pub enum PacketSource {
     Conversation,
 }
 
-impl PacketSource {
+impl ContextItemSource {
     pub(super) const ALL: [Self; 5] = [
         Self::System,
         Self::Retrieved,
@@ -41,16 +41,16 @@ impl PacketSource {
 
 /// A piece of context that is taken as a whole or left out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Packet {
-    pub(super) source: PacketSource,
+pub struct ContextItem {
+    pub(super) source: ContextItemSource,
     pub(super) content: String,
     pub(super) relevance: Option<f64>,
     pub(super) recency: f64,
 }
 
-impl Packet {
+impl ContextItem {
     /// A piece from this source.
-    pub fn new(source: PacketSource, content: impl Into<String>) -> Self {
+    pub fn new(source: ContextItemSource, content: impl Into<String>) -> Self {
         Self {
             source,
             content: content.into(),
@@ -92,7 +92,7 @@ impl Packet {
         let count = turns.len();
         let packet = |(place, turn): (usize, Vec<Arc<Message>>)| {
             let lines: Vec<String> = turn.iter().map(|message| line(message)).collect();
-            let mut packet = Self::new(PacketSource::Conversation, lines.join("\n"));
+            let mut packet = Self::new(ContextItemSource::Conversation, lines.join("\n"));
             packet.recency = 1.0 / (count - place) as f64;
             packet
         };

@@ -21,7 +21,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::slot::Slot;
+use super::supervised_ref::SupervisedRef;
 use crate::{
     contract::BoxFuture,
     vocabulary::{OperationId, RunId},
@@ -31,13 +31,13 @@ use crate::{
 pub(crate) type CallKey = (RunId, OperationId);
 
 /// The calls of one kind, and the way to their keeper. Cloning shares both.
-pub(crate) struct Calls<T: Send + 'static> {
-    pub(crate) keeper: Slot<KeeperMessage<T>>,
+pub(crate) struct CallTable<T: Send + 'static> {
+    pub(crate) keeper: SupervisedRef<KeeperMessage<T>>,
     /// How many calls are with the keeper, or on their way to it.
     away: Arc<AtomicUsize>,
 }
 
-impl<T: Send + 'static> Clone for Calls<T> {
+impl<T: Send + 'static> Clone for CallTable<T> {
     fn clone(&self) -> Self {
         Self {
             keeper: self.keeper.clone(),
@@ -46,10 +46,10 @@ impl<T: Send + 'static> Clone for Calls<T> {
     }
 }
 
-impl<T: Send + 'static> Default for Calls<T> {
+impl<T: Send + 'static> Default for CallTable<T> {
     fn default() -> Self {
         Self {
-            keeper: Slot::default(),
+            keeper: SupervisedRef::default(),
             away: Arc::default(),
         }
     }
@@ -64,7 +64,7 @@ pub(crate) struct Manner {
     pub(crate) settles: bool,
 }
 
-impl<T: Send + 'static> Calls<T> {
+impl<T: Send + 'static> CallTable<T> {
     /// Carries a call in the task that polls this. Dropped before the end, it leaves the call to
     /// the keeper, unless nobody wants it.
     pub(crate) fn carry(&self, manner: Manner, call: BoxFuture<'static, T>) -> Carried<T> {
@@ -108,7 +108,7 @@ impl<T: Send + 'static> Calls<T> {
 
 /// A call that is carried by whoever polls it.
 pub(crate) struct Carried<T: Send + 'static> {
-    calls: Calls<T>,
+    calls: CallTable<T>,
     manner: Manner,
     begun: bool,
     call: Option<BoxFuture<'static, T>>,
@@ -198,13 +198,13 @@ pub(crate) enum KeeperMessage<T> {
 }
 
 pub(crate) struct KeeperState<T> {
-    calls: HashMap<CallKey, Kept<T>>,
+    calls: HashMap<CallKey, UnclaimedEnd<T>>,
     ended: VecDeque<(CallKey, T, Away)>,
     /// How many ends that nobody took are kept.
     bound: usize,
 }
 
-struct Kept<T> {
+struct UnclaimedEnd<T> {
     waiter: Option<oneshot::Sender<Option<T>>>,
     unwanted: CancellationToken,
     away: Away,
@@ -265,7 +265,7 @@ impl<T: Send + 'static> KeeperState<T> {
             };
             let _ = myself.cast(KeeperMessage::Ended(key, end));
         });
-        let kept = Kept {
+        let kept = UnclaimedEnd {
             waiter: None,
             unwanted: token,
             away,

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::agent::AgentMessage;
 use crate::{
     contract::StoreError,
-    run::{Command, News, ParentDoor},
+    run::{Command, ParentDoor, RunSender},
     vocabulary::{RunEnd, RunId},
 };
 
 /// The live runs of a System. Cloning shares them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes(Arc<Mutex<Table>>);
+pub(crate) struct LiveRuns(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -53,7 +53,7 @@ pub(crate) struct Route {
     pub(crate) path: Arc<[String]>,
     /// The actor that hosts it.
     pub(crate) host: ActorRef<AgentMessage>,
-    pub(crate) door: News,
+    pub(crate) door: RunSender,
     pub(crate) cancelled: CancellationToken,
     /// Where the run finds its parent, for a child.
     pub(crate) parent: Option<ParentDoor>,
@@ -69,13 +69,13 @@ impl Table {
 
 /// Waits for a run's bell. The last one who waits takes it down.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct OutcomeWatch {
     run: RunId,
     rings: watch::Receiver<Rings>,
-    routes: Routes,
+    live: LiveRuns,
 }
 
-impl Bell {
+impl OutcomeWatch {
     /// From here on only later rings count.
     pub(crate) fn mark(&mut self) {
         self.rings.borrow_and_update();
@@ -93,9 +93,9 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for OutcomeWatch {
     fn drop(&mut self) {
-        let mut table = self.routes.0.lock();
+        let mut table = self.live.0.lock();
         let bell = table.bells.get(&self.run);
         if bell.is_some_and(|bell| bell.receiver_count() <= 1) {
             table.bells.remove(&self.run);
@@ -103,7 +103,7 @@ impl Drop for Bell {
     }
 }
 
-impl Routes {
+impl LiveRuns {
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
         let root = route.parent.is_none();
@@ -183,14 +183,14 @@ impl Routes {
     }
 
     /// Rings when the run comes to rest in this process.
-    pub(crate) fn bell(&self, run: RunId) -> Bell {
+    pub(crate) fn bell(&self, run: RunId) -> OutcomeWatch {
         let mut table = self.0.lock();
         let bell = table.bells.entry(run);
         let rings = bell
             .or_insert_with(|| watch::channel(Rings::default()).0)
             .subscribe();
-        let routes = self.clone();
-        Bell { run, rings, routes }
+        let live = self.clone();
+        OutcomeWatch { run, rings, live }
     }
 
     /// Tells a run something. `false` when it is not live here.
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn of_all_runs_that_were_stopped_the_last_are_remembered() {
-        let routes = Routes::default();
+        let live = LiveRuns::default();
         for number in 0..10_000 {
-            routes.fail(RunId::from_random(number << 100), StoreError::Closed);
-            routes.fail(RunId::from_random(number << 100), StoreError::Closed);
+            live.fail(RunId::from_random(number << 100), StoreError::Closed);
+            live.fail(RunId::from_random(number << 100), StoreError::Closed);
         }
-        assert_eq!(routes.0.lock().failed.len(), FAILED);
-        let failure = |number: u128| routes.failure(RunId::from_random(number << 100));
+        assert_eq!(live.0.lock().failed.len(), FAILED);
+        let failure = |number: u128| live.failure(RunId::from_random(number << 100));
         assert!(failure(9_999).is_some() && failure(0).is_none());
     }
 }

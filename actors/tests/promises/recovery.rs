@@ -16,7 +16,7 @@ use crate::{
     stage::{Stage, call, outcome, pause},
 };
 
-/// More than are taken up together.
+/// More than are recovered together.
 const RUNS: usize = 300;
 const CANCELLED: usize = 7;
 const ELSEWHERE: usize = 9;
@@ -47,13 +47,13 @@ async fn runs_that_a_living_process_carries_are_not_tried_again_and_again() {
         .await
         .unwrap();
     for _ in 0..20 {
-        other.take_up().await.unwrap();
+        other.recover().await.unwrap();
         pause(2000).await;
     }
     assert_eq!(claims.load(Ordering::SeqCst), 0);
     // As soon as that process is gone the run goes on here.
     stage.crash(&system).await;
-    other.take_up().await.unwrap();
+    other.recover().await.unwrap();
     assert_eq!(outcome(&other.run(run)).await.text(), "done");
 }
 

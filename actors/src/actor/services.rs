@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
-    agent::AgentMessage, journal::Journal, launch::read_from, memory_store::MemoryMessage,
-    model_gateway::Gateways, observers::Observers, routes::Routes, slot::Slot,
-    tool_executor::ToolExecutor,
+    agent::AgentMessage, journal::Journal, launch::read_from, live_runs::LiveRuns,
+    memory_store::MemoryMessage, model_gateway::Gateways, observers::Observers,
+    supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
@@ -62,12 +62,12 @@ impl Turns {
 
 /// What every part of a System shares.
 #[derive(Clone)]
-pub(crate) struct Doors {
+pub(crate) struct Services {
     pub(crate) store: StoreHandle,
     pub(crate) journal: Journal,
     pub(crate) gateways: Arc<Gateways>,
     pub(crate) executor: Arc<ToolExecutor>,
-    pub(crate) memory: Slot<MemoryMessage>,
+    pub(crate) memory: SupervisedRef<MemoryMessage>,
     pub(crate) turns: Arc<Mutex<Turns>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -89,7 +89,7 @@ const CREDENTIALS: usize = 256;
 #[derive(Clone)]
 pub(crate) struct Previewer {
     pub(crate) observers: Observers,
-    pub(crate) routes: Routes,
+    pub(crate) live: LiveRuns,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -99,7 +99,7 @@ impl Previewer {
         if !self.observers.any() {
             return;
         }
-        let Some(route) = self.routes.get(run) else {
+        let Some(route) = self.live.get(run) else {
             return;
         };
         if self.observers.watched(route.root) {
@@ -116,7 +116,7 @@ impl Previewer {
     }
 }
 
-impl Doors {
+impl Services {
     /// Keeps what was given as the answer to a question, until its call takes it.
     pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
         let mut given = self.credentials.lock();
@@ -133,7 +133,7 @@ impl Doors {
     }
 }
 
-impl Ports for Doors {
+impl Ports for Services {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
         self.journal.commit(batch, acknowledge);
     }
@@ -179,39 +179,39 @@ impl Ports for Doors {
 
     fn child(&self, child: ChildStart) {
         // A parent that is gone will begin its child again.
-        if let Some(route) = self.previewer.routes.get(child.parent) {
+        if let Some(route) = self.previewer.live.get(child.parent) {
             let _ = route.host.cast(AgentMessage::Child(Box::new(child)));
         }
     }
 
     fn tree(&self, parent: RunId, run: RunId) {
-        if let Some(route) = self.previewer.routes.get(parent) {
+        if let Some(route) = self.previewer.live.get(parent) {
             let _ = route.host.cast(AgentMessage::Tree(run));
         }
     }
 
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
         // The way of its start, so that it cannot come before that.
-        if let Some(route) = self.previewer.routes.get(parent) {
+        if let Some(route) = self.previewer.live.get(parent) {
             let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
         }
     }
 
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {
-        let doors = self.clone();
+        let services = self.clone();
         Box::pin(async move {
             let store =
                 |error: StoreError| OperationError::new(ErrorKind::Store, error.to_string());
             let mut run = run;
             loop {
-                let mut bell = doors.previewer.routes.bell(run);
-                let row = doors.store.run(run).await.map_err(store)?;
-                if row.is_none() && doors.store.deleted(run).await.map_err(store)?.is_some() {
+                let mut bell = services.previewer.live.bell(run);
+                let row = services.store.run(run).await.map_err(store)?;
+                if row.is_none() && services.store.deleted(run).await.map_err(store)?.is_some() {
                     let message = format!("run {run} was deleted after its retention time");
                     return Err(OperationError::new(ErrorKind::NotFound, message));
                 }
                 if row.is_some_and(|row| row.status.is_ended()) {
-                    let lines = read_from(&doors, &JournalId::Run(run), 0).await;
+                    let lines = read_from(&services, &JournalId::Run(run), 0).await;
                     let recorded = lines.and_then(|lines| Recorded::fold(&lines, run));
                     match recorded.map_err(store)?.end {
                         Some(RunEnd::Continued { next, .. }) => {
@@ -228,7 +228,7 @@ impl Ports for Doors {
                 }
                 tokio::select! {
                     () = bell.rung() => {}
-                    () = doors.clock.sleep(LOOK) => {}
+                    () = services.clock.sleep(LOOK) => {}
                 }
             }
         })
@@ -239,18 +239,21 @@ impl Ports for Doors {
         scope: String,
         key: String,
     ) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
-        let doors = self.clone();
+        let services = self.clone();
         Box::pin(async move {
             for _ in 0..LIVES {
                 let (sender, receiver) = oneshot::channel();
                 let place = (scope.clone(), key.clone());
-                if doors.memory.send(MemoryMessage::Get(place, sender)).is_ok()
+                if services
+                    .memory
+                    .send(MemoryMessage::Get(place, sender))
+                    .is_ok()
                     && let Ok(value) = receiver.await
                 {
                     return value
                         .map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()));
                 }
-                doors.next_life().await;
+                services.next_life().await;
             }
             Err(OperationError::new(
                 ErrorKind::Store,
@@ -290,9 +293,9 @@ impl Ports for Doors {
     }
 
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
-        let doors = self.clone();
+        let services = self.clone();
         Box::pin(async move {
-            match doors.post_to(run, item).await {
+            match services.post_to(run, item).await {
                 Ok(Some(_)) => Ok(()),
                 Ok(None) => {
                     let message = format!("run {run} has ended, or there is none of this id");
@@ -306,17 +309,17 @@ impl Ports for Doors {
     fn posted(&self, runs: Vec<RunId>) {
         // One that sleeps, or that another process carries, is found by who looks for it.
         for run in runs {
-            self.previewer.routes.tell(run, Command::Inbox);
+            self.previewer.live.tell(run, Command::Inbox);
         }
     }
 
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>> {
-        let doors = self.clone();
+        let services = self.clone();
         Box::pin(async move {
             let mut ended = Vec::new();
             for run in runs {
                 // A run that goes on in another journal has not ended.
-                let row = doors.current(run).await;
+                let row = services.current(run).await;
                 let row =
                     row.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
                 if row.is_none_or(|row| row.status.is_ended()) {
@@ -328,8 +331,8 @@ impl Ports for Doors {
     }
 
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
-        let doors = self.clone();
-        Box::pin(async move { read_from(&doors, &JournalId::Run(run), 0).await })
+        let services = self.clone();
+        Box::pin(async move { read_from(&services, &JournalId::Run(run), 0).await })
     }
 
     fn inbox(
@@ -358,7 +361,7 @@ impl Ports for Doors {
     }
 }
 
-impl fmt::Debug for Doors {
+impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Doors")
             .field("store", &self.store)
