@@ -6,7 +6,7 @@
 //! all the same (fences, trailing commas, single quotes), checked, and given back to be mended.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::prelude::*;
+use ghostlight::{builtin, prelude::*};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

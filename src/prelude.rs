@@ -1,39 +1,21 @@
-//! What most programs name, for `use ghostlight::prelude::*`.
+//! What nearly every program names, for `use ghostlight::prelude::*`.
 //!
-//! Everything here stands in a module of its own too: [`actor`](crate::actor), [`run`](crate::run),
-//! [`contract`](crate::contract), [`vocabulary`](crate::vocabulary) and so on.
+//! It is small, so that a program's own `Message`, `Event` or `Session` is in nobody's way. What else
+//! there is stands in its module: [`actor`](crate::actor), [`run`](crate::run),
+//! [`contract`](crate::contract), [`definition`](crate::definition),
+//! [`vocabulary`](crate::vocabulary) and so on.
 
 pub use ghostlight_actors::{
-    actor::{
-        Delegation, EventStream, Fork, Limits, Run, Session, System, SystemBuilder, SystemError,
-    },
-    contract::{
-        Model, ModelError, Reconciled, StoreError, Ticket, Tool, ToolContext, ToolError,
-        ToolHandle, ToolOutput,
-    },
-    definition::{
-        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, Reach, TeamSpec,
-    },
-    run::{
-        Agent, BeforeTool, Behavior, Policy, PolicyContext, Registry, RunContext, Team, Verdict,
-        operations::{AgentMessage, Scope},
-    },
+    actor::System,
+    contract::{Model, ModelError, Tool, ToolContext, ToolError},
+    run::{Agent, Behavior, Policy, RunContext},
     session::Turn,
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{
-        AgentError, Answer, Budget, Effect, ErrorKind, Event, EventRecord, Message, ModelRequest,
-        ModelResponse, OperationError, OperationId, Outcome, Question, RunId, StopReason, ToolCall,
-        ToolDefinition, ToolResult, ToolStatus, Transcript, Transfer,
-    },
+    vocabulary::{AgentError, Budget, Effect, ModelRequest, ModelResponse, Outcome},
 };
 
 #[cfg(feature = "openai")]
 pub use crate::models::OpenAi;
-pub use crate::{
-    AgentExt, builtin,
-    models::OfflineModel,
-    tool,
-    tools::{tool_fn, tool_fn_with_context},
-};
+pub use crate::{AgentExt, models::OfflineModel, tool, tools::tool_fn};
 #[cfg(feature = "sqlite")]
 pub use crate::{open::SystemExt, stores::SqliteStore};

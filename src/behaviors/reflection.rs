@@ -91,7 +91,8 @@ impl Checked for Reflection {
 
 /// What the critic thinks of a draft.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+// Its schema, and so the requests of recorded runs, call it a verdict.
+#[serde(deny_unknown_fields, rename = "Verdict")]
 struct Critique {
     /// Whether the answer can stay as it is.
     approved: bool,

@@ -15,7 +15,7 @@ use ghostlight::{
     tools::tool_fn,
 };
 use ghostlight_actors::{
-    definition::{ContextSpec, ContextStrategy, OtherAgents, PolicySpec, Spill, TokenCounting},
+    definition::{ContextSpec, ContextStrategy, OtherAgents, Spill, TokenCounting},
     run::{Agent, PolicyContext, RunContext, operations::Scope},
     testing::{CrashOptions, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{
@@ -211,7 +211,7 @@ async fn the_list_of_what_is_to_be_done_is_at_the_end_and_the_beginning_stays() 
     let agent = desk("function_calling", json!({}))
         .tool(echo())
         .instructions("Be brief.");
-    let agent = talking(agent.watched_by(PolicySpec::new("todos")));
+    let agent = talking(agent.policy("todos", json!({})));
     let replies: Vec<Reply> = vec![
         call("t", "todo_write", todo).into(),
         echo_call("a", "x").into(),

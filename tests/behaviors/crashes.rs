@@ -8,7 +8,6 @@ use ghostlight::{
     policies::{self, Planning, Recovery, Verification},
 };
 use ghostlight_actors::{
-    definition::PolicySpec,
     run::{Agent, BeforeTool, Policy, PolicyContext, Registry, operations::Scope},
     testing::{CrashOptions, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{AgentError, Effect, Question, ToolCall, ToolDefinition},
@@ -86,8 +85,8 @@ fn scenario() -> Scenario {
             .policy("planning", Planning::default)
             .policy("recovery", Recovery::default)
             .policy("verification", || Verification::default().min_sources(2))
-            .watched_by(PolicySpec::new("todos"))
-            .watched_by(PolicySpec::new("repetition"));
+            .policy("todos", json!({}))
+            .policy("repetition", json!({}));
         builder
             .registry(policies::register(behaviors::register(Registry::new())))
             .model("default", ScriptedModel::turns(replies.clone()))

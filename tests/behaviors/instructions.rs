@@ -13,7 +13,6 @@ use ghostlight::{
 use ghostlight_actors::{
     actor::System,
     contract::ToolError,
-    definition::PolicySpec,
     run::{Agent, RunContext, Team},
     session::Turn,
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
@@ -225,11 +224,10 @@ async fn a_team_file_names_a_tool_as_the_provider_and_the_model_does_not_see_it(
         ToolDefinition::new("style", "Says how to answer.").effect(Effect::Read),
         |_: Value| async { Ok::<_, ToolError>("Answer in verse.") },
     );
-    let policy = PolicySpec::new("instructions").settings(json!({"provider": "style"}));
     let agent = desk("function_calling", json!({}))
         .tool(style)
         .tool(echo())
-        .watched_by(policy);
+        .policy("instructions", json!({"provider": "style"}));
     let model = ScriptedModel::replies(["done"]);
     let system = on(&InMemoryStore::new(), agent.into_team().unwrap(), &model).await;
     say_x(&system).await;
@@ -308,7 +306,7 @@ async fn instructions_reach_the_model_in_every_behavior() {
         let agent = desk(behavior, json!({}))
             .instructions("Greet {user:name}.")
             .tool(echo())
-            .watched_by(PolicySpec::new("instructions"));
+            .policy("instructions", json!({}));
         let model = ScriptedModel::from_reply_fn(|_, _| "Final Answer: done".into());
         let agent = match behavior {
             "simple" => agent.define(|spec| spec.tools.clear()),
@@ -331,7 +329,7 @@ async fn instructions_reach_the_model_in_every_behavior() {
 async fn an_answer_is_kept_under_its_output_key_for_whoever_comes_next() {
     let agent = desk("function_calling", json!({}))
         .instructions("Before: {draft?} {user:fact?}")
-        .watched_by(PolicySpec::new("instructions"))
+        .policy("instructions", json!({}))
         .policy("draft", || OutputKey::new("draft"))
         .policy("fact", || OutputKey::new("fact").scope(OutputScope::User));
     let model = ScriptedModel::replies(["first", "second", "third"]);

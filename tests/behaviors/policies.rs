@@ -2,7 +2,6 @@
 
 use ghostlight::policies::{self, Planning, Recovery, Synthesis, Verification};
 use ghostlight_actors::{
-    definition::PolicySpec,
     run::{Agent, BeforeTool, Policy, PolicyContext},
     testing::Reply,
     vocabulary::{AgentError, Outcome, Question, StopReason, ToolCall},
@@ -225,9 +224,7 @@ async fn policies_together_give_their_reasons_as_one_message() {
 async fn evidence_counts_distinct_sources_and_is_cited() {
     let found =
         |id, source: &str| echo_call(id, &json!({"source": source, "text": "x"}).to_string());
-    let mut settings = json!({"min_sources": 2, "reflection": true, "attach_sources": true});
-    settings["name"] = json!("verification");
-    let spec: PolicySpec = serde_json::from_value(settings).unwrap();
+    let settings = json!({"min_sources": 2, "reflection": true, "attach_sources": true});
     let replies: Vec<Reply> = vec![
         vec![found("1", "a.md"), found("2", "a.md")].into(),
         "answer".into(),
@@ -236,7 +233,7 @@ async fn evidence_counts_distinct_sources_and_is_cited() {
         found("4", "b.md").into(),
         "answer".into(),
     ];
-    let stage = Stage::of(agent().watched_by(spec), replies).await;
+    let stage = Stage::of(agent().policy("verification", settings), replies).await;
     let outcome = stage.ask("go").await;
     assert_eq!(outcome.text(), "answer\n\nSources:\n- a.md\n- b.md");
     assert!(
@@ -250,7 +247,7 @@ async fn evidence_counts_distinct_sources_and_is_cited() {
 #[tokio::test(start_paused = true)]
 async fn going_round_in_circles_is_told_and_then_ended() {
     let same = |_: u32| Reply::from(echo_call("1", "again"));
-    let agent = agent().watched_by(PolicySpec::new("repetition"));
+    let agent = agent().policy("repetition", json!({}));
     let stage = Stage::of(agent, (0..9).map(same).collect::<Vec<_>>()).await;
     let outcome = stage.ask("go").await;
     let Some(StopReason::GaveUp(reason)) = outcome.stop_reason() else {
@@ -276,7 +273,7 @@ async fn control_tools_end_the_loop_without_another_model_call() {
             StopReason::Escalated("no access".to_owned()),
         ),
     ] {
-        let agent = agent().watched_by(PolicySpec::new("control"));
+        let agent = agent().policy("control", json!({}));
         let wrong = call("1", "escalate", json!({"reason": " "}));
         let replies = [
             wrong.into(),
@@ -300,7 +297,7 @@ async fn todos_live_in_the_session_and_every_request_shows_them() {
     let write = |id: &str, merge: bool, items: Vec<Value>| {
         call(id, "todo_write", json!({"merge": merge, "todos": items}))
     };
-    let agent = agent().watched_by(PolicySpec::new("todos"));
+    let agent = agent().policy("todos", json!({}));
     let replies: Vec<Reply> = vec![
         write("1", false, vec![item("a", "pending"), item("b", "pending")]).into(),
         "noted".into(),

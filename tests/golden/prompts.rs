@@ -271,7 +271,9 @@ pub(crate) async fn record(script: &Script) -> Recording {
         .description("answers")
         .instructions("Answer.");
     let agent = agent.behavior(script.behavior.clone()).tool_named("echo");
-    let agent = script.policy.iter().cloned().fold(agent, Agent::watched_by);
+    let agent = script.policy.iter().cloned().fold(agent, |agent, policy| {
+        agent.policy(policy.name, policy.settings)
+    });
     let store = StoreHandle::new(InMemoryStore::new());
     let system = System::builder(store.clone())
         .clock(SystemClock::starting_at(Timestamp(1_760_000_000_000)))

@@ -60,6 +60,7 @@ const TOPICS: [(&str, May); 17] = [
     ("interceptors", May::Name(&["files", "models"])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     ("models", May::Name(&["context", "retrieval"])),
+    ("one_agent", May::NameAny),
     ("open", May::NameAny),
     ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),

@@ -66,9 +66,7 @@ async fn every_behavior_answers_through_a_real_server_streaming_and_not() {
         for streaming in [false, true] {
             // A policy that has nothing to say here watches over each of them.
             let agent = Agent::new("desk").behavior(BehaviorSpec::new(behavior));
-            let agent = agent
-                .tool(get_weather)
-                .watched_by(PolicySpec::new("repetition"));
+            let agent = agent.tool(get_weather).policy("repetition", json!({}));
             let agent = if streaming { agent.streaming() } else { agent };
             let registry = policies::register(behaviors::register(Registry::new()));
             let system = System::builder(InMemoryStore::new())

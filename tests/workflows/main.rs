@@ -28,7 +28,7 @@ use ghostlight::workflows;
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{RunFilter, RunStatus, Store},
-    definition::{BehaviorSpec, PolicySpec, Reach},
+    definition::{BehaviorSpec, Reach},
     run::{Agent, Registry},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{Event, ModelResponse, Outcome, StopReason, ToolCall},
@@ -249,8 +249,9 @@ async fn a_member_that_escalates_or_exits_ends_each_without_another_model_call()
 
 #[tokio::test(start_paused = true)]
 async fn an_escalation_reaches_the_model_above_which_reasons_about_it() {
-    let control = || PolicySpec::new("control");
-    let worker = Agent::new("worker").model("worker").watched_by(control());
+    let worker = Agent::new("worker")
+        .model("worker")
+        .policy("control", json!({}));
     let line = Agent::new("line")
         .behavior(BehaviorSpec::new("sequential"))
         .reach(Reach::Delegate)

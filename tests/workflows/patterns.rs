@@ -4,7 +4,7 @@
 use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     contract::{ToolError, ToolHandle},
-    definition::{BehaviorSpec, PolicySpec},
+    definition::BehaviorSpec,
     run::{Agent, RunContext, Team},
     testing::Reply,
     vocabulary::{
@@ -93,8 +93,9 @@ impl Pattern {
 
 fn member(name: &'static str, answer: Answer, disturbance: Disturbance) -> Agent {
     if disturbance == Disturbance::Leave(name) {
-        let control = PolicySpec::new("control");
-        return Agent::new(name).model("leaver").watched_by(control);
+        return Agent::new(name)
+            .model("leaver")
+            .policy("control", json!({}));
     }
     Agent::from_fn(name, move |cx: RunContext| async move {
         if disturbance == Disturbance::Break(name) {

@@ -4,7 +4,7 @@ use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     actor::{System, SystemBuilder},
     contract::{ModelError, ToolError},
-    definition::{BehaviorSpec, PolicySpec},
+    definition::BehaviorSpec,
     run::Agent,
     session::Turn,
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
@@ -76,7 +76,7 @@ fn watched(
         .tool(look);
     let desk = policies
         .iter()
-        .fold(desk, |desk, name| desk.watched_by(PolicySpec::new(*name)));
+        .fold(desk, |desk, name| desk.policy(*name, json!({})));
     builder
         .registry(ghostlight::builtin())
         .model("default", model)

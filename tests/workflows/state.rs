@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ghostlight::policies::KeepState;
 use ghostlight_actors::{
     actor::System,
-    definition::{BehaviorSpec, PolicySpec},
+    definition::BehaviorSpec,
     run::{Agent, BeforeTool, Policy, PolicyContext, RunContext, Team},
     testing::{InMemoryStore, Reply, ScriptedModel},
     vocabulary::{AgentError, Outcome, Scope, ToolCall},
@@ -25,21 +25,17 @@ async fn started(team: Team, model: ScriptedModel) -> System {
         .unwrap()
 }
 
-fn kept_as(key: &str) -> PolicySpec {
-    PolicySpec::new("output_key").settings(json!({ "key": key }))
-}
-
 #[tokio::test(start_paused = true)]
 async fn each_answer_of_parallel_work_is_kept_under_a_key_for_those_who_follow() {
     let view = |name: &'static str| {
         let view = Agent::from_fn(name, move |_| async move {
             Ok(Outcome::answer(format!("{name} is high")))
         });
-        view.watched_by(kept_as(name))
+        view.policy("output_key", json!({ "key": name }))
     };
     let editor = Agent::new("editor")
         .instructions("Weigh: {cost}; {risk}.")
-        .watched_by(PolicySpec::new("instructions"));
+        .policy("instructions", json!({}));
     let parallel = BehaviorSpec::new("parallel").settings(json!({"aggregator": "editor"}));
     let keep = KeepState::new(["cost", "risk", "people"]);
     let panel = Agent::new("panel")
@@ -84,8 +80,8 @@ async fn what_is_delegated_leaves_in_the_session_only_what_is_kept_of_a_success(
             _ => Outcome::answer(done.text),
         })
     });
-    let keep = PolicySpec::new("keep_state").settings(json!({"keys": ["found"]}));
-    let desk = desk.watched_by(keep).agent(worker());
+    let keep = json!({"keys": ["found"]});
+    let desk = desk.policy("keep_state", keep).agent(worker());
     let system = started(desk.into_team().unwrap(), ScriptedModel::hanging()).await;
     let session = system.session("desk", "s");
     for (task, found) in [("give up", None), ("a", Some("a")), ("give up", Some("a"))] {

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     contract::{Claim, StoreError},
     run::{
-        ChildReport, ChildStart, Command, ParentDoor, Ports, RunExit, RunMailbox, RunSender,
+        ChildReport, ChildStart, Command, ParentSender, Ports, RunExit, RunMailbox, RunSender,
         RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
@@ -455,7 +455,7 @@ impl AgentState {
         });
         let parent = child
             .as_ref()
-            .map(|child| ParentDoor::of(child.run, child.sender.clone()));
+            .map(|child| ParentSender::of(child.run, child.sender.clone()));
         let (door, commands) = above.map_or_else(RunSender::channel, |above| above.door.beside());
         let path: Arc<[String]> = child
             .as_ref()

@@ -313,16 +313,16 @@ impl Run {
     async fn end_here(&self) -> Option<RunEnd> {
         let services = &self.system.shared().services;
         let live = &services.previewer.live;
-        let mut bell = live.bell(self.id);
+        let mut watch = live.watch(self.id);
         while live.is_live(self.id) && !self.system.shared().is_stopped() {
-            // An actor that is killed rings no bell.
+            // An actor that is killed tells nobody.
             tokio::select! {
                 biased;
-                () = bell.rung() => break,
+                () = watch.rung() => break,
                 () = services.clock.sleep(LOOK) => {}
             }
         }
-        bell.end()
+        watch.end()
     }
 
     /// Waits until the store says that the run has ended, and how.
@@ -383,9 +383,9 @@ impl Run {
         wanted: impl Fn(RunStatus) -> bool,
     ) -> Result<RunRow, SystemError> {
         let services = &self.system.shared().services;
-        let mut bell = services.previewer.live.bell(self.id);
+        let mut watch = services.previewer.live.watch(self.id);
         loop {
-            bell.mark();
+            watch.mark();
             let row = self.status().await?;
             if wanted(row.status) {
                 return Ok(row);
@@ -396,11 +396,11 @@ impl Run {
             if let Some(error) = services.previewer.live.failure(self.id) {
                 return Err(SystemError::Store(error));
             }
-            // The bell rings when a life of the run in this process ends; what another process
+            // The watch is told when a life of the run in this process ends; what another process
             // does, and a run that only begins to wait, is looked for.
             tokio::select! {
                 biased;
-                () = bell.rung() => {}
+                () = watch.rung() => {}
                 () = services.clock.sleep(LOOK) => {}
             }
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::AgentMessage;
 use crate::{
     contract::StoreError,
-    run::{Command, ParentDoor, RunSender},
+    run::{Command, ParentSender, RunSender},
     vocabulary::{RunEnd, RunId},
 };
 
@@ -28,7 +28,7 @@ struct Table {
     /// How many of them are roots.
     roots: usize,
     /// Rings when a run comes to rest, for those that wait for it.
-    bells: HashMap<RunId, watch::Sender<Rings>>,
+    watched: HashMap<RunId, watch::Sender<Rings>>,
     /// The last roots that this process had to stop, and why, the first that it stopped at the
     /// front.
     failed: VecDeque<(RunId, StoreError)>,
@@ -56,18 +56,18 @@ pub(crate) struct Route {
     pub(crate) door: RunSender,
     pub(crate) cancelled: CancellationToken,
     /// Where the run finds its parent, for a child.
-    pub(crate) parent: Option<ParentDoor>,
+    pub(crate) parent: Option<ParentSender>,
 }
 
 impl Table {
     fn ring(&mut self, run: RunId) {
-        if let Some(bell) = self.bells.get(&run) {
-            bell.send_modify(|rings| rings.count += 1);
+        if let Some(watch) = self.watched.get(&run) {
+            watch.send_modify(|rings| rings.count += 1);
         }
     }
 }
 
-/// Waits for a run's bell. The last one who waits takes it down.
+/// Waits for a run to come to rest. The table forgets it with the last one that waits.
 #[derive(Debug)]
 pub(crate) struct OutcomeWatch {
     run: RunId,
@@ -87,7 +87,7 @@ impl OutcomeWatch {
         let _ = self.rings.changed().await;
     }
 
-    /// How the run ended, if it has ended in this process since the bell was hung up.
+    /// How the run ended, if it has ended in this process since this was made.
     pub(crate) fn end(&self) -> Option<RunEnd> {
         self.rings.borrow().end.clone()
     }
@@ -96,9 +96,9 @@ impl OutcomeWatch {
 impl Drop for OutcomeWatch {
     fn drop(&mut self) {
         let mut table = self.live.0.lock();
-        let bell = table.bells.get(&self.run);
-        if bell.is_some_and(|bell| bell.receiver_count() <= 1) {
-            table.bells.remove(&self.run);
+        let watch = table.watched.get(&self.run);
+        if watch.is_some_and(|watch| watch.receiver_count() <= 1) {
+            table.watched.remove(&self.run);
         }
     }
 }
@@ -117,7 +117,7 @@ impl LiveRuns {
         self.0.lock().runs.get(&run).cloned()
     }
 
-    /// Forgets a run, and rings its bell.
+    /// Forgets a run, and tells those that wait for it.
     pub(crate) fn remove(&self, run: RunId) {
         let mut table = self.0.lock();
         if table
@@ -132,8 +132,8 @@ impl LiveRuns {
 
     /// Tells those who wait for a run how it ended, before it is forgotten.
     pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> RunEnd) {
-        if let Some(bell) = self.0.lock().bells.get(&run) {
-            bell.send_if_modified(|rings| {
+        if let Some(watch) = self.0.lock().watched.get(&run) {
+            watch.send_if_modified(|rings| {
                 rings.end = Some(end());
                 false
             });
@@ -183,10 +183,10 @@ impl LiveRuns {
     }
 
     /// Rings when the run comes to rest in this process.
-    pub(crate) fn bell(&self, run: RunId) -> OutcomeWatch {
+    pub(crate) fn watch(&self, run: RunId) -> OutcomeWatch {
         let mut table = self.0.lock();
-        let bell = table.bells.entry(run);
-        let rings = bell
+        let watch = table.watched.entry(run);
+        let rings = watch
             .or_insert_with(|| watch::channel(Rings::default()).0)
             .subscribe();
         let live = self.clone();

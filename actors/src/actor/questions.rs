@@ -120,8 +120,10 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn open_questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
-        let mut filter = RunFilter::default();
-        filter.open = true;
+        let filter = RunFilter {
+            open: true,
+            ..RunFilter::default()
+        };
         let mut rows = self.runs(filter).await?;
         rows.retain(|row| row.run == row.root);
         rows.sort_by_key(|row| row.started_at);

@@ -40,7 +40,7 @@ impl RuntimeNudge {
                 drop(runtime.spawn(std::future::ready(())));
             }
         };
-        let thread = thread::Builder::new().name("ghostlight-pulse".into());
+        let thread = thread::Builder::new().name("ghostlight-nudge".into());
         match thread.spawn(beat) {
             Ok(_) => Some(Self { _lives: lives }),
             Err(error) => {

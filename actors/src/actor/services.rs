@@ -1,4 +1,4 @@
-//! The doors through which runs reach the world.
+//! What runs reach the world through.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -204,7 +204,7 @@ impl Ports for Services {
                 |error: StoreError| OperationError::new(ErrorKind::Store, error.to_string());
             let mut run = run;
             loop {
-                let mut bell = services.previewer.live.bell(run);
+                let mut watch = services.previewer.live.watch(run);
                 let row = services.store.run(run).await.map_err(store)?;
                 if row.is_none() && services.store.deleted(run).await.map_err(store)?.is_some() {
                     let message = format!("run {run} was deleted after its retention time");
@@ -227,7 +227,7 @@ impl Ports for Services {
                     }
                 }
                 tokio::select! {
-                    () = bell.rung() => {}
+                    () = watch.rung() => {}
                     () = services.clock.sleep(LOOK) => {}
                 }
             }
@@ -344,10 +344,6 @@ impl Ports for Services {
         Box::pin(async move { store.inbox_after(run, after).await })
     }
 
-    fn preview(&self, run: RunId, preview: Preview) {
-        self.previewer.preview(run, || preview);
-    }
-
     fn published(&self, root: RunId, position: u64) {
         self.previewer.observers.published(root, position);
     }
@@ -363,7 +359,7 @@ impl Ports for Services {
 
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Doors")
+        f.debug_struct("Services")
             .field("store", &self.store)
             .finish_non_exhaustive()
     }

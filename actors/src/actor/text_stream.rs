@@ -103,10 +103,10 @@ impl TextStream {
             Event::ModelCalled {
                 operation, text, ..
             } => self.whole(agent, operation, text),
-            Event::OperationFailed { operation, .. } | Event::OperationDropped { operation } => {
-                if self.is_front(operation) {
-                    self.front = None;
-                }
+            Event::OperationFailed { operation, .. } | Event::OperationDropped { operation }
+                if self.is_front(operation) =>
+            {
+                self.front = None;
             }
             Event::RunEnded { end, .. } => match end {
                 RunResult::Continued(next) => (self.run, self.front) = (next, None),

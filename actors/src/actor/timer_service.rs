@@ -20,10 +20,10 @@ use crate::{
 /// sleep that have nothing to do.
 pub(crate) struct TimerService;
 
-/// The attendant takes no messages: errands reach it by their queue, which outlives it.
+/// The service takes no messages: requests reach it by their queue, which outlives it.
 pub(crate) enum Nothing {}
 
-/// What the attendant is asked.
+/// What the timer service is asked.
 #[derive(Debug)]
 pub(crate) enum TimerRequest {
     /// Wake this run then.
@@ -42,7 +42,7 @@ pub(crate) struct TimerServiceArguments {
 }
 
 /// What is to be done, and how far inboxes were looked at. It outlives the lives of the
-/// attendant: a sleeping run whose alarm is forgotten would sleep for ever.
+/// service: a sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,

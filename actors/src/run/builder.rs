@@ -1,6 +1,7 @@
 //! Agents and teams, built in code.
 
 use schemars::JsonSchema;
+use serde_json::Value;
 
 use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext};
 use crate::{
@@ -69,6 +70,78 @@ impl<M: Model> From<M> for AgentModel {
     }
 }
 
+/// How an agent works: see [`Agent::behavior`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AgentBehavior {
+    /// The registered behavior of this name, with its settings.
+    Registered(BehaviorSpec),
+    /// Code of the caller's own.
+    Own(BehaviorHandle),
+}
+
+impl From<BehaviorSpec> for AgentBehavior {
+    fn from(spec: BehaviorSpec) -> Self {
+        Self::Registered(spec)
+    }
+}
+
+impl<B: Behavior> From<B> for AgentBehavior {
+    fn from(behavior: B) -> Self {
+        Self::Own(BehaviorHandle::new(behavior))
+    }
+}
+
+/// What a policy is made by: see [`Agent::policy`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AgentPolicy {
+    /// The registered policy of the name that stands beside it, with these settings.
+    Registered(Value),
+    /// Code of the caller's own.
+    Own(PolicyHandle),
+}
+
+impl From<Value> for AgentPolicy {
+    fn from(settings: Value) -> Self {
+        Self::Registered(settings)
+    }
+}
+
+impl<F, P> From<F> for AgentPolicy
+where
+    F: Fn() -> P + Send + Sync + 'static,
+    P: Policy,
+{
+    fn from(make: F) -> Self {
+        Self::Own(PolicyHandle::new(make))
+    }
+}
+
+impl AgentPolicy {
+    /// Names it in a definition. Code gets a name that nothing else has, which begins with its
+    /// place.
+    fn add(
+        self,
+        policies: &mut Vec<PolicySpec>,
+        registry: Registry,
+        place: &str,
+        name: String,
+    ) -> Registry {
+        match self {
+            Self::Registered(settings) => {
+                policies.push(PolicySpec::new(name).settings(settings));
+                registry
+            }
+            Self::Own(policy) => {
+                let name = format!("{place}:{name}");
+                policies.push(PolicySpec::new(name.clone()));
+                registry.policy(name, move |_| Ok(policy.clone()))
+            }
+        }
+    }
+}
+
 impl Agent {
     /// An agent that works by function calling, until something else is said.
     pub fn new(name: impl Into<String>) -> Self {
@@ -84,7 +157,7 @@ impl Agent {
         F: Fn(RunContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Outcome, AgentError>> + Send + 'static,
     {
-        Self::new(name).with_behavior(BehaviorHandle::from_fn(function))
+        Self::new(name).behavior(AgentBehavior::Own(BehaviorHandle::from_fn(function)))
     }
 
     /// Sets what it is good for, in words for other agents' models.
@@ -187,50 +260,34 @@ impl Agent {
         self
     }
 
-    /// Sets how it works: a registered behavior and its settings.
+    /// Sets how it works: a behavior of the caller's own, or a registered one by its
+    /// [`BehaviorSpec`].
     #[must_use]
-    pub fn behavior(mut self, behavior: BehaviorSpec) -> Self {
-        self.spec.behavior = behavior;
+    pub fn behavior(mut self, behavior: impl Into<AgentBehavior>) -> Self {
+        match behavior.into() {
+            AgentBehavior::Registered(spec) => self.spec.behavior = spec,
+            AgentBehavior::Own(behavior) => {
+                let name = format!("agent:{}", self.spec.name);
+                self.spec.behavior = BehaviorSpec::new(name.clone());
+                // It takes the place of one that was set before.
+                let own = Registry::new().behavior(name, move |_| Ok(behavior.clone()));
+                self.registry = self.registry.with(own);
+            }
+        }
         self
     }
 
-    /// Sets how it works: a behavior of the caller's own, registered under the agent's name.
+    /// Has a policy watch over it, after those that were named before: one of the caller's own,
+    /// which is made afresh for each leg of a run and which events call by this name, or the
+    /// registered one of this name, with these settings.
     #[must_use]
-    pub fn behavior(self, behavior: impl Behavior) -> Self {
-        self.with_behavior(BehaviorHandle::new(behavior))
-    }
-
-    fn with_behavior(mut self, behavior: BehaviorHandle) -> Self {
-        let name = format!("agent:{}", self.spec.name);
-        self.spec.behavior = BehaviorSpec::new(name.clone());
-        // It takes the place of one that was set before.
-        let own = Registry::new().behavior(name, move |_| Ok(behavior.clone()));
-        self.registry = self.registry.with(own);
-        self
-    }
-
-    /// Has a policy of the caller's own watch over it, after those that were named before. The
-    /// name is what events call it; the policy is made afresh for each leg of a run.
-    #[must_use]
-    pub fn policy<P: Policy>(
-        mut self,
-        name: impl Into<String>,
-        make: impl Fn() -> P + Send + Sync + 'static,
-    ) -> Self {
+    pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         // Agents of a team share a registry, and may call different policies by one name.
-        let (agent, place) = (&self.spec.name, self.spec.policies.len());
-        let name = format!("agent:{agent}:{place}:{}", name.into());
-        let handle = PolicyHandle::new(make);
-        self.spec.policies.push(PolicySpec::new(name.clone()));
-        self.registry = self.registry.policy(name, move |_| Ok(handle.clone()));
-        self
-    }
-
-    /// Has a registered policy watch over it, with its settings, after those that were named
-    /// before.
-    #[must_use]
-    pub fn watched_by(mut self, policy: PolicySpec) -> Self {
-        self.spec.policies.push(policy);
+        let place = format!("agent:{}:{}", self.spec.name, self.spec.policies.len());
+        self.registry =
+            policy
+                .into()
+                .add(&mut self.spec.policies, self.registry, &place, name.into());
         self
     }
 
@@ -418,27 +475,15 @@ impl Team {
         self
     }
 
-    /// Has a policy of the caller's own watch over every agent, after those of the team that were
-    /// named before, and before those of each agent. It is made afresh for each leg of a run.
+    /// Has a policy watch over every agent, after those of the team that were named before, and
+    /// before those of each agent: see [`Agent::policy`].
     #[must_use]
-    pub fn policy<P: Policy>(
-        mut self,
-        name: impl Into<String>,
-        make: impl Fn() -> P + Send + Sync + 'static,
-    ) -> Self {
-        let (team, place) = (&self.spec.name, self.spec.policies.len());
-        let name = format!("team:{team}:{place}:{}", name.into());
-        let handle = PolicyHandle::new(make);
-        self.registry = self
-            .registry
-            .policy(name.clone(), move |_| Ok(handle.clone()));
-        self.watched_by(PolicySpec::new(name))
-    }
-
-    /// Has a registered policy watch over every agent, with its settings.
-    #[must_use]
-    pub fn watched_by(mut self, policy: PolicySpec) -> Self {
-        self.spec.policies.push(policy);
+    pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
+        let place = format!("team:{}:{}", self.spec.name, self.spec.policies.len());
+        self.registry =
+            policy
+                .into()
+                .add(&mut self.spec.policies, self.registry, &place, name.into());
         self
     }
 

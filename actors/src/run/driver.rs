@@ -31,7 +31,7 @@ use waker::{Function, FunctionWaker, Polled};
 use writing::bring_content;
 
 use super::{
-    Command, ParentDoor, Ports, RunMailbox, RunSender,
+    Command, ParentSender, Ports, RunMailbox, RunSender,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, RecordedCall},
@@ -149,7 +149,7 @@ pub(crate) struct Driver {
     pub(crate) max_entries: u64,
     pub(crate) park_on_drift: bool,
     /// The parent's door, for a child.
-    pub(crate) parent: Option<ParentDoor>,
+    pub(crate) parent: Option<ParentSender>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
     under: OperationMap<InFlight>,
     waits: Waits,

@@ -29,7 +29,7 @@ mod spoken;
 mod task;
 
 pub use behavior::{Behavior, BehaviorHandle};
-pub use builder::{Agent, AgentModel, Team};
+pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
 pub use fork::ForkError;
@@ -43,14 +43,15 @@ pub use operation::{
 pub use policy::{
     BeforeTool, HookContext, Judgement, OwnTool, Policy, PolicyContext, PolicyHandle, Verdict,
 };
-pub use ports::{
-    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, ParentDoor,
-    Ports, RunMailbox, RunSender, StateTurn, Task, ToolEnd, ToolInvocation, ToolSlot,
+pub use ports::Task;
+pub(crate) use ports::{
+    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, ParentSender,
+    Ports, RunMailbox, RunSender, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
-pub use task::{RunExit, RunTask, SessionTail, row_of};
+pub(crate) use task::{RunExit, RunTask, SessionTail, row_of};
 
 pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

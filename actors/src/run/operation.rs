@@ -278,7 +278,7 @@ pub struct OperationContext {
     /// The run.
     pub run: RunId,
     /// The doors to the world.
-    pub ports: Arc<dyn Ports>,
+    pub(crate) ports: Arc<dyn Ports>,
     /// Fires when nobody wants the result any more.
     pub cancelled: CancellationToken,
     /// What an earlier life of this run recorded of its start.

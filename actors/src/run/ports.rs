@@ -24,18 +24,18 @@ use crate::{
     definition::Pinned,
     vocabulary::{
         AgentError, Budget, Digest, Message, ModelRequest, ModelResponse, OperationError,
-        OperationId, Outcome, ParentPolicy, Preview, RunId, RunStart, Spent, Timestamp, ToolCall,
+        OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp, ToolCall,
         ToolDefinition, ToolResult,
     },
 };
 
 /// What happens with a commit's result. It is called in the order of commits.
-pub type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+pub(crate) type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
 
 /// The doors through which a run reaches models, tools, other runs and the journal.
 ///
 /// Everything here returns at once; what takes time is a future that does not borrow.
-pub trait Ports: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
 
@@ -126,9 +126,6 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
         after: u64,
     ) -> BoxFuture<'static, Result<Vec<(u64, InboxItem)>, StoreError>>;
 
-    /// Shows something that is not recorded.
-    fn preview(&self, run: RunId, preview: Preview);
-
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
@@ -142,22 +139,22 @@ pub trait Ports: fmt::Debug + Send + Sync + 'static {
 /// The right to change a value of shared state; dropping it gives it to the next who waits.
 /// Only fairness rests on it: what keeps a write from being lost is the version that it expects.
 #[derive(Debug)]
-pub struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
+pub(crate) struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
 
 impl StateTurn {
     /// The turn of whoever holds this value's lock.
-    pub fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
+    pub(crate) fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
         Self(held)
     }
 }
 
 /// The right of a tool call to run; when all that share it have dropped it, it is the next one's.
 #[derive(Clone)]
-pub struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
+pub(crate) struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 impl ToolSlot {
     /// The right of whoever holds this.
-    pub fn new(held: impl Send + Sync + 'static) -> Self {
+    pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
         Self(Arc::new(held))
     }
 }
@@ -170,7 +167,7 @@ impl fmt::Debug for ToolSlot {
 
 /// A model call of a run.
 #[derive(Clone, Debug)]
-pub struct ModelCall {
+pub(crate) struct ModelCall {
     /// The run.
     pub run: RunId,
     /// The root of its tree, for fairness.
@@ -189,7 +186,7 @@ pub struct ModelCall {
 
 /// A tool call of a run.
 #[derive(Clone, Debug)]
-pub struct ToolInvocation {
+pub(crate) struct ToolInvocation {
     /// The run.
     pub run: RunId,
     /// The root of its tree, for fairness.
@@ -220,7 +217,7 @@ pub struct ToolInvocation {
 
 /// The end of a call, with what interceptors told of it on the way.
 #[derive(Clone, Debug)]
-pub struct Called<T> {
+pub(crate) struct Called<T> {
     /// What it came to.
     pub end: T,
     /// What was told of it, to be recorded with its end.
@@ -236,7 +233,7 @@ impl<T> From<T> for Called<T> {
 
 /// What a call came to, as far as the executor knows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ToolEnd {
+pub(crate) enum ToolEnd {
     /// A known end.
     Result(ToolResult),
     /// A known end that changes something that the team keeps.
@@ -538,22 +535,22 @@ impl Drop for RunMailbox {
 
 /// The door of a child's parent. A parent that was restarted has another one.
 #[derive(Clone, Debug)]
-pub struct ParentDoor {
+pub(crate) struct ParentSender {
     /// The id under which the parent began the child. It stays the child's name there, in whatever
     /// journal the child goes on.
     child: RunId,
     parent: Arc<Mutex<RunSender>>,
 }
 
-impl ParentDoor {
+impl ParentSender {
     /// The door of the parent that began this child.
-    pub fn of(child: RunId, sender: RunSender) -> Self {
+    pub(crate) fn of(child: RunId, sender: RunSender) -> Self {
         let parent = Arc::new(Mutex::new(sender));
         Self { child, parent }
     }
 
     /// The parent has this door now.
-    pub fn set(&self, sender: RunSender) {
+    pub(crate) fn set(&self, sender: RunSender) {
         *self.parent.lock() = sender;
     }
 

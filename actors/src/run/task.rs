@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ParentDoor, Ports, Registry, RunContext, RunMailbox, RunSender,
+    ParentSender, Ports, Registry, RunContext, RunMailbox, RunSender,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, Opening},
@@ -31,7 +31,7 @@ const DEFAULT_MAX_TRANSFERS: u32 = 16;
 /// All that a run needs to go on.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct RunTask {
+pub(crate) struct RunTask {
     /// The run.
     pub run: RunId,
     /// Its row in the index.
@@ -53,7 +53,7 @@ pub struct RunTask {
     /// Fires when an ancestor is cancelled.
     pub cancelled: CancellationToken,
     /// The parent's door, for a child.
-    pub parent: Option<ParentDoor>,
+    pub parent: Option<ParentSender>,
     /// The session's journal, for a root run of a session: its entries are written with the
     /// run's last.
     pub session: Option<SessionTail>,
@@ -79,7 +79,7 @@ pub struct RunTask {
 
 /// Where a session's journal ends.
 #[derive(Clone, Debug)]
-pub struct SessionTail {
+pub(crate) struct SessionTail {
     /// The session.
     pub session: SessionId,
     /// Ownership of its journal.
@@ -89,7 +89,7 @@ pub struct SessionTail {
 /// How a run came to rest.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum RunExit {
+pub(crate) enum RunExit {
     /// It ended, and its end is durable or handed to the parent.
     Ended {
         /// Its outcome.
@@ -127,7 +127,7 @@ pub enum RunExit {
 impl RunTask {
     /// A run that goes on from what is recorded.
     #[allow(clippy::too_many_arguments)]
-    pub fn new(
+    pub(crate) fn new(
         row: RunRow,
         claim: Claim,
         recorded: Recorded,
@@ -164,7 +164,7 @@ impl RunTask {
 
     /// Carries the run until it comes to rest. What it holds meanwhile stands on the heap once,
     /// since each future around it would hold room for it again.
-    pub fn carry(self) -> BoxFuture<'static, RunExit> {
+    pub(crate) fn carry(self) -> BoxFuture<'static, RunExit> {
         match Carrier::new(self) {
             Ok(carrier) => Box::pin(carrier.carry()),
             Err(rest) => Box::pin(async move { *rest }),
@@ -188,7 +188,7 @@ pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>,
 }
 
 /// The row of a run that begins now.
-pub fn row_of(run: RunId, start: &RunStart) -> RunRow {
+pub(crate) fn row_of(run: RunId, start: &RunStart) -> RunRow {
     let mut row = RunRow::new(run, start.team.clone(), start.agent.clone());
     row.root = start.root;
     // One that outlives its parent is a root: in the index it has none.

@@ -13,4 +13,4 @@ pub use checkpoint::{checkpoint_is_due, decode_checkpoint, encode_checkpoint};
 pub use fold::SessionFold;
 pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;
-pub use turn_queue::{Admission, TurnQueue};
+pub(crate) use turn_queue::{Admission, TurnQueue};

@@ -5,7 +5,7 @@ use crate::{definition::WhileBusy, vocabulary::RunId};
 
 /// Decides what becomes of a turn: one run at a time, the rest wait their turn, up to a bound.
 #[derive(Debug)]
-pub struct TurnQueue<T> {
+pub(crate) struct TurnQueue<T> {
     waiting: VecDeque<(Turn, T)>,
     bound: usize,
     busy: bool,
@@ -14,7 +14,7 @@ pub struct TurnQueue<T> {
 
 /// What becomes of a turn.
 #[derive(Debug, PartialEq)]
-pub enum Admission<T> {
+pub(crate) enum Admission<T> {
     /// It was sent before; this is its run.
     Known(RunId, T),
     /// It begins now.
@@ -32,8 +32,8 @@ pub enum Admission<T> {
 }
 
 impl<T> TurnQueue<T> {
-    /// A desk at which at most so many turns wait.
-    pub fn new(bound: usize) -> Self {
+    /// A queue in which at most so many turns wait.
+    pub(crate) fn new(bound: usize) -> Self {
         Self {
             waiting: VecDeque::new(),
             bound,
@@ -44,23 +44,23 @@ impl<T> TurnQueue<T> {
 
     /// Sets what becomes of a turn while another is under way.
     #[must_use]
-    pub fn while_busy(mut self, rule: WhileBusy) -> Self {
+    pub(crate) fn while_busy(mut self, rule: WhileBusy) -> Self {
         self.while_busy = rule;
         self
     }
 
     /// A run is under way, or is none any more.
-    pub fn set_busy(&mut self, busy: bool) {
+    pub(crate) fn set_busy(&mut self, busy: bool) {
         self.busy = busy;
     }
 
     /// Whether a run is under way.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.busy
     }
 
     /// Takes a turn.
-    pub fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+    pub(crate) fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
         let known = turn
             .id
             .as_ref()
@@ -76,7 +76,7 @@ impl<T> TurnQueue<T> {
     }
 
     /// Takes a turn that waits if it must.
-    pub fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+    pub(crate) fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
         if is_foreign(fold, &turn) {
             return Admission::Foreign(reply);
         }
@@ -95,8 +95,8 @@ impl<T> TurnQueue<T> {
     }
 
     /// The next turn, unless a run is under way. One that needs no run of its own leaves the
-    /// desk free, so it is asked again until it gives nothing.
-    pub fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
+    /// agent free, so it is asked again until it gives nothing.
+    pub(crate) fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
         if self.busy {
             return None;
         }
@@ -106,7 +106,7 @@ impl<T> TurnQueue<T> {
 
     /// Takes out the turns that wait under an id which has its run by now: said twice is said
     /// once, and nobody waits for an end to learn that.
-    pub fn known(&mut self, fold: &SessionFold) -> Vec<(RunId, T)> {
+    pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<(RunId, T)> {
         let run_of = |turn: &Turn| {
             let id = turn.id.as_ref().filter(|_| !is_foreign(fold, turn))?;
             fold.turns.get(id).copied()
@@ -122,12 +122,12 @@ impl<T> TurnQueue<T> {
     }
 
     /// Whether turns wait.
-    pub fn has_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Sends everybody away.
-    pub fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
+    pub(crate) fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain(..).map(|(_, reply)| reply)
     }
 }

@@ -301,7 +301,7 @@ async fn work_that_waits_for_nothing_that_will_come_is_hung_and_a_parked_run_is_
         let child = Agent::from_fn("child", move |cx: RunContext| {
             let life = lives.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             async move {
-                if life % 2 == 0 {
+                if life.is_multiple_of(2) {
                     cx.uuid().await?;
                 } else {
                     cx.now().await?;

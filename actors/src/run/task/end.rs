@@ -6,7 +6,7 @@ use super::{Carrier, RunExit, exit_of, note, row_of};
 use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
-        ChildReport, ChildResult, Command, ParentDoor,
+        ChildReport, ChildResult, Command, ParentSender,
         leg::Leg,
         spoken::{close_with, made, spoken},
     },
@@ -152,7 +152,7 @@ impl Carrier {
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets it in
     /// its next one. `false` when there will be none in this process.
-    async fn tell_end(&mut self, parent: &ParentDoor, mut sender: ChildReport) -> bool {
+    async fn tell_end(&mut self, parent: &ParentSender, mut sender: ChildReport) -> bool {
         loop {
             match parent.hand(sender) {
                 Ok(()) => return true,
