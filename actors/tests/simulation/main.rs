@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GHOSTLIGHT_SEED=17 cargo nextest run -p ghostlight-actors --test simulation every_promise --no-capture
-//! GHOSTLIGHT_SEEDS=10000 cargo nextest run -p ghostlight-actors --test simulation --cargo-profile simulation
+//! GHOSTLIGHT_SEEDS=10000 cargo test --config profile.dev.package.ghostlight-actors.opt-level=1 -p ghostlight-actors --test simulation every_promise -- --nocapture
 //! ```
 #![allow(
     clippy::unwrap_used,
