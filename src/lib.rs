@@ -187,6 +187,11 @@ struct Readme;
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 
+/// And the example of the attribute `tool`.
+#[cfg(doctest)]
+#[doc = include_str!("../macros/src/tool.md")]
+struct Attribute;
+
 /// And the command with a tool of its own on the page about the command.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../docs/command.md")]
