@@ -2,6 +2,7 @@
 
 use ghostlight_actors::{
     contract::{ModelHandle, ToolHandle},
+    definition::ModelSpec,
     run::Registry,
 };
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     behaviors, context, interceptors,
-    models::OfflineModel,
+    models::{Fallback, OfflineModel},
     policies,
     tools::{Calculator, DocsSearch, list_artifacts, load_artifact, save_artifact},
     workflows,
@@ -19,8 +20,9 @@ use crate::{
 /// [contexts](crate::context) in bounds; the tools `calculator`, `save_artifact`, `load_artifact` and
 /// `list_artifacts`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
-/// the provider `offline`; and, with the feature `openai`, the provider `openai` and the kind of
-/// tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`.
+/// the providers `offline` and `fallback`; and, with the features of these names, the providers
+/// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
+/// the settings `url`, `secret` and `timeout_s`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
@@ -32,13 +34,70 @@ pub fn builtin() -> Registry {
         .tool(save_artifact())
         .tool(load_artifact())
         .tool(list_artifacts())
-        .tool_kind("docs_search", docs_search)
-        .provider("offline", offline);
+        .tool_kind("docs_search", docs_search);
+    #[cfg(feature = "http")]
+    let registry = registry.tool_kind("approval_webhook", approval_webhook);
+    PROVIDERS
+        .iter()
+        .fold(registry, |registry, (name, make)| {
+            registry.provider(*name, make)
+        })
+        .provider("fallback", fallback)
+}
+
+type MakeProvider = fn(&Map<String, Value>) -> Result<ModelHandle, String>;
+
+/// The providers that make a model of their own.
+const PROVIDERS: &[(&str, MakeProvider)] = &[
+    ("offline", offline),
+    #[cfg(feature = "anthropic")]
+    ("anthropic", anthropic),
+    #[cfg(feature = "gemini")]
+    ("gemini", gemini),
     #[cfg(feature = "openai")]
-    let registry = registry
-        .provider("openai", openai)
-        .tool_kind("approval_webhook", approval_webhook);
-    registry
+    ("openai", openai),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FallbackSettings {
+    models: Vec<ModelSpec>,
+}
+
+/// Models that are asked one after another, each with a provider of the above.
+fn fallback(given: &Map<String, Value>) -> Result<ModelHandle, String> {
+    let FallbackSettings { models } = settings(given)?;
+    let mut fallback: Option<Fallback> = None;
+    for spec in models {
+        let known = PROVIDERS.iter().find(|(name, _)| *name == spec.provider);
+        let Some((_, make)) = known else {
+            let names: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
+            return Err(format!(
+                "models: there is no provider {:?} here; there are: {}",
+                spec.provider,
+                names.join(", ")
+            ));
+        };
+        let model = make(&spec.settings)?;
+        fallback = Some(match fallback {
+            None => Fallback::new(model),
+            Some(fallback) => fallback.or(model),
+        });
+    }
+    let fallback = fallback.ok_or("models must name at least one model, with its provider")?;
+    Ok(ModelHandle::new(fallback))
+}
+
+#[cfg(feature = "anthropic")]
+fn anthropic(given: &Map<String, Value>) -> Result<ModelHandle, String> {
+    let settings: crate::models::AnthropicSettings = settings(given)?;
+    Ok(ModelHandle::new(crate::models::Anthropic::from(settings)))
+}
+
+#[cfg(feature = "gemini")]
+fn gemini(given: &Map<String, Value>) -> Result<ModelHandle, String> {
+    let settings: crate::models::GeminiSettings = settings(given)?;
+    Ok(ModelHandle::new(crate::models::Gemini::from(settings)))
 }
 
 /// Settings of a team file as a type of their own.
@@ -59,7 +118,7 @@ fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
 }
 
-#[cfg(feature = "openai")]
+#[cfg(feature = "http")]
 fn approval_webhook(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
     let webhook = crate::protocols::ApprovalWebhook::from_settings(name, settings(given)?);
     webhook

@@ -14,6 +14,10 @@ pub use ghostlight_actors::{
     vocabulary::{AgentError, Budget, Effect, ModelRequest, ModelResponse, Outcome},
 };
 
+#[cfg(feature = "anthropic")]
+pub use crate::models::Anthropic;
+#[cfg(feature = "gemini")]
+pub use crate::models::Gemini;
 #[cfg(feature = "openai")]
 pub use crate::models::OpenAi;
 pub use crate::{AgentExt, models::OfflineModel, tool, tools::tool_fn};

@@ -1,13 +1,27 @@
 //! Models to plug into a team.
 
+#[cfg(feature = "anthropic")]
+pub mod anthropic;
+mod fallback;
+#[cfg(feature = "gemini")]
+pub mod gemini;
+#[cfg(feature = "http")]
+pub(crate) mod http;
 pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
 mod secret;
 
+#[cfg(feature = "anthropic")]
+pub use anthropic::{Anthropic, AnthropicSettings};
+pub use fallback::Fallback;
+#[cfg(feature = "gemini")]
+pub use gemini::{Gemini, GeminiSettings};
+#[cfg(feature = "http")]
+pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiSettings};
-#[cfg(any(feature = "openai", feature = "yaml"))]
+#[cfg(any(feature = "http", feature = "yaml"))]
 pub(crate) use secret::SecretText;
 pub use secret::{Secret, SecretError};

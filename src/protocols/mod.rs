@@ -1,7 +1,7 @@
 //! How Ghostlight talks with other programs.
 
-#[cfg(feature = "openai")]
+#[cfg(feature = "http")]
 mod approval_webhook;
 
-#[cfg(feature = "openai")]
+#[cfg(feature = "http")]
 pub use approval_webhook::{ApprovalWebhook, ApprovalWebhookSettings};

@@ -10,7 +10,8 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Map, Value};
 
-use super::{failure::Failure, reasoning, tool_calls::CallDrafts, usage};
+use super::{reasoning, tool_calls::CallDrafts, usage};
+use crate::models::http::Failure;
 
 /// An answer in the making. A whole answer is one that comes in one piece.
 #[derive(Default)]

@@ -1,68 +1,51 @@
-//! A server, ready to be asked: its address, its headers, and the client that reaches it.
+//! A server that speaks OpenAI's chat completions, ready to be asked.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_openai::config::Config;
-use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary::ErrorKind};
-use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
-use reqwest::Url;
-use rustls_platform_verifier::BuilderVerifierExt as _;
-use secrecy::{ExposeSecret, SecretString};
+use ghostlight_actors::contract::ModelError;
+use http::HeaderMap;
+use secrecy::SecretString;
 
-use super::settings::{OpenAiSettings, Timeouts};
-use crate::models::{Secret, SecretError, SecretText};
+use super::settings::OpenAiSettings;
+use crate::models::{
+    Secret,
+    http::{Endpoint, Key, Reaching, ServerKind, display_host},
+};
 
 /// What attempts share. Cloning it is cheap.
-#[derive(Clone)]
-pub(super) struct Endpoint {
-    pub(super) http: reqwest::Client,
-    pub(super) address: Arc<Address>,
-    /// The server's name and port, which is all of its address that people are shown.
-    pub(super) host: String,
+#[derive(Clone, Debug)]
+pub(super) struct OpenAiEndpoint {
+    pub(super) server: Arc<Endpoint>,
     /// Whether this is OpenAI's own server.
     pub(super) is_openai: bool,
 }
 
-impl Endpoint {
+impl OpenAiEndpoint {
     /// Reads the settings, looks up their secrets and makes a client.
     ///
     /// # Errors
-    /// An address that cannot be used, a key for another machine over plain `http`, a secret that
-    /// is not set, a header that HTTP does not allow. None holds a value of a secret.
+    /// Those of [`Endpoint::open`].
     pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
-        let url = parse_address(&settings.base_url)?;
-        let host = host_of(&url);
-        let is_openai = url.host_str() == Some("api.openai.com");
+        let is_openai = display_host(&settings.base_url) == "api.openai.com";
         let key = match &settings.api_key {
             None if is_openai => Some(Secret::variable("OPENAI_API_KEY")),
             key => key.clone(),
         };
-        let is_clear = url.scheme() == "http" && !is_local(&url);
-        if is_clear && !settings.allow_plain_http && (key.is_some() || has_key(&settings.headers)) {
-            return Err(invalid(format!(
-                "base_url is plain http, so the key for {host} would travel readable for all, \
-                 through any proxy too: use https, or set allow_plain_http where the way there is \
-                 trusted"
-            )));
-        }
-        let mut headers = HeaderMap::new();
-        if let Some(key) = key {
-            headers.insert(AUTHORIZATION, bearer(&reveal(&key)?)?);
-        }
-        for (name, value) in &settings.headers {
-            let (name, value) = header(name, value)?;
-            headers.insert(name, value);
-        }
-        let address = Arc::new(Address {
-            base: url.as_str().trim_end_matches('/').to_owned(),
-            headers,
-            no_key: SecretString::default(),
-        });
-        let http = client(&url, &settings.timeouts)?;
+        let server = Endpoint::open(Reaching {
+            base_url: &settings.base_url,
+            key: key.map(Key::Bearer),
+            headers: &settings.headers,
+            allow_plain_http: settings.allow_plain_http,
+            timeouts: &settings.timeouts,
+            kind: ServerKind {
+                name: "an OpenAI-compatible server",
+                place: "check the model's name, and that base_url ends where the server's \
+                        /chat/completions begins (often in /v1)",
+            },
+        })?;
         Ok(Self {
-            http,
-            address,
-            host,
+            server: Arc::new(server),
             is_openai,
         })
     }
@@ -70,23 +53,28 @@ impl Endpoint {
 
 /// Address and headers, in the shape that async-openai asks for. Its own configuration reads
 /// the environment behind the user's back and panics on a key with a line break.
+#[derive(Clone)]
 pub(super) struct Address {
-    base: String,
-    headers: HeaderMap,
+    server: Arc<Endpoint>,
     no_key: SecretString,
 }
 
-/// [`Address`] as async-openai wants to own it.
-#[derive(Clone)]
-pub(super) struct SharedAddress(pub(super) Arc<Address>);
+impl Address {
+    pub(super) fn of(server: &Arc<Endpoint>) -> Self {
+        Self {
+            server: server.clone(),
+            no_key: SecretString::default(),
+        }
+    }
+}
 
-impl Config for SharedAddress {
+impl Config for Address {
     fn headers(&self) -> HeaderMap {
-        self.0.headers.clone()
+        self.server.headers.clone()
     }
 
     fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.0.base)
+        format!("{}{path}", self.server.base)
     }
 
     fn query(&self) -> Vec<(&str, &str)> {
@@ -94,192 +82,27 @@ impl Config for SharedAddress {
     }
 
     fn api_base(&self) -> &str {
-        &self.0.base
+        &self.server.base
     }
 
     /// Empty: the key is in the headers, marked as sensitive.
     fn api_key(&self) -> &SecretString {
-        &self.0.no_key
+        &self.no_key
     }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("host", &self.host)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Whether this address is one of this machine, so that no key is needed to reach it.
-pub(super) fn is_loopback(base_url: &str) -> bool {
-    Url::parse(base_url).is_ok_and(|url| is_local(&url))
-}
-
-/// The server's name and port, for people; nothing where the address cannot be read.
-pub(super) fn display_host(base_url: &str) -> String {
-    Url::parse(base_url)
-        .map(|url| host_of(&url))
-        .unwrap_or_default()
-}
-
-fn is_local(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse::<std::net::IpAddr>() {
-        Ok(ip) => ip.is_loopback(),
-        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
-    }
-}
-
-fn host_of(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    match url.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    }
-}
-
-fn invalid(message: impl Into<String>) -> ModelError {
-    ModelError::new(ErrorKind::InvalidInput, message)
-}
-
-/// Reads an address.
-///
-/// # Errors
-/// For what cannot be asked, and for one that holds a credential. None repeats it.
-pub(super) fn parse_address(text: &str) -> Result<Url, ModelError> {
-    let wanted = "base_url must be an address such as https://api.openai.com/v1";
-    let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(invalid(format!("{wanted}, with http or https")));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid(
-            "base_url must not hold a name or password: use api_key or headers",
-        ));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid(format!("{wanted}, without ? and #")));
-    }
-    Ok(url)
-}
-
-/// Whether one of these headers is a credential: a reference to a secret, or known by its name.
-fn has_key(headers: &BTreeMap<String, String>) -> bool {
-    const NAMES: [&str; 5] = [
-        "authorization",
-        "api-key",
-        "x-api-key",
-        "cookie",
-        "proxy-authorization",
-    ];
-    headers.iter().any(|(name, value)| {
-        let is_known = NAMES
-            .iter()
-            .any(|known| name.trim().eq_ignore_ascii_case(known));
-        is_known || value.parse::<Secret>().is_ok()
-    })
-}
-
-fn reveal(secret: &Secret) -> Result<SecretString, ModelError> {
-    secret.reveal().map_err(not_had)
-}
-
-fn not_had(error: SecretError) -> ModelError {
-    ModelError::new(ErrorKind::Authentication, error.to_string())
-}
-
-fn bearer(key: &SecretString) -> Result<HeaderValue, ModelError> {
-    let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
-        .map_err(|_| invalid("the api_key holds characters that a header cannot carry"))?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelError> {
-    let key = HeaderName::try_from(name)
-        .map_err(|_| invalid(format!("{name:?} in headers is not the name of a header")))?;
-    let bad = |_| {
-        invalid(format!(
-            "the value of {name} in headers cannot be sent in a header"
-        ))
-    };
-    let text = SecretText::read(value).map_err(|error| invalid(format!("{name}: {error}")))?;
-    let text = text.reveal().map_err(not_had)?;
-    let mut value = HeaderValue::try_from(text.expose_secret()).map_err(bad)?;
-    value.set_sensitive(true);
-    Ok((key, value))
-}
-
-/// A client for another kind of request to this address, made in the same way.
-///
-/// # Errors
-/// When the address is none that can be asked.
-pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
-    let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(invalid("the address must begin with http:// or https://"));
-    }
-    let in_query = url.query_pairs().any(|(name, _)| is_secret_key(&name));
-    if !url.username().is_empty() || url.password().is_some() || in_query {
-        return Err(invalid(
-            "the address must not hold a name, password or token: it is stored with the team",
-        ));
-    }
-    client(&url, &Timeouts::default())
-}
-
-/// A client without anything that repeats, redirects or waits on its own.
-fn client(url: &Url, timeouts: &Timeouts) -> Result<reqwest::Client, ModelError> {
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("ghostlight/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(timeouts.connect())
-        .tcp_keepalive(std::time::Duration::from_secs(60))
-        // A redirect would carry the conversation, and perhaps the key, to another place.
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tls_backend_preconfigured(tls(url)?);
-    if is_local(url) {
-        // A proxy cannot reach this machine's own addresses.
-        builder = builder.no_proxy();
-    }
-    builder
-        .build()
-        .map_err(|_| invalid("no HTTP client could be made"))
-}
-
-/// TLS with ring and the machine's own trusted certificates, without touching the process-wide
-/// default provider, which belongs to the program. On this machine itself none are read.
-fn tls(url: &Url) -> Result<rustls::ClientConfig, ModelError> {
-    let failed = |error: rustls::Error| {
-        invalid(format!(
-            "the machine's trusted certificates cannot be used ({error}); install its package of \
-             certificates, often ca-certificates"
-        ))
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(failed)?;
-    let builder = if url.scheme() == "http" && is_local(url) {
-        builder.with_root_certificates(rustls::RootCertStore::empty())
-    } else {
-        builder.with_platform_verifier().map_err(failed)?
-    };
-    Ok(builder.with_no_client_auth())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
+    use ghostlight_actors::vocabulary::ErrorKind;
 
-    fn open(base_url: &str) -> Result<Endpoint, ModelError> {
+    use super::*;
+    use crate::models::http::is_loopback;
+
+    fn open(base_url: &str) -> Result<OpenAiEndpoint, ModelError> {
         let mut settings = OpenAiSettings::new("m");
         settings.base_url = base_url.into();
-        Endpoint::open(&settings)
+        OpenAiEndpoint::open(&settings)
     }
 
     #[test]
@@ -323,7 +146,7 @@ mod tests {
             let mut settings = OpenAiSettings::new("m");
             settings.base_url = base_url.into();
             change(&mut settings);
-            Endpoint::open(&settings)
+            OpenAiEndpoint::open(&settings)
         };
         let key: &dyn Fn(&mut OpenAiSettings) =
             &|settings| settings.api_key = Some(Secret::value("sk-hunter2"));
@@ -358,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_changes_nothing() {
-        let with = SharedAddress(open("http://127.0.0.1:9/v1/").unwrap().address);
-        let without = SharedAddress(open("http://127.0.0.1:9/v1").unwrap().address);
+        let with = Address::of(&open("http://127.0.0.1:9/v1/").unwrap().server);
+        let without = Address::of(&open("http://127.0.0.1:9/v1").unwrap().server);
         assert_eq!(
             with.url("/chat/completions"),
             "http://127.0.0.1:9/v1/chat/completions"
@@ -372,7 +195,7 @@ mod tests {
         let mut settings = OpenAiSettings::new("m");
         settings.base_url = "http://127.0.0.1:9/v1".into();
         settings.api_key = Some(Secret::value("two\nlines"));
-        let error = Endpoint::open(&settings).unwrap_err();
+        let error = OpenAiEndpoint::open(&settings).unwrap_err();
         assert!(
             error.message.contains("api_key") && !error.message.contains("lines"),
             "{error}"
@@ -386,7 +209,7 @@ mod tests {
         settings
             .headers
             .insert("x-key".into(), "${GHOSTLIGHT_NO_SUCH_VARIABLE}".into());
-        let error = Endpoint::open(&settings).unwrap_err();
+        let error = OpenAiEndpoint::open(&settings).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Authentication);
         assert!(
             error.message.contains("GHOSTLIGHT_NO_SUCH_VARIABLE"),
@@ -400,8 +223,8 @@ mod tests {
         settings.base_url = "http://127.0.0.1:9/v1".into();
         settings.api_key = Some(Secret::value("sk-hunter2"));
         settings.headers.insert("x-key".into(), "hunter2".into());
-        let endpoint = Endpoint::open(&settings).unwrap();
-        let shown = format!("{endpoint:?} {:?}", endpoint.address.headers);
+        let endpoint = OpenAiEndpoint::open(&settings).unwrap();
+        let shown = format!("{endpoint:?} {:?}", endpoint.server.headers);
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

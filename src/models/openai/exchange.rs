@@ -17,27 +17,16 @@ use std::{
 };
 
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
-use bytes::Bytes;
 use futures_util::stream;
 use ghostlight_actors::contract::BoxFuture;
 use serde_json::Value;
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::{sync::Notify, time::timeout};
 
 use super::{
-    failure::{Failure, Phase},
-    report::{Report, retry_after},
     settings::OpenAiSettings,
     sse::{EventGate, as_events, check},
 };
-
-/// How much of the body of a failed answer is read, in bytes.
-const REPORT_LIMIT: u64 = 64 * 1024;
-
-/// How long it is read.
-const REPORT_TIME: Duration = Duration::from_secs(5);
+use crate::models::http::{Attempt, Body, Failure};
 
 /// How many pieces of a stream may wait for whoever takes them before no more is read. What one read
 /// brings comes on top.
@@ -50,12 +39,8 @@ const LINGER: Duration = Duration::from_millis(50);
 /// An attempt's way to the server and what came of it. Clones share the outcome.
 #[derive(Clone)]
 pub(super) struct Exchange {
-    http: reqwest::Client,
+    attempt: Attempt,
     streaming: bool,
-    /// When the first byte of the body must have come.
-    first_byte: Instant,
-    idle: Duration,
-    max_bytes: u64,
     failure: Arc<OnceLock<Failure>>,
     /// The answer, when it came in one piece.
     whole: Arc<Mutex<Option<Value>>>,
@@ -93,11 +78,8 @@ impl Exchange {
     /// An attempt that starts now.
     pub(super) fn new(http: reqwest::Client, settings: &OpenAiSettings, streaming: bool) -> Self {
         Self {
-            http,
+            attempt: Attempt::new(http, &settings.timeouts, settings.max_response_bytes),
             streaming,
-            first_byte: Instant::now() + settings.timeouts.first_byte(),
-            idle: settings.timeouts.idle(),
-            max_bytes: settings.max_response_bytes,
             failure: Arc::default(),
             whole: Arc::default(),
             backlog: Arc::default(),
@@ -133,23 +115,8 @@ impl Exchange {
 
     async fn send(self, request: HttpRequestFactory) -> Result<reqwest::Response, Failure> {
         let request = request.build().await.map_err(|_| Failure::Request)?;
-        let sent = timeout_at(self.first_byte, self.http.execute(request)).await;
-        let response = sent
-            .map_err(|_| Failure::Timeout(Phase::FirstByte))?
-            .map_err(|error| Failure::transport(&error))?;
-        let status = response.status();
-        let retry_after = retry_after(response.headers());
-        let is_json = is_json(response.headers());
-        let mut body = Body::new(&self, response);
-        if !status.is_success() {
-            let report = Report::read(&body.read_report().await);
-            return Err(Failure::Rejected {
-                status: status.as_u16(),
-                retry_after,
-                report,
-            });
-        }
-        if self.streaming && !is_json {
+        let mut body = self.attempt.send(request).await?;
+        if self.streaming && !body.is_json() {
             return Ok(answer(reqwest::Body::wrap_stream(self.events(body))));
         }
         let body = body.read_all().await?;
@@ -232,78 +199,8 @@ impl tower::Service<HttpRequestFactory> for Exchange {
     }
 }
 
-/// The body of an answer, read in time and within bounds.
-struct Body {
-    response: reqwest::Response,
-    /// When its first byte must have come; `None` once it has.
-    first_byte: Option<Instant>,
-    idle: Duration,
-    limit: u64,
-    left: u64,
-}
-
-impl Body {
-    fn new(exchange: &Exchange, response: reqwest::Response) -> Self {
-        Self {
-            response,
-            first_byte: Some(exchange.first_byte),
-            idle: exchange.idle,
-            limit: exchange.max_bytes,
-            left: exchange.max_bytes,
-        }
-    }
-
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        let (deadline, phase) = match self.first_byte {
-            Some(deadline) => (deadline, Phase::FirstByte),
-            None => (Instant::now() + self.idle, Phase::Idle),
-        };
-        let read = timeout_at(deadline, self.response.chunk()).await;
-        let read = read.map_err(|_| Failure::Timeout(phase))?;
-        let Some(bytes) = read.map_err(|error| Failure::transport(&error))? else {
-            return Ok(None);
-        };
-        self.first_byte = None;
-        match self.left.checked_sub(bytes.len() as u64) {
-            Some(left) => self.left = left,
-            None => return Err(Failure::TooLarge(self.limit)),
-        }
-        Ok(Some(bytes))
-    }
-
-    async fn read_all(&mut self) -> Result<Bytes, Failure> {
-        let mut all = Vec::new();
-        while let Some(bytes) = self.next().await? {
-            all.extend_from_slice(&bytes);
-        }
-        Ok(all.into())
-    }
-
-    /// As much as comes within bounds. The status has already told what matters.
-    async fn read_report(&mut self) -> Vec<u8> {
-        self.left = REPORT_LIMIT;
-        let deadline = Instant::now() + REPORT_TIME;
-        let mut report = Vec::new();
-        while let Ok(Ok(Some(bytes))) = timeout_at(deadline, self.next()).await {
-            report.extend_from_slice(&bytes);
-        }
-        report
-    }
-}
-
 fn answer(body: reqwest::Body) -> reqwest::Response {
     http::Response::new(body).into()
-}
-
-fn is_json(headers: &http::HeaderMap) -> bool {
-    let kind = headers
-        .get(http::header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| {
-        kind.trim_start()
-            .to_ascii_lowercase()
-            .starts_with("application/json")
-    })
 }
 
 #[cfg(test)]
@@ -323,9 +220,12 @@ mod tests {
             Ok::<_, std::io::Error>("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
         });
         let settings = OpenAiSettings::new("m");
-        let client = super::super::http_client("http://127.0.0.1:9").unwrap();
+        let client = crate::models::http::http_client("http://127.0.0.1:9").unwrap();
         let exchange = Exchange::new(client, &settings, true);
-        let body = Body::new(&exchange, answer(reqwest::Body::wrap_stream(pieces)));
+        let body = Body::new(
+            &exchange.attempt,
+            answer(reqwest::Body::wrap_stream(pieces)),
+        );
         let mut events = std::pin::pin!(exchange.clone().events(body));
         let mut read = 0;
         while events.next().now_or_never().is_some() {

@@ -3,12 +3,9 @@
 mod answer;
 mod endpoint;
 mod exchange;
-mod failure;
 mod message;
 mod reasoning;
-mod report;
 mod request;
-mod scrub;
 mod settings;
 mod sse;
 mod tool_calls;
@@ -23,26 +20,26 @@ use async_openai::{Client, error::OpenAIError};
 use futures_util::StreamExt as _;
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
-    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+    vocabulary::{ErrorKind, FinishReason, ModelRequest, ModelResponse, Part},
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
 
 use self::{
     answer::Answer,
-    endpoint::{Endpoint, SharedAddress, display_host, is_loopback},
+    endpoint::{Address, OpenAiEndpoint},
     exchange::Exchange,
-    failure::{Failure, Phase},
     request::Body,
-    scrub::Scrub,
 };
-use super::Secret;
+use super::{
+    Secret,
+    http::{Failure, display_host, install_provider, is_loopback, timed},
+};
 
-pub(crate) use self::endpoint::http_client;
 pub use ghostlight_actors::vocabulary::Prices;
 
-pub use self::settings::{OpenAiSettings, ReturnReasoning, Timeouts};
+pub use self::settings::{OpenAiSettings, ReturnReasoning};
+pub use super::http::Timeouts;
 
 /// A model of a server that speaks OpenAI's chat completions. See the [module](self).
 ///
@@ -50,7 +47,7 @@ pub use self::settings::{OpenAiSettings, ReturnReasoning, Timeouts};
 #[derive(Clone)]
 pub struct OpenAi {
     settings: Arc<OpenAiSettings>,
-    endpoint: Arc<OnceLock<Endpoint>>,
+    endpoint: Arc<OnceLock<OpenAiEndpoint>>,
 }
 
 impl OpenAi {
@@ -165,25 +162,25 @@ impl OpenAi {
         self
     }
 
-    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
+    fn endpoint(&self) -> Result<&OpenAiEndpoint, ModelError> {
         if let Some(endpoint) = self.endpoint.get() {
             return Ok(endpoint);
         }
         // Two first requests at once may both make one; one of them is kept.
-        let endpoint = Endpoint::open(&self.settings)?;
+        let endpoint = OpenAiEndpoint::open(&self.settings)?;
         Ok(self.endpoint.get_or_init(|| endpoint))
     }
 
     async fn attempt(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &OpenAiEndpoint,
         request: &ModelRequest,
         cx: &ModelContext,
     ) -> Result<ModelResponse, Failure> {
-        let exchange = Exchange::new(endpoint.http.clone(), &self.settings, request.stream);
-        let address = SharedAddress(endpoint.address.clone());
-        let client =
-            Client::build(endpoint.http.clone(), address).with_http_service(exchange.clone());
+        let http = &endpoint.server.http;
+        let exchange = Exchange::new(http.clone(), &self.settings, request.stream);
+        let address = Address::of(&endpoint.server);
+        let client = Client::build(http.clone(), address).with_http_service(exchange.clone());
         let is_openai = endpoint.is_openai;
         let body = Body {
             request,
@@ -210,7 +207,11 @@ impl OpenAi {
             (None, Some(error)) => return Err(unforeseen(&error)),
             (None, None) => {}
         }
-        answer.complete(&request.conversation)
+        let mut response = answer.complete(&request.conversation)?;
+        if body.refuses_stop() {
+            cut_at(&mut response, &request.settings.stop);
+        }
+        Ok(response)
     }
 }
 
@@ -220,25 +221,36 @@ impl Model for OpenAi {
         request: ModelRequest,
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
-        let started = Instant::now();
         let endpoint = self.endpoint()?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let outcome = timeout(self.settings.timeouts.total(), attempt).await;
-        let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
-        let mut response =
-            outcome.map_err(|failure| failure.into_error(&endpoint.host, &Scrub::new(&request)))?;
-        response.usage = usage::estimated(response.usage, &request, &response.message);
-        if let Some(prices) = &self.settings.prices {
-            response.usage.cost_micros = prices.cost_micros(&response.usage);
-        }
-        response.latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(response)
+        let (total, prices) = (
+            self.settings.timeouts.total(),
+            self.settings.prices.as_ref(),
+        );
+        timed(&endpoint.server, total, prices, &request, attempt).await
     }
 
     fn description(&self) -> String {
         let host = display_host(&self.settings.base_url);
         format!("openai {} at {host}", self.settings.model)
     }
+}
+
+/// Ends an answer where one of these texts begins, as a server would.
+fn cut_at(response: &mut ModelResponse, stops: &[String]) {
+    let begins = |text: &str| {
+        let stops = stops.iter().filter(|stop| !stop.is_empty());
+        stops.filter_map(|stop| text.find(stop.as_str())).min()
+    };
+    let mut parts = response.message.parts.iter().enumerate();
+    let cut = parts.find_map(|(place, part)| Some((place, begins(part.as_text()?)?)));
+    let Some((place, at)) = cut else { return };
+    let message = Arc::make_mut(&mut response.message);
+    message.parts.truncate(place + 1);
+    if let Some(Part::Text(text)) = message.parts.last_mut() {
+        text.truncate(at);
+    }
+    response.finish = FinishReason::Stop;
 }
 
 /// Takes the pieces of a stream as they come; what it gives is the error that ended it.
@@ -272,6 +284,7 @@ fn unforeseen(error: &OpenAIError) -> Failure {
 
 impl From<OpenAiSettings> for OpenAi {
     fn from(settings: OpenAiSettings) -> Self {
+        install_provider();
         Self {
             settings: Arc::new(settings),
             endpoint: Arc::default(),
@@ -288,6 +301,8 @@ impl fmt::Debug for OpenAi {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use ghostlight_actors::vocabulary::Transcript;
+
     use super::*;
 
     fn from(variables: &[(&str, &str)]) -> Result<OpenAi, ModelError> {
@@ -323,6 +338,38 @@ mod tests {
             assert!(error.message.contains("OPENAI_API_KEY"), "{error}");
             assert!(!error.retryable);
         }
+    }
+
+    #[test]
+    fn an_answer_ends_where_the_first_text_to_stop_at_begins() {
+        let stops = ["Observation:".to_owned(), String::new(), "END".to_owned()];
+        let mut response = ModelResponse::text("Thought: b\nObservation: c END");
+        cut_at(&mut response, &stops);
+        assert_eq!(response.content(), "Thought: b\n");
+        let mut whole = ModelResponse::text("Thought: b");
+        cut_at(&mut whole, &stops);
+        assert_eq!(whole.content(), "Thought: b");
+    }
+
+    #[test]
+    fn models_that_refuse_to_stop_at_a_text_are_not_asked_to() {
+        let mut request = ModelRequest::new(Transcript::new());
+        let mut asked = ghostlight_actors::vocabulary::ModelSettings::default();
+        asked.stop = vec!["Observation:".to_owned()];
+        request = request.settings(asked);
+        let sent = |model: &str, is_openai| {
+            let settings = OpenAiSettings::new(model);
+            let body = Body {
+                request: &request,
+                settings: &settings,
+                is_openai,
+            };
+            serde_json::to_value(&body).unwrap()["stop"].is_array()
+        };
+        assert!(!sent(&OpenAiSettings::default().model, true), "the default");
+        assert!(!sent("o3", true));
+        assert!(sent("gpt-4.1-mini", true));
+        assert!(sent("gpt-5-mini", false), "another server");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use super::{message::Messages, settings::OpenAiSettings};
+use crate::models::http::tools_called;
 
 /// Fields that no further field takes the place of: without them the answer is not the one that
 /// was asked for.
@@ -63,10 +64,28 @@ impl Serialize for Body<'_> {
 }
 
 impl Body<'_> {
+    /// Whether the server refuses texts at which the answer is to stop, as OpenAI's does for its
+    /// reasoning models. The answer is cut at them here.
+    pub(super) fn refuses_stop(&self) -> bool {
+        let families = ["gpt-5", "o1", "o3", "o4"];
+        let model = &self.settings.model;
+        self.is_openai && families.iter().any(|family| model.starts_with(family))
+    }
+
     fn put_tools<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
         if self.request.tools.is_empty() {
             // Servers refuse a choice among no tools.
-            return Ok(());
+            let named = match self.is_openai {
+                true => BTreeSet::new(),
+                false => tools_called(self.request),
+            };
+            if named.is_empty() {
+                return Ok(());
+            }
+            let any = json!({"type": "object", "properties": {}});
+            let tools: Vec<Tool<'_>> = named.iter().map(|name| Tool::named(name, &any)).collect();
+            fields.put("tools", &tools)?;
+            return fields.put("tool_choice", &"none");
         }
         let tools: Vec<Tool<'_>> = self
             .request
@@ -99,7 +118,8 @@ impl Body<'_> {
         fields.put_some("top_p", settings.top_p.as_ref())?;
         fields.put_some("seed", settings.seed.as_ref())?;
         fields.put_some("reasoning_effort", settings.reasoning_effort.as_ref())?;
-        let stop = (!settings.stop.is_empty()).then_some(&settings.stop);
+        let is_sent = !settings.stop.is_empty() && !self.refuses_stop();
+        let stop = is_sent.then_some(&settings.stop);
         fields.put_some("stop", stop)
     }
 }
@@ -137,6 +157,18 @@ struct Function<'a> {
 }
 
 impl<'a> Tool<'a> {
+    fn named(name: &'a str, parameters: &'a Value) -> Self {
+        let function = Function {
+            name,
+            description: "",
+            parameters,
+        };
+        Self {
+            r#type: "function",
+            function,
+        }
+    }
+
     fn new(tool: &'a ghostlight_actors::vocabulary::ToolDefinition) -> Self {
         let function = Function {
             name: &tool.name,

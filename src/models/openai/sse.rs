@@ -1,27 +1,20 @@
-//! Server-sent events, checked before async-openai sees them.
+//! Events of a stream, checked before async-openai sees them.
 //!
 //! async-openai logs the whole text of an event that is not JSON, ends a stream the same way
 //! whether the server was done or cut off, and knows no errors in band. So each event passes
 //! this gate first, which lets through only whole events with readable JSON, one line each, and
-//! tells the end from a cut. The format is that of the WHATWG HTML standard, section 9.2.
+//! tells the end from a cut.
+
+use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use crate::models::http::{EventParser, Failure, ServerEvent};
 
 /// Splits a body into events. What it holds is bounded by who feeds it.
 #[derive(Default)]
 pub(super) struct EventGate {
-    /// Bytes of a line whose end has not come yet.
-    line: Vec<u8>,
-    /// How many bytes of `line` are known to hold no line end.
-    scanned: usize,
-    /// Whether the last line ended with a carriage return, so that a line feed is part of it.
-    after_return: bool,
-    /// The data lines of the event so far.
-    data: Option<Vec<u8>>,
-    /// The type of the event so far.
-    kind: Vec<u8>,
+    parser: EventParser,
     /// How many events were let through.
     passed: usize,
     done: bool,
@@ -31,37 +24,17 @@ impl EventGate {
     /// Takes the next bytes of the body, and adds the events that they complete to `out`, as
     /// `data:` lines.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
-        self.line.extend_from_slice(bytes);
-        let mut start = 0;
-        let mut at = self.scanned;
-        while at < self.line.len() {
-            let byte = self.line[at];
-            at += 1;
-            let follows_return = std::mem::take(&mut self.after_return);
-            match byte {
-                b'\n' if follows_return => start = at,
-                b'\n' | b'\r' => {
-                    self.after_return = byte == b'\r';
-                    let line = self.line[start..at - 1].to_vec();
-                    start = at;
-                    self.take_line(&line, out)?;
-                }
-                _ => {}
-            }
-        }
-        self.line.drain(..start);
-        self.scanned = self.line.len();
-        Ok(())
+        let mut events = VecDeque::new();
+        self.parser.push(bytes, &mut events);
+        self.take(events, out)
     }
 
     /// Takes the end of the body. Some servers leave out the last line end; what is not a whole
     /// event even so was cut off.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let line = std::mem::take(&mut self.line);
-        let ended = self
-            .take_line(&line, out)
-            .and_then(|()| self.take_line(&[], out));
-        match ended {
+        let mut events = VecDeque::new();
+        self.parser.finish(&mut events);
+        match self.take(events, out) {
             Err(Failure::Malformed(_)) => Err(Failure::Cut),
             Ok(()) if !self.done => Err(Failure::Cut),
             other => other,
@@ -78,35 +51,17 @@ impl EventGate {
         self.done
     }
 
-    fn take_line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
-        if line.is_empty() {
-            let kind = std::mem::take(&mut self.kind);
-            return match self.data.take() {
-                Some(data) => self.take_event(&kind, &data, out),
-                None => Ok(()),
-            };
-        }
-        if let Some(value) = field(line, b"data:") {
-            match &mut self.data {
-                Some(data) => {
-                    // The standard joins lines by a line feed; to JSON a space is the same, and
-                    // keeps the event on one line.
-                    data.push(b' ');
-                    data.extend_from_slice(value);
-                }
-                none => *none = Some(value.to_vec()),
-            }
-        } else if let Some(value) = field(line, b"event:") {
-            self.kind = value.to_vec();
-        } else if let Some(value) = field(line, b"error:") {
-            // Older servers of llama.cpp send errors as a field that the standard ignores.
-            return Err(Failure::in_band(value));
-        }
-        Ok(())
+    fn take(&mut self, events: VecDeque<ServerEvent>, out: &mut Vec<u8>) -> Result<(), Failure> {
+        events
+            .into_iter()
+            .try_for_each(|event| self.take_event(&event, out))
     }
 
-    fn take_event(&mut self, kind: &[u8], data: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
-        let data = data.trim_ascii();
+    fn take_event(&mut self, event: &ServerEvent, out: &mut Vec<u8>) -> Result<(), Failure> {
+        if event.is_error {
+            return Err(Failure::in_band(&event.data));
+        }
+        let (kind, data) = (event.kind.as_slice(), event.data.trim_ascii());
         if self.done || data.is_empty() || kind == b"keepalive" || kind == b"ping" {
             return Ok(());
         }
@@ -148,11 +103,6 @@ pub(super) fn check(json: &[u8]) -> Result<Value, Failure> {
         Some(failure) => Err(failure),
         None => Ok(value),
     }
-}
-
-fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let value = line.strip_prefix(name)?;
-    Some(value.strip_prefix(b" ").unwrap_or(value))
 }
 
 #[cfg(test)]

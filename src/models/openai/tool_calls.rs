@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use ghostlight_actors::vocabulary::{Delta, ToolCall, Transcript};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{answer::take_field, failure::Failure, reasoning};
+use super::{answer::take_field, reasoning};
+use crate::models::http::Failure;
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Default)]

@@ -1,9 +1,7 @@
 //! Reads what an answer consumed.
 
-use ghostlight_actors::vocabulary::{Message, ModelRequest, Usage};
+use ghostlight_actors::vocabulary::Usage;
 use serde_json::Value;
-
-use crate::context::{Estimate, TokenCounter as _};
 
 /// Reads a `usage` object; what is missing counts as 0.
 pub(super) fn read(usage: &Value) -> Usage {
@@ -43,21 +41,6 @@ pub(super) fn read(usage: &Value) -> Usage {
         reasoning_tokens: reasoning,
         ..Usage::default()
     }
-}
-
-/// What a call consumed whose server told nothing of the request, of the response, or of both:
-/// that side is estimated, so that budgets hold.
-pub(super) fn estimated(told: Usage, request: &ModelRequest, answer: &Message) -> Usage {
-    let mut usage = told;
-    if usage.input_tokens == 0 {
-        usage.input_tokens = Estimate.request(request);
-        usage.estimated_tokens += usage.input_tokens;
-    }
-    if usage.output_tokens == 0 {
-        usage.output_tokens = Estimate.message(answer);
-        usage.estimated_tokens += usage.output_tokens;
-    }
-    usage
 }
 
 /// A count, which some servers send as a float or as text.

@@ -69,9 +69,10 @@ impl Driver {
             }
         }
         let Some(append) = append else { return };
-        // The child's end, what it settles, and the parent's result are one commit.
+        // The child's end, what it settles, and the parent's result are one commit, in this order:
+        // events come in the order of entries, and the result rests on the end.
         let mut batch = self.journal.take().unwrap_or_default();
-        batch.appends.push(*append);
+        batch.appends.insert(0, *append);
         self.journal.commit(batch);
     }
 

@@ -6,17 +6,19 @@ use serde_json::Value;
 
 /// What a server says of an error, of any of the shapes in use.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Report {
+pub(in crate::models) struct Report {
     code: Option<String>,
     kind: Option<String>,
     param: Option<String>,
-    pub(super) message: String,
+    /// How long the server asks to wait, where it says so in the body, as Google's does.
+    retry_delay: Option<Duration>,
+    pub(in crate::models) message: String,
 }
 
 impl Report {
     /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"detail": …}` or
     /// plain text.
-    pub(super) fn read(body: &[u8]) -> Self {
+    pub(in crate::models) fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_value(&value),
             Err(_) => Self {
@@ -26,7 +28,7 @@ impl Report {
         }
     }
 
-    pub(super) fn from_value(value: &Value) -> Self {
+    pub(in crate::models) fn from_value(value: &Value) -> Self {
         // Google's server puts the error into a list.
         let value = value.get(0).unwrap_or(value);
         let error = match &value["error"] {
@@ -44,24 +46,30 @@ impl Report {
         };
         Self {
             code: word("code"),
-            kind: word("type"),
+            kind: word("type").or_else(|| word("status")),
             param: word("param"),
+            retry_delay: delay(&error["details"]),
             message: message.unwrap_or_default(),
         }
     }
 
     /// The HTTP status that the code stands for, where it does: several servers send it as a
     /// number or as text.
-    pub(super) fn status(&self) -> Option<u16> {
+    pub(in crate::models) fn status(&self) -> Option<u16> {
         let status = self.code.as_deref()?.parse().ok()?;
         (400..=599).contains(&status).then_some(status)
     }
 
-    pub(super) fn says(&self, words: &[&str]) -> bool {
+    /// How long the server asks to wait, where it says so in the body.
+    pub(in crate::models) fn retry_delay(&self) -> Option<Duration> {
+        self.retry_delay
+    }
+
+    pub(in crate::models) fn says(&self, words: &[&str]) -> bool {
         let fields = [
             self.code.as_deref(),
             self.kind.as_deref(),
-            Some(&self.message),
+            Some(self.message.as_str()),
         ];
         let texts = fields.into_iter().flatten().map(str::to_lowercase);
         texts
@@ -71,7 +79,7 @@ impl Report {
 
     /// Whether the request did not fit the model's context, in the words of OpenAI, vLLM,
     /// llama.cpp, Ollama, LiteLLM, Anthropic, Google, Mistral, Groq, xAI, Bedrock and TGI.
-    pub(super) fn is_overflow(&self) -> bool {
+    pub(in crate::models) fn is_overflow(&self) -> bool {
         self.says(&[
             "context_length_exceeded",
             "contextwindowexceeded",
@@ -96,7 +104,7 @@ impl Report {
         ])
     }
 
-    pub(super) fn is_out_of_funds(&self) -> bool {
+    pub(in crate::models) fn is_out_of_funds(&self) -> bool {
         self.says(&[
             "insufficient_quota",
             "billing",
@@ -106,7 +114,7 @@ impl Report {
     }
 
     /// The server's short words (code, type, parameter), where they are words and not text.
-    pub(super) fn labels(&self) -> Vec<&str> {
+    pub(in crate::models) fn labels(&self) -> Vec<&str> {
         let is_label = |text: &&str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
             text.len() <= 64 && text.bytes().all(fits)
@@ -121,9 +129,19 @@ impl Report {
     }
 }
 
+/// The delay among the details of one of Google's errors, such as `"retryDelay": "34.07s"`.
+fn delay(details: &Value) -> Option<Duration> {
+    let details = details.as_array()?.iter();
+    let text = details
+        .filter_map(|detail| detail["retryDelay"].as_str())
+        .next()?;
+    let seconds = text.trim().trim_end_matches('s').parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
 /// How long the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date,
 /// which is compared with the server's own `date`, so that no clock has to agree with its.
-pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+pub(in crate::models) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
     if let Some(millis) = number("retry-after-ms") {

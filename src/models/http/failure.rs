@@ -12,7 +12,7 @@ use super::{report::Report, scrub::Scrub};
 
 /// Why an attempt failed, before it is told to anyone: it may hold a server's words.
 #[derive(Clone, Debug)]
-pub(super) enum Failure {
+pub(in crate::models) enum Failure {
     /// No connection came about.
     Connect(String),
     /// The server's certificate is not trusted.
@@ -37,9 +37,18 @@ pub(super) enum Failure {
     Request,
 }
 
+/// What kind of server it is, in words for people.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::models) struct ServerKind {
+    /// What it is, such as `an OpenAI-compatible server`.
+    pub(in crate::models) name: &'static str,
+    /// What to look at where it does not know what it is asked for.
+    pub(in crate::models) place: &'static str,
+}
+
 /// What was waited for in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::models) enum Phase {
     FirstByte,
     Idle,
     Total,
@@ -47,24 +56,24 @@ pub(super) enum Phase {
 
 impl Failure {
     /// An error that came inside of an answer with a good status.
-    pub(super) fn in_band(body: &[u8]) -> Self {
+    pub(in crate::models) fn in_band(body: &[u8]) -> Self {
         Self::InBand(Report::read(body))
     }
 
     /// The error that this answer is, if it is one.
-    pub(super) fn in_answer(value: &Value) -> Option<Self> {
+    pub(in crate::models) fn in_answer(value: &Value) -> Option<Self> {
         let is_error = !value["error"].is_null() || value["object"] == "error";
         is_error.then(|| Self::InBand(Report::from_value(value)))
     }
 
     /// JSON that cannot be read. Only the place is kept: the text may be a model's output.
-    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
+    pub(in crate::models) fn unreadable(error: &serde_json::Error) -> Self {
         let place = format!("line {}, column {}", error.line(), error.column());
         Self::Malformed(format!("it is not JSON (at {place})"))
     }
 
     /// A failed exchange. Its own text may hold the address and is not kept.
-    pub(super) fn transport(error: &reqwest::Error) -> Self {
+    pub(in crate::models) fn transport(error: &reqwest::Error) -> Self {
         if causes(error).any(is_certificate_error) {
             return Self::Certificate;
         }
@@ -86,12 +95,17 @@ impl Failure {
     }
 
     /// Whether the answer's end did not come, though all that came was good.
-    pub(super) fn is_cut(&self) -> bool {
+    pub(in crate::models) fn is_cut(&self) -> bool {
         matches!(self, Self::Cut | Self::Timeout(Phase::Idle))
     }
 
     /// What the gateway is told.
-    pub(super) fn into_error(self, host: &str, scrub: &Scrub<'_>) -> ModelError {
+    pub(in crate::models) fn into_error(
+        self,
+        host: &str,
+        kind: ServerKind,
+        scrub: &Scrub<'_>,
+    ) -> ModelError {
         let (status, pause, report) = match self {
             Self::Rejected {
                 status,
@@ -99,15 +113,15 @@ impl Failure {
                 report,
             } => (Some(status), retry_after, report),
             Self::InBand(report) => (report.status(), None, report),
-            other => return other.own_error(host),
+            other => return other.own_error(host, kind),
         };
-        let mut error = refused(host, status, &report, scrub);
+        let mut error = refused(host, kind, status, &report, scrub);
         (error.status, error.retry_after) = (status, pause);
         error
     }
 
     /// A failure in which the server has no word.
-    fn own_error(self, host: &str) -> ModelError {
+    fn own_error(self, host: &str, server: ServerKind) -> ModelError {
         let (kind, retryable, message) = match self {
             Self::Connect(reason) => (
                 ErrorKind::Model,
@@ -136,7 +150,8 @@ impl Failure {
                 true,
                 format!(
                     "the answer of {host} cannot be read: {what}; check that base_url is that \
-                     of an OpenAI-compatible server"
+                     of {}",
+                    server.name
                 ),
             ),
             Self::Request => (
@@ -198,8 +213,14 @@ fn is_certificate_error(cause: Cause<'_>) -> bool {
 }
 
 /// What a server's refusal means, whether its status came as a status or in band.
-fn refused(host: &str, status: Option<u16>, report: &Report, scrub: &Scrub<'_>) -> ModelError {
-    let (kind, retryable, advice) = classify(status, report);
+fn refused(
+    host: &str,
+    server: ServerKind,
+    status: Option<u16>,
+    report: &Report,
+    scrub: &Scrub<'_>,
+) -> ModelError {
+    let (kind, retryable, advice) = classify(server, status, report);
     let mut message = match status {
         Some(status) => format!("{host} answered with status {status}"),
         None => format!("{host} reported an error"),
@@ -224,11 +245,18 @@ fn refused(host: &str, status: Option<u16>, report: &Report, scrub: &Scrub<'_>) 
     if retryable { error.retryable() } else { error }
 }
 
-fn classify(status: Option<u16>, report: &Report) -> (ErrorKind, bool, &'static str) {
+fn classify(
+    server: ServerKind,
+    status: Option<u16>,
+    report: &Report,
+) -> (ErrorKind, bool, &'static str) {
     const SHORTEN: &str = "the request does not fit the model's context: shorten the conversation";
     const KEY: &str = "check the key and what it may do";
-    const WHERE: &str = "check the model's name, and that base_url ends where the server's \
-                         /chat/completions begins (often in /v1)";
+    let place = server.place;
+    // Google refuses a key by 400.
+    if status == Some(400) && report.says(&["api_key_invalid", "api key not valid"]) {
+        return (ErrorKind::Authentication, false, KEY);
+    }
     let may_be_overflow = matches!(status, None | Some(400 | 413 | 422 | 500));
     if may_be_overflow && report.is_overflow() {
         return (ErrorKind::ContextOverflow, false, SHORTEN);
@@ -236,10 +264,11 @@ fn classify(status: Option<u16>, report: &Report) -> (ErrorKind, bool, &'static 
     match status {
         Some(401 | 403) => (ErrorKind::Authentication, false, KEY),
         Some(402) => (ErrorKind::Model, false, "check the account's balance"),
-        Some(404) => (ErrorKind::NotFound, false, WHERE),
+        Some(404) => (ErrorKind::NotFound, false, place),
         Some(408) => (ErrorKind::Timeout, true, ""),
         Some(413) => (ErrorKind::ContextOverflow, false, SHORTEN),
-        Some(429) if report.is_out_of_funds() => (
+        // Google speaks of the plan in every limit, and says for how long where it is one of a minute.
+        Some(429) if report.is_out_of_funds() && report.retry_delay().is_none() => (
             ErrorKind::RateLimited,
             false,
             "the quota is used up: check the account's plan",
@@ -253,14 +282,17 @@ fn classify(status: Option<u16>, report: &Report) -> (ErrorKind, bool, &'static 
             "it redirects: set base_url to the new place",
         ),
         Some(500..) => (ErrorKind::Model, true, ""),
-        Some(_) => (ErrorKind::Model, false, WHERE),
+        Some(_) => (ErrorKind::Model, false, place),
         None if report.is_out_of_funds() => (ErrorKind::RateLimited, false, ""),
         None if report.says(&["rate_limit", "ratelimit", "rate limit"]) => {
             (ErrorKind::RateLimited, true, "")
         }
-        None if report.says(&["invalid_api_key", "authentication"]) => {
+        None if report.says(&["invalid_api_key", "authentication", "permission_error"]) => {
             (ErrorKind::Authentication, false, KEY)
         }
+        None if report.says(&["not_found_error"]) => (ErrorKind::NotFound, false, place),
+        None if report.says(&["request_too_large"]) => (ErrorKind::ContextOverflow, false, SHORTEN),
+        None if report.says(&["timeout_error"]) => (ErrorKind::Timeout, true, ""),
         None if report.says(&["invalid_request", "badrequest"]) => {
             (ErrorKind::InvalidInput, false, "")
         }
@@ -273,6 +305,11 @@ fn classify(status: Option<u16>, report: &Report) -> (ErrorKind, bool, &'static 
 mod tests {
     use super::*;
 
+    const KIND: ServerKind = ServerKind {
+        name: "a server",
+        place: "check the model's name",
+    };
+
     fn error(status: u16, body: &str) -> ModelError {
         let report = Report::read(body.as_bytes());
         let failure = Failure::Rejected {
@@ -280,7 +317,7 @@ mod tests {
             retry_after: None,
             report,
         };
-        failure.into_error("host", &Scrub::default())
+        failure.into_error("host", KIND, &Scrub::default())
     }
 
     #[test]
@@ -394,7 +431,7 @@ mod tests {
         ];
         for (body, kind, retryable, status) in cases {
             let failure = Failure::in_answer(&serde_json::from_str(body).unwrap()).unwrap();
-            let error = failure.into_error("host", &Scrub::default());
+            let error = failure.into_error("host", KIND, &Scrub::default());
             assert_eq!(
                 (error.kind, error.retryable, error.status),
                 (kind, retryable, status),

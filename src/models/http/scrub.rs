@@ -15,13 +15,13 @@ const QUOTATION: usize = 48;
 
 /// Takes out of a server's words what repeats a request: prompts, results of tools, keys.
 #[derive(Default)]
-pub(super) struct Scrub<'a> {
+pub(in crate::models) struct Scrub<'a> {
     request: Option<&'a ModelRequest>,
 }
 
 impl<'a> Scrub<'a> {
     /// For an answer to this request.
-    pub(super) fn new(request: &'a ModelRequest) -> Self {
+    pub(in crate::models) fn new(request: &'a ModelRequest) -> Self {
         Self {
             request: Some(request),
         }
@@ -29,7 +29,7 @@ impl<'a> Scrub<'a> {
 
     /// The words that may be shown: the first line up to a dump of data, without quotations of
     /// more than a word, what looks like a key, and what is also in the request.
-    pub(super) fn excerpt(&self, words: &str) -> Option<String> {
+    pub(in crate::models) fn excerpt(&self, words: &str) -> Option<String> {
         let line = words.trim().lines().next()?;
         let line = line.split(['{', '<']).next()?;
         let line: String = line

@@ -1,0 +1,224 @@
+#![doc = include_str!("README.md")]
+
+mod answer;
+mod message;
+mod request;
+mod settings;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError},
+    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+};
+
+pub use self::settings::{AnthropicSettings, Thinking};
+use self::{answer::Answer, request::Body};
+use super::{
+    Secret,
+    http::{
+        Attempt, Endpoint, Failure, Key, Reaching, Received, ServerKind, display_host,
+        install_provider, timed,
+    },
+};
+
+/// The version of the interface that is spoken.
+const VERSION: &str = "2023-06-01";
+
+/// A model of Anthropic's, by its Messages API. See the [module](self).
+///
+/// Cloning it is cheap; clones share the connections.
+#[derive(Clone)]
+pub struct Anthropic {
+    settings: Arc<AnthropicSettings>,
+    endpoint: Arc<OnceLock<Endpoint>>,
+}
+
+impl Anthropic {
+    /// The model of this name at Anthropic, with the key in `ANTHROPIC_API_KEY`. Nothing is looked
+    /// up or connected before the first request.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self::from(AnthropicSettings::new(model))
+    }
+
+    /// The model that the environment names: `ANTHROPIC_MODEL` (else
+    /// [`AnthropicSettings::default`]'s) at `ANTHROPIC_BASE_URL` (else Anthropic) with the key in
+    /// `ANTHROPIC_API_KEY`.
+    ///
+    /// # Errors
+    /// A missing key, and what [`check`](Self::check) finds.
+    pub fn from_env() -> Result<Self, ModelError> {
+        let variable = |name: &str| {
+            let value = std::env::var(name).ok();
+            value.filter(|value| !value.trim().is_empty())
+        };
+        if variable("ANTHROPIC_API_KEY").is_none() {
+            return Err(ModelError::new(
+                ErrorKind::Authentication,
+                "ANTHROPIC_API_KEY is not set: set it to your key",
+            ));
+        }
+        let mut settings = AnthropicSettings::default();
+        if let Some(model) = variable("ANTHROPIC_MODEL") {
+            model.trim().clone_into(&mut settings.model);
+        }
+        if let Some(base_url) = variable("ANTHROPIC_BASE_URL") {
+            let base_url = base_url.trim().trim_end_matches('/');
+            // The SDKs' variable ends before the version.
+            settings.base_url = match base_url.ends_with("/v1") {
+                true => base_url.to_owned(),
+                false => format!("{base_url}/v1"),
+            };
+        }
+        let model = Self::from(settings);
+        model.check()?;
+        Ok(model)
+    }
+
+    /// Changes the settings.
+    ///
+    /// ```
+    /// use ghostlight::models::{Anthropic, anthropic::Thinking};
+    ///
+    /// let model = Anthropic::new("claude-opus-4-6").with(|settings| {
+    ///     settings.thinking = Thinking::Budget(8_000);
+    ///     settings.cache = false;
+    /// });
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut AnthropicSettings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self.endpoint = Arc::default();
+        self
+    }
+
+    /// Sets the address up to and without `/messages`.
+    #[must_use]
+    pub fn base_url(self, address: impl Into<String>) -> Self {
+        self.with(|settings| settings.base_url = address.into())
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn api_key(self, key: Secret) -> Self {
+        self.with(|settings| settings.api_key = Some(key))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &AnthropicSettings {
+        &self.settings
+    }
+
+    /// Reads the address and looks up the secrets, which the first request would do.
+    ///
+    /// # Errors
+    /// An address or header that cannot be used, a secret that is not set, no trusted
+    /// certificates on the machine.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.endpoint().map(drop)
+    }
+
+    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
+        if let Some(endpoint) = self.endpoint.get() {
+            return Ok(endpoint);
+        }
+        let settings = &self.settings;
+        let own = display_host(&settings.base_url) == "api.anthropic.com";
+        let key = match &settings.api_key {
+            None if own => Some(Secret::variable("ANTHROPIC_API_KEY")),
+            key => key.clone(),
+        };
+        let mut headers = settings.headers.clone();
+        headers
+            .entry("anthropic-version".to_owned())
+            .or_insert_with(|| VERSION.to_owned());
+        // Two first requests at once may both make one; one of them is kept.
+        let endpoint = Endpoint::open(Reaching {
+            base_url: &settings.base_url,
+            key: key.map(|key| Key::Header("x-api-key", key)),
+            headers: &headers,
+            allow_plain_http: settings.allow_plain_http,
+            timeouts: &settings.timeouts,
+            kind: ServerKind {
+                name: "a server that speaks Anthropic's Messages API",
+                place: "check the model's name, and that base_url ends where the server's \
+                        /messages begins (in /v1)",
+            },
+        })?;
+        Ok(self.endpoint.get_or_init(|| endpoint))
+    }
+
+    async fn attempt(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+    ) -> Result<ModelResponse, Failure> {
+        let settings = &*self.settings;
+        let attempt = Attempt::new(
+            endpoint.http.clone(),
+            &settings.timeouts,
+            settings.max_response_bytes,
+        );
+        let url = format!("{}/messages", endpoint.base);
+        let body = Body { request, settings }.to_json();
+        let mut answer = Answer::default();
+        match attempt.post(url, &endpoint.headers, &body).await? {
+            Received::Whole(whole) => answer.take_whole(whole)?,
+            Received::Events(mut events) => {
+                while !answer.is_over() {
+                    let event = match events.next().await {
+                        Ok(event) => event,
+                        // Only the end of the stream is missing, and nothing of the answer.
+                        Err(failure) if failure.is_cut() && answer.is_finished() => break,
+                        Err(failure) => return Err(failure),
+                    };
+                    let Some(event) = event else { break };
+                    answer.take(&event, |delta| cx.delta(delta))?;
+                }
+            }
+        }
+        answer.complete(&request.conversation)
+    }
+}
+
+impl Model for Anthropic {
+    async fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let endpoint = self.endpoint()?;
+        let attempt = self.attempt(endpoint, &request, &cx);
+        let (total, prices) = (
+            self.settings.timeouts.total(),
+            self.settings.prices.as_ref(),
+        );
+        timed(endpoint, total, prices, &request, attempt).await
+    }
+
+    fn description(&self) -> String {
+        let host = display_host(&self.settings.base_url);
+        format!("anthropic {} at {host}", self.settings.model)
+    }
+}
+
+impl From<AnthropicSettings> for Anthropic {
+    fn from(settings: AnthropicSettings) -> Self {
+        install_provider();
+        Self {
+            settings: Arc::new(settings),
+            endpoint: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Anthropic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Anthropic({})", self.description())
+    }
+}

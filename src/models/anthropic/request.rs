@@ -1,0 +1,254 @@
+//! The body of a request.
+
+use ghostlight_actors::vocabulary::{ModelRequest, ToolChoice};
+use serde_json::{Map, Value, json};
+
+use super::{
+    message,
+    settings::{AnthropicSettings, Thinking},
+};
+use crate::models::http::tools_called;
+
+/// Fields that no further field takes the place of.
+const FIXED: [&str; 2] = ["messages", "stream"];
+/// The fewest tokens that the provider takes for thinking.
+const LEAST_THINKING: u32 = 1_024;
+/// What the provider's structured output does not take of a schema; the answer is held to it here.
+const NOT_TAKEN: [&str; 11] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "pattern",
+];
+
+/// A request, and how its server is spoken to.
+pub(super) struct Body<'a> {
+    pub(super) request: &'a ModelRequest,
+    pub(super) settings: &'a AnthropicSettings,
+}
+
+impl Body<'_> {
+    /// The body as the provider reads it.
+    pub(super) fn to_json(&self) -> Value {
+        let Self { request, settings } = self;
+        let mut body = Map::new();
+        let mut put = |name: &str, value: Value| {
+            body.insert(name.to_owned(), value);
+        };
+        put("model", json!(settings.model));
+        put("stream", json!(request.stream));
+        let sampling = &request.settings;
+        let mut most = sampling.max_tokens.unwrap_or(settings.max_tokens);
+        if let Thinking::Budget(tokens) = settings.thinking {
+            let tokens = tokens.max(LEAST_THINKING);
+            // The bound on the answer covers the thinking too.
+            most = most.saturating_add(tokens);
+            put(
+                "thinking",
+                json!({"type": "enabled", "budget_tokens": tokens}),
+            );
+        }
+        match settings.thinking {
+            Thinking::Adaptive => put("thinking", json!({"type": "adaptive"})),
+            Thinking::Off => put("thinking", json!({"type": "disabled"})),
+            Thinking::Default | Thinking::Budget(_) => {}
+        }
+        put("max_tokens", json!(most));
+        if let Some(temperature) = sampling.temperature {
+            put("temperature", json!(temperature));
+        }
+        if let Some(top_p) = sampling.top_p {
+            put("top_p", json!(top_p));
+        }
+        // A text of white space alone is refused.
+        let stops = sampling.stop.iter().filter(|stop| !stop.trim().is_empty());
+        let stops: Vec<&String> = stops.collect();
+        if !stops.is_empty() {
+            put("stop_sequences", json!(stops));
+        }
+        let format = self.output_format();
+        let mut output = Map::new();
+        if let Some(effort) = &sampling.reasoning_effort {
+            output.insert("effort".to_owned(), json!(effort));
+        }
+        if let Some(format) = &format {
+            output.insert("format".to_owned(), format.clone());
+        }
+        if !output.is_empty() {
+            put("output_config", Value::Object(output));
+        }
+        if let Some(system) = self.system(format.is_some()) {
+            put("system", system);
+        }
+        if let Some((tools, choice)) = self.tools() {
+            put("tools", tools);
+            if let Some(choice) = choice {
+                put("tool_choice", choice);
+            }
+        }
+        let messages = message::messages(request, settings.cache);
+        put("messages", Value::Array(messages));
+        for (name, value) in settings.extra.iter().chain(&sampling.extra) {
+            match FIXED.contains(&name.as_str()) {
+                true => {}
+                false if value.is_null() => {
+                    body.remove(name);
+                }
+                false => {
+                    body.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        Value::Object(body)
+    }
+
+    /// The instructions, with the schema of the answer in words where the provider does not take it.
+    fn system(&self, has_format: bool) -> Option<Value> {
+        let mut text = self.request.instructions.trim().to_owned();
+        if let Some(output) = self.request.output.as_ref().filter(|_| !has_format) {
+            let separator = if text.is_empty() { "" } else { "\n\n" };
+            text.push_str(&format!(
+                "{separator}Answer with nothing but JSON that fits this JSON Schema:\n{}",
+                output.schema
+            ));
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let mut block = json!({"type": "text", "text": text});
+        if self.settings.cache {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+        Some(json!([block]))
+    }
+
+    fn output_format(&self) -> Option<Value> {
+        let output = self
+            .request
+            .output
+            .as_ref()
+            .filter(|output| output.strict)?;
+        let schema = taken(&output.schema);
+        Some(json!({"type": "json_schema", "schema": schema}))
+    }
+
+    /// The tools and the choice among them. Where a conversation has calls and the request offers no
+    /// tools, those of the conversation are named and may not be called.
+    fn tools(&self) -> Option<(Value, Option<Value>)> {
+        let request = self.request;
+        if request.tools.is_empty() {
+            let named = tools_called(request);
+            let tools = named
+                .iter()
+                .map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
+            let tools: Vec<Value> = tools.collect();
+            return (!tools.is_empty()).then(|| (json!(tools), Some(json!({"type": "none"}))));
+        }
+        let tools = request.tools.iter().map(|tool| {
+            let mut schema = tool.parameters.clone();
+            if schema["type"] != "object" {
+                schema = json!({"type": "object"});
+            }
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": schema,
+            })
+        });
+        let tools: Vec<Value> = tools.collect();
+        let settings = &request.settings;
+        let mut choice = match &settings.tool_choice {
+            None => None,
+            Some(ToolChoice::Auto) => Some(json!({"type": "auto"})),
+            Some(ToolChoice::None) => Some(json!({"type": "none"})),
+            Some(ToolChoice::Required) => Some(json!({"type": "any"})),
+            Some(ToolChoice::Tool(name)) => Some(json!({"type": "tool", "name": name})),
+        };
+        if settings.parallel_tool_calls == Some(false)
+            && settings.tool_choice != Some(ToolChoice::None)
+        {
+            choice.get_or_insert_with(|| json!({"type": "auto"}))["disable_parallel_tool_use"] =
+                json!(true);
+        }
+        Some((json!(tools), choice))
+    }
+}
+
+/// What the provider takes of a schema.
+fn taken(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let is_object = fields.get("type").is_some_and(|kind| kind == "object");
+            let fields = fields
+                .iter()
+                .filter(|(name, value)| !(NOT_TAKEN.contains(&name.as_str()) && is_bound(value)))
+                .map(|(name, value)| match name.as_str() {
+                    // Below it stand names of fields, and not words of a schema.
+                    "properties" | "$defs" | "definitions" => (name.clone(), each(value)),
+                    "enum" | "const" | "default" | "required" => (name.clone(), value.clone()),
+                    _ => (name.clone(), taken(value)),
+                });
+            let mut fields: Map<String, Value> = fields.collect();
+            if is_object {
+                fields.insert("additionalProperties".to_owned(), json!(false));
+            }
+            Value::Object(fields)
+        }
+        Value::Array(items) => items.iter().map(taken).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_bound(value: &Value) -> bool {
+    !value.is_object() && !value.is_array()
+}
+
+fn each(schemas: &Value) -> Value {
+    match schemas {
+        Value::Object(schemas) => {
+            let schemas = schemas.iter();
+            Value::Object(
+                schemas
+                    .map(|(name, schema)| (name.clone(), taken(schema)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_keeps_what_the_provider_takes_and_the_names_of_its_fields() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "minimum": {"type": "integer", "minimum": 1, "maximum": 9},
+                "tags": {"type": "array", "items": {"type": "string", "pattern": "^a"}, "maxItems": 3},
+            },
+            "required": ["minimum", "tags"],
+        });
+        assert_eq!(
+            taken(&schema),
+            json!({
+                "type": "object",
+                "properties": {
+                    "minimum": {"type": "integer"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["minimum", "tags"],
+                "additionalProperties": false,
+            })
+        );
+    }
+}

@@ -1,0 +1,209 @@
+#![doc = include_str!("README.md")]
+
+mod answer;
+mod message;
+mod request;
+mod settings;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError},
+    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+};
+
+pub use self::settings::GeminiSettings;
+use self::{answer::Answer, request::Body};
+use super::{
+    Secret,
+    http::{
+        Attempt, Endpoint, Failure, Key, Reaching, Received, ServerKind, display_host,
+        install_provider, timed,
+    },
+};
+
+/// Google's Gemini, by its `generateContent`. See the [module](self).
+///
+/// Cloning it is cheap; clones share the connections.
+#[derive(Clone)]
+pub struct Gemini {
+    settings: Arc<GeminiSettings>,
+    endpoint: Arc<OnceLock<Endpoint>>,
+}
+
+impl Gemini {
+    /// The model of this name at Google, with the key in `GEMINI_API_KEY`. Nothing is looked up or
+    /// connected before the first request.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self::from(GeminiSettings::new(model))
+    }
+
+    /// The model that the environment names: `GEMINI_MODEL` (else [`GeminiSettings::default`]'s)
+    /// with the key in `GEMINI_API_KEY`, else `GOOGLE_API_KEY`.
+    ///
+    /// # Errors
+    /// A missing key, and what [`check`](Self::check) finds.
+    pub fn from_env() -> Result<Self, ModelError> {
+        let variable = |name: &str| {
+            let value = std::env::var(name).ok();
+            value.filter(|value| !value.trim().is_empty())
+        };
+        let mut keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].into_iter();
+        let Some(key) = keys.find(|name| variable(name).is_some()) else {
+            return Err(ModelError::new(
+                ErrorKind::Authentication,
+                "GEMINI_API_KEY is not set: set it to your key",
+            ));
+        };
+        let mut settings = GeminiSettings::default();
+        settings.api_key = Some(Secret::variable(key));
+        if let Some(model) = variable("GEMINI_MODEL") {
+            model.trim().clone_into(&mut settings.model);
+        }
+        let model = Self::from(settings);
+        model.check()?;
+        Ok(model)
+    }
+
+    /// Changes the settings.
+    ///
+    /// ```
+    /// use ghostlight::models::Gemini;
+    ///
+    /// let model = Gemini::new("gemini-2.5-pro").with(|settings| settings.thinking_budget = Some(4_000));
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut GeminiSettings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self.endpoint = Arc::default();
+        self
+    }
+
+    /// Sets the address up to and without `/models`.
+    #[must_use]
+    pub fn base_url(self, address: impl Into<String>) -> Self {
+        self.with(|settings| settings.base_url = address.into())
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn api_key(self, key: Secret) -> Self {
+        self.with(|settings| settings.api_key = Some(key))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &GeminiSettings {
+        &self.settings
+    }
+
+    /// Reads the address and looks up the secrets, which the first request would do.
+    ///
+    /// # Errors
+    /// An address or header that cannot be used, a secret that is not set, no trusted
+    /// certificates on the machine.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.endpoint().map(drop)
+    }
+
+    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
+        if let Some(endpoint) = self.endpoint.get() {
+            return Ok(endpoint);
+        }
+        let settings = &self.settings;
+        let own = display_host(&settings.base_url) == "generativelanguage.googleapis.com";
+        let key = match &settings.api_key {
+            None if own => Some(Secret::variable("GEMINI_API_KEY")),
+            key => key.clone(),
+        };
+        // Two first requests at once may both make one; one of them is kept.
+        let endpoint = Endpoint::open(Reaching {
+            base_url: &settings.base_url,
+            key: key.map(|key| Key::Header("x-goog-api-key", key)),
+            headers: &settings.headers,
+            allow_plain_http: settings.allow_plain_http,
+            timeouts: &settings.timeouts,
+            kind: ServerKind {
+                name: "a server that speaks Gemini's generateContent",
+                place: "check the model's name, and that base_url ends where the server's /models \
+                        begins (often in /v1beta)",
+            },
+        })?;
+        Ok(self.endpoint.get_or_init(|| endpoint))
+    }
+
+    async fn attempt(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+    ) -> Result<ModelResponse, Failure> {
+        let settings = &*self.settings;
+        let attempt = Attempt::new(
+            endpoint.http.clone(),
+            &settings.timeouts,
+            settings.max_response_bytes,
+        );
+        let how = match request.stream {
+            true => "streamGenerateContent?alt=sse",
+            false => "generateContent",
+        };
+        let url = format!("{}/models/{}:{how}", endpoint.base, settings.model);
+        let body = Body { request, settings }.to_json();
+        let mut answer = Answer::default();
+        match attempt.post(url, &endpoint.headers, &body).await? {
+            Received::Whole(whole) => answer.take(&whole, |_| {}),
+            Received::Events(mut events) => loop {
+                let event = match events.next().await {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    // Only the end of the stream is missing, and nothing of the answer.
+                    Err(failure) if failure.is_cut() && answer.is_finished() => break,
+                    Err(failure) => return Err(failure),
+                };
+                answer.take_event(&event, |delta| cx.delta(delta))?;
+            },
+        }
+        answer.complete(&request.conversation)
+    }
+}
+
+impl Model for Gemini {
+    async fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let endpoint = self.endpoint()?;
+        let attempt = self.attempt(endpoint, &request, &cx);
+        let (total, prices) = (
+            self.settings.timeouts.total(),
+            self.settings.prices.as_ref(),
+        );
+        timed(endpoint, total, prices, &request, attempt).await
+    }
+
+    fn description(&self) -> String {
+        let host = display_host(&self.settings.base_url);
+        format!("gemini {} at {host}", self.settings.model)
+    }
+}
+
+impl From<GeminiSettings> for Gemini {
+    fn from(settings: GeminiSettings) -> Self {
+        install_provider();
+        Self {
+            settings: Arc::new(settings),
+            endpoint: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Gemini {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gemini({})", self.description())
+    }
+}

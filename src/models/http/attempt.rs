@@ -1,0 +1,218 @@
+//! One attempt: a request is sent once, given up in time, and judged by its status before its body.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use serde::Serialize;
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    EventParser, Failure, Phase, ServerEvent, Timeouts,
+    report::{Report, retry_after},
+};
+
+/// How much of the body of a failed answer is read, in bytes.
+const REPORT_LIMIT: u64 = 64 * 1024;
+
+/// How long it is read.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+
+/// An attempt that starts when this is made.
+#[derive(Clone)]
+pub(in crate::models) struct Attempt {
+    http: reqwest::Client,
+    /// When the first byte of the body must have come.
+    first_byte: Instant,
+    idle: Duration,
+    max_bytes: u64,
+}
+
+impl Attempt {
+    pub(in crate::models) fn new(
+        http: reqwest::Client,
+        timeouts: &Timeouts,
+        max_bytes: u64,
+    ) -> Self {
+        Self {
+            http,
+            first_byte: Instant::now() + timeouts.first_byte(),
+            idle: timeouts.idle(),
+            max_bytes,
+        }
+    }
+
+    /// Sends a request and gives the body of a good answer.
+    pub(in crate::models) async fn send(&self, request: reqwest::Request) -> Result<Body, Failure> {
+        let sent = timeout_at(self.first_byte, self.http.execute(request)).await;
+        let response = sent
+            .map_err(|_| Failure::Timeout(Phase::FirstByte))?
+            .map_err(|error| Failure::transport(&error))?;
+        let status = response.status();
+        let pause = retry_after(response.headers());
+        let mut body = Body::new(self, response);
+        if status.is_success() {
+            return Ok(body);
+        }
+        let report = Report::read(&body.read_report().await);
+        Err(Failure::Rejected {
+            status: status.as_u16(),
+            retry_after: pause.or(report.retry_delay()),
+            report,
+        })
+    }
+
+    /// Sends a body as JSON. The answer to one that asks for a stream may come whole, too.
+    #[cfg(any(feature = "anthropic", feature = "gemini"))]
+    pub(in crate::models) async fn post(
+        &self,
+        url: String,
+        headers: &http::HeaderMap,
+        body: &impl Serialize,
+    ) -> Result<Received, Failure> {
+        let body = serde_json::to_vec(body).map_err(|_| Failure::Request)?;
+        let request = self
+            .http
+            .post(url)
+            .headers(headers.clone())
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body);
+        let request = request.build().map_err(|_| Failure::Request)?;
+        let mut body = self.send(request).await?;
+        if body.is_events() {
+            return Ok(Received::Events(Events {
+                body,
+                parser: EventParser::default(),
+                ready: VecDeque::new(),
+                ended: false,
+            }));
+        }
+        let body = body.read_all().await?;
+        let value: Value =
+            serde_json::from_slice(&body).map_err(|error| Failure::unreadable(&error))?;
+        match Failure::in_answer(&value) {
+            Some(failure) => Err(failure),
+            None => Ok(Received::Whole(value)),
+        }
+    }
+}
+
+/// What a server sends.
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(in crate::models) enum Received {
+    /// An answer in one piece.
+    Whole(Value),
+    /// An answer in pieces.
+    Events(Events),
+}
+
+/// The events of a stream, read as they are taken.
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(in crate::models) struct Events {
+    body: Body,
+    parser: EventParser,
+    ready: VecDeque<ServerEvent>,
+    ended: bool,
+}
+
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+impl Events {
+    /// The next event; `None` at the body's end.
+    pub(in crate::models) async fn next(&mut self) -> Result<Option<ServerEvent>, Failure> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.body.next().await? {
+                Some(bytes) => self.parser.push(&bytes, &mut self.ready),
+                None => {
+                    self.ended = true;
+                    self.parser.finish(&mut self.ready);
+                }
+            }
+        }
+    }
+}
+
+/// The body of an answer, read in time and within bounds.
+pub(in crate::models) struct Body {
+    response: reqwest::Response,
+    /// When its first byte must have come; `None` once it has.
+    first_byte: Option<Instant>,
+    idle: Duration,
+    limit: u64,
+    left: u64,
+}
+
+impl Body {
+    pub(in crate::models) fn new(attempt: &Attempt, response: reqwest::Response) -> Self {
+        Self {
+            response,
+            first_byte: Some(attempt.first_byte),
+            idle: attempt.idle,
+            limit: attempt.max_bytes,
+            left: attempt.max_bytes,
+        }
+    }
+
+    /// Whether it says that it is JSON.
+    pub(in crate::models) fn is_json(&self) -> bool {
+        self.is_of("application/json")
+    }
+
+    /// Whether it says that it is a stream of events.
+    #[cfg(any(feature = "anthropic", feature = "gemini"))]
+    fn is_events(&self) -> bool {
+        self.is_of("text/event-stream")
+    }
+
+    fn is_of(&self, wanted: &str) -> bool {
+        let headers = self.response.headers();
+        let kind = headers
+            .get(http::header::CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
+        kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with(wanted))
+    }
+
+    pub(in crate::models) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let (deadline, phase) = match self.first_byte {
+            Some(deadline) => (deadline, Phase::FirstByte),
+            None => (Instant::now() + self.idle, Phase::Idle),
+        };
+        let read = timeout_at(deadline, self.response.chunk()).await;
+        let read = read.map_err(|_| Failure::Timeout(phase))?;
+        let Some(bytes) = read.map_err(|error| Failure::transport(&error))? else {
+            return Ok(None);
+        };
+        self.first_byte = None;
+        match self.left.checked_sub(bytes.len() as u64) {
+            Some(left) => self.left = left,
+            None => return Err(Failure::TooLarge(self.limit)),
+        }
+        Ok(Some(bytes))
+    }
+
+    pub(in crate::models) async fn read_all(&mut self) -> Result<Bytes, Failure> {
+        let mut all = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            all.extend_from_slice(&bytes);
+        }
+        Ok(all.into())
+    }
+
+    /// As much as comes within bounds. The status has already told what matters.
+    async fn read_report(&mut self) -> Vec<u8> {
+        self.left = REPORT_LIMIT;
+        let deadline = Instant::now() + REPORT_TIME;
+        let mut report = Vec::new();
+        while let Ok(Ok(Some(bytes))) = timeout_at(deadline, self.next()).await {
+            report.extend_from_slice(&bytes);
+        }
+        report
+    }
+}

@@ -1,0 +1,278 @@
+//! A server, ready to be asked: its address, its headers, and the client that reaches it.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary::ErrorKind};
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use reqwest::Url;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{ServerKind, Timeouts};
+use crate::models::{Secret, SecretError, SecretText};
+
+/// What attempts share. Cloning it is cheap.
+#[derive(Clone)]
+pub(in crate::models) struct Endpoint {
+    pub(in crate::models) http: reqwest::Client,
+    /// The address, without a slash at its end.
+    pub(in crate::models) base: String,
+    /// Headers of each request, the key among them, marked as sensitive.
+    pub(in crate::models) headers: HeaderMap,
+    /// The server's name and port, which is all of its address that people are shown.
+    pub(in crate::models) host: String,
+    /// What kind of server it is.
+    pub(in crate::models) kind: ServerKind,
+}
+
+/// How a server is reached, as a provider's settings say it.
+pub(in crate::models) struct Reaching<'a> {
+    pub(in crate::models) base_url: &'a str,
+    pub(in crate::models) key: Option<Key>,
+    pub(in crate::models) headers: &'a BTreeMap<String, String>,
+    pub(in crate::models) allow_plain_http: bool,
+    pub(in crate::models) timeouts: &'a Timeouts,
+    pub(in crate::models) kind: ServerKind,
+}
+
+/// A key, and where it stands in a request.
+pub(in crate::models) enum Key {
+    /// In `authorization`, after `Bearer`.
+    Bearer(Secret),
+    /// In a header of this name, alone.
+    #[cfg(any(feature = "anthropic", feature = "gemini"))]
+    Header(&'static str, Secret),
+}
+
+impl Endpoint {
+    /// Reads the settings, looks up their secrets and makes a client.
+    ///
+    /// # Errors
+    /// An address that cannot be used, a key for another machine over plain `http`, a secret that
+    /// is not set, a header that HTTP does not allow. None holds a value of a secret.
+    pub(in crate::models) fn open(reaching: Reaching<'_>) -> Result<Self, ModelError> {
+        let Reaching {
+            base_url,
+            key,
+            headers: further,
+            ..
+        } = reaching;
+        let url = parse_address(base_url)?;
+        let host = host_of(&url);
+        let is_clear = url.scheme() == "http" && !is_local(&url);
+        if is_clear && !reaching.allow_plain_http && (key.is_some() || has_key(further)) {
+            return Err(invalid(format!(
+                "base_url is plain http, so the key for {host} would travel readable for all, \
+                 through any proxy too: use https, or set allow_plain_http where the way there is \
+                 trusted"
+            )));
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let (name, value) = key.header()?;
+            headers.insert(name, value);
+        }
+        for (name, value) in further {
+            let (name, value) = header(name, value)?;
+            headers.insert(name, value);
+        }
+        Ok(Self {
+            http: client(&url, reaching.timeouts)?,
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            headers,
+            host,
+            kind: reaching.kind,
+        })
+    }
+}
+
+impl Key {
+    fn header(self) -> Result<(HeaderName, HeaderValue), ModelError> {
+        let (name, text) = match self {
+            Self::Bearer(key) => {
+                let key = reveal(&key)?;
+                let text = format!("Bearer {}", key.expose_secret());
+                (AUTHORIZATION, SecretString::from(text))
+            }
+            #[cfg(any(feature = "anthropic", feature = "gemini"))]
+            Self::Header(name, key) => (HeaderName::from_static(name), reveal(&key)?),
+        };
+        let mut value = HeaderValue::try_from(text.expose_secret())
+            .map_err(|_| invalid("the api_key holds characters that a header cannot carry"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether this address is one of this machine, so that no key is needed to reach it.
+pub(in crate::models) fn is_loopback(base_url: &str) -> bool {
+    Url::parse(base_url).is_ok_and(|url| is_local(&url))
+}
+
+/// The server's name and port, for people; nothing where the address cannot be read.
+pub(in crate::models) fn display_host(base_url: &str) -> String {
+    Url::parse(base_url)
+        .map(|url| host_of(&url))
+        .unwrap_or_default()
+}
+
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
+    }
+}
+
+fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> ModelError {
+    ModelError::new(ErrorKind::InvalidInput, message)
+}
+
+/// Reads an address.
+///
+/// # Errors
+/// For what cannot be asked, and for one that holds a credential. None repeats it.
+pub(in crate::models) fn parse_address(text: &str) -> Result<Url, ModelError> {
+    let wanted = "base_url must be an address such as https://api.openai.com/v1";
+    let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(invalid(format!("{wanted}, with http or https")));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid(
+            "base_url must not hold a name or password: use api_key or headers",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid(format!("{wanted}, without ? and #")));
+    }
+    Ok(url)
+}
+
+/// Whether one of these headers is a credential: a reference to a secret, or known by its name.
+fn has_key(headers: &BTreeMap<String, String>) -> bool {
+    const NAMES: [&str; 6] = [
+        "authorization",
+        "api-key",
+        "x-api-key",
+        "x-goog-api-key",
+        "cookie",
+        "proxy-authorization",
+    ];
+    headers.iter().any(|(name, value)| {
+        let is_known = NAMES
+            .iter()
+            .any(|known| name.trim().eq_ignore_ascii_case(known));
+        is_known || value.parse::<Secret>().is_ok()
+    })
+}
+
+fn reveal(secret: &Secret) -> Result<SecretString, ModelError> {
+    secret.reveal().map_err(not_had)
+}
+
+fn not_had(error: SecretError) -> ModelError {
+    ModelError::new(ErrorKind::Authentication, error.to_string())
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelError> {
+    let key = HeaderName::try_from(name)
+        .map_err(|_| invalid(format!("{name:?} in headers is not the name of a header")))?;
+    let bad = |_| {
+        invalid(format!(
+            "the value of {name} in headers cannot be sent in a header"
+        ))
+    };
+    let text = SecretText::read(value).map_err(|error| invalid(format!("{name}: {error}")))?;
+    let text = text.reveal().map_err(not_had)?;
+    let mut value = HeaderValue::try_from(text.expose_secret()).map_err(bad)?;
+    value.set_sensitive(true);
+    Ok((key, value))
+}
+
+/// A client for another kind of request to this address, made in the same way.
+///
+/// # Errors
+/// When the address is none that can be asked.
+pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
+    let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(invalid("the address must begin with http:// or https://"));
+    }
+    let in_query = url.query_pairs().any(|(name, _)| is_secret_key(&name));
+    if !url.username().is_empty() || url.password().is_some() || in_query {
+        return Err(invalid(
+            "the address must not hold a name, password or token: it is stored with the team",
+        ));
+    }
+    client(&url, &Timeouts::default())
+}
+
+/// A client without anything that repeats, redirects or waits on its own.
+fn client(url: &Url, timeouts: &Timeouts) -> Result<reqwest::Client, ModelError> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("ghostlight/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(timeouts.connect())
+        .tcp_keepalive(std::time::Duration::from_secs(60))
+        // A redirect would carry the conversation, and perhaps the key, to another place.
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .tls_backend_preconfigured(tls(url)?);
+    if is_local(url) {
+        // A proxy cannot reach this machine's own addresses.
+        builder = builder.no_proxy();
+    }
+    builder
+        .build()
+        .map_err(|_| invalid("no HTTP client could be made"))
+}
+
+/// Makes ring the process's provider of cryptography, where the program has chosen none.
+///
+/// With this crate in a program, its own `reqwest` knows TLS without a provider, and
+/// `reqwest::Client::new()` panics for want of one where the program's features name none.
+pub(crate) fn install_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been first, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// TLS with ring and the machine's own trusted certificates, whatever the process's provider is.
+/// On this machine itself none are read.
+fn tls(url: &Url) -> Result<rustls::ClientConfig, ModelError> {
+    let failed = |error: rustls::Error| {
+        invalid(format!(
+            "the machine's trusted certificates cannot be used ({error}); install its package of \
+             certificates, often ca-certificates"
+        ))
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?;
+    let builder = if url.scheme() == "http" && is_local(url) {
+        builder.with_root_certificates(rustls::RootCertStore::empty())
+    } else {
+        builder.with_platform_verifier().map_err(failed)?
+    };
+    Ok(builder.with_no_client_auth())
+}

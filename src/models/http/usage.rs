@@ -1,0 +1,20 @@
+//! What an answer consumed whose server did not tell.
+
+use ghostlight_actors::vocabulary::{Message, ModelRequest, Usage};
+
+use crate::context::{Estimate, TokenCounter as _};
+
+/// What a call consumed whose server told nothing of the request, of the response, or of both:
+/// that side is estimated, so that budgets hold.
+pub(super) fn estimated(told: Usage, request: &ModelRequest, answer: &Message) -> Usage {
+    let mut usage = told;
+    if usage.input_tokens == 0 {
+        usage.input_tokens = Estimate.request(request);
+        usage.estimated_tokens += usage.input_tokens;
+    }
+    if usage.output_tokens == 0 {
+        usage.output_tokens = Estimate.message(answer);
+        usage.estimated_tokens += usage.output_tokens;
+    }
+    usage
+}

@@ -1,0 +1,77 @@
+//! Anthropic's and Google's models, against a server of our own with control over each byte that
+//! misbehaves as theirs are documented to; and models in the place of others.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod anthropic;
+#[path = "../openai/fake.rs"]
+#[allow(dead_code)]
+mod fake;
+mod fallback;
+mod gemini;
+
+use std::sync::{Arc, Mutex};
+
+use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError},
+    vocabulary::{
+        Delta, Message, ModelRequest, ModelResponse, Part, Preview, Role, ToolCall, ToolDefinition,
+        ToolResult, ToolStatus, Transcript,
+    },
+};
+use serde_json::json;
+
+/// A request of one user message.
+fn ask(text: &str) -> ModelRequest {
+    ModelRequest::new(Transcript::from_iter([Message::user(text)]))
+}
+
+/// A tool with one number.
+fn double() -> ToolDefinition {
+    ToolDefinition::new("double", "Doubles a number.").parameters(json!({
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    }))
+}
+
+/// A message of the model with these parts.
+fn said(parts: Vec<Part>) -> Message {
+    Message {
+        role: Role::Assistant,
+        author: None,
+        parts,
+        synthetic: false,
+    }
+}
+
+/// A conversation in which a tool was called, with its result.
+fn after_a_call(call: &ToolCall) -> Transcript {
+    let result = ToolResult::new(call, ToolStatus::Success, "14");
+    Transcript::from_iter([
+        Message::user("Double 7."),
+        said(vec![Part::ToolCall(call.clone())]),
+        Message::results([result]),
+    ])
+}
+
+/// Asks once.
+async fn respond(model: &impl Model, request: ModelRequest) -> Result<ModelResponse, ModelError> {
+    model.respond(request, ModelContext::detached()).await
+}
+
+/// Asks once for a stream, and gives the deltas that were shown as well.
+async fn stream(
+    model: &impl Model,
+    request: ModelRequest,
+) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
+    let shown: Arc<Mutex<Vec<Delta>>> = Arc::default();
+    let sink = shown.clone();
+    let cx = ModelContext::detached().previews(Arc::new(move |preview| {
+        if let Preview::Delta { delta, .. } = preview {
+            sink.lock().unwrap().push(delta);
+        }
+    }));
+    let response = model.respond(request.streaming(), cx).await;
+    let deltas = std::mem::take(&mut *shown.lock().unwrap());
+    (response, deltas)
+}
