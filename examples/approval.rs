@@ -3,17 +3,20 @@
 //!
 //!     cargo run --example approval
 //!
-//! Where stdin is no terminal the program answers itself. Kill it while it asks and start it
-//! again: with a store on disk it would ask on from there (see the example `resume`).
+//! Where stdin is no terminal the program answers itself. With a file for its store it asks on
+//! from where it was killed:
+//!
+//!     cargo run --example approval refunds.db
 #![allow(clippy::print_stdout)]
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use ghostlight::{
+    actor::Run,
     builtin,
     definition::{ApprovalRule, ClarifySpec, OnExpiry},
     prelude::*,
-    vocabulary::Question,
+    vocabulary::{OperationId, Question},
 };
 use serde_json::{Value, json};
 
@@ -59,6 +62,21 @@ fn decide(question: &Question, instead: &str) -> io::Result<Value> {
     })
 }
 
+/// Puts a question to the person, and gives the answer to the run that asks.
+async fn answer(
+    run: &Run,
+    operation: OperationId,
+    question: &Question,
+    instead: &str,
+) -> Result<(), ghostlight::Error> {
+    let answer = decide(question, instead).map_err(AgentError::failed);
+    let answer = answer.map_err(|error| ghostlight::Error::Failed {
+        run: run.id(),
+        error,
+    })?;
+    run.answer_as("the manager", operation, answer).await
+}
+
 #[tokio::main]
 async fn main() -> Result<(), ghostlight::Error> {
     let rule = ApprovalRule::required()
@@ -70,12 +88,21 @@ async fn main() -> Result<(), ghostlight::Error> {
         .tool(refund)
         .approval("refund", rule)
         .clarify(ClarifySpec::questions(1)); // its model may ask a person one thing in a run
-    let system = System::builder(InMemoryStore::new())
-        .registry(builtin())
+    let builder = match std::env::args().nth(1) {
+        #[cfg(feature = "sqlite")]
+        Some(file) => System::open(file)?,
+        _ => System::builder(InMemoryStore::new()).registry(builtin()),
+    };
+    let system = builder
         .model("default", OfflineModel)
         .team(desk.into_team()?)
         .start()
         .await?;
+    // What an earlier life of this program asked, and nobody answered.
+    for (run, operation, question) in system.open_questions().await? {
+        answer(&system.run(run), operation, &question, "yes").await?;
+        println!("desk: {}", system.run(run).outcome().await?.text());
+    }
     let session = system.session("desk", "ada");
     for (said, instead) in [
         ("Please refund 12.5 euro to \"tok_4711\".", "no receipt"),
@@ -90,12 +117,7 @@ async fn main() -> Result<(), ghostlight::Error> {
         let run = session.send(said).await?;
         run.wait().await?;
         for (_, operation, question) in run.questions().await? {
-            let answer = decide(&question, instead).map_err(AgentError::failed);
-            let answer = answer.map_err(|error| ghostlight::Error::Failed {
-                run: run.id(),
-                error,
-            })?;
-            run.answer_as("the manager", operation, answer).await?;
+            answer(&run, operation, &question, instead).await?;
         }
         println!("desk: {}", run.outcome().await?.text());
     }

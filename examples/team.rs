@@ -1,4 +1,4 @@
-//! A team: the desk delegates a sum to a clerk and hands the conversation to whoever should have it.
+//! A team: the desk delegates a sum to a clerk and hands the conversation to shipping.
 //!
 //!     cargo run --example team
 //!
@@ -6,7 +6,7 @@
 //! transfer moves the conversation: the next agent answers, and goes on answering in later turns.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{builtin, definition::Reach, prelude::*};
+use ghostlight::{builtin, prelude::*};
 
 /// Says how a parcel of this number travels.
 #[tool(effect = "read")]
@@ -18,16 +18,14 @@ fn track_parcel(number: u64) -> String {
 async fn main() -> Result<(), ghostlight::Error> {
     let clerk = Agent::new("clerk")
         .description("Calculates sums, percent and prices.")
-        .tool_named("calculator") // built in
-        .reach(Reach::Delegate);
+        .tool_named("calculator"); // built in
     let shipping = Agent::new("shipping")
         .description("Knows where parcels and shipments are.")
-        .tool(track_parcel)
-        .reach(Reach::Transfer);
+        .tool(track_parcel);
     let desk = Agent::new("desk")
         .instructions("Leave sums to the clerk. Hand questions about parcels to shipping.")
-        .agent(clerk)
-        .agent(shipping);
+        .delegate_to(clerk) // a call that returns
+        .hand_off_to(shipping); // who answers from there on
 
     let system = System::builder(InMemoryStore::new())
         .registry(builtin())

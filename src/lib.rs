@@ -18,7 +18,7 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), ghostlight::Error> {
 //!     let billing = Agent::new("billing").description("prices, VAT, invoices").tool(add_vat);
-//!     let desk = Agent::new("desk").instructions("Leave prices to billing.").agent(billing);
+//!     let desk = Agent::new("desk").instructions("Leave prices to billing.").delegate_to(billing);
 //!     let system = System::open("desk.db")?
 //!         .model("default", OpenAi::from_env()?)
 //!         .team(desk.into_team()?)              // names, references and the tree are checked here
@@ -48,7 +48,7 @@
 //! use ghostlight::prelude::*;
 //!
 //! async fn review(cx: RunContext) -> Result<Outcome, AgentError> {
-//!     let plan = cx.model(cx.model_request(cx.conversation())).await?; // recorded
+//!     let plan = cx.think().await?;                                    // recorded
 //!     let facts = cx.tools(plan.message.tool_calls().cloned()).await?; // recorded, each on its own
 //!     let facts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
 //!     let verdict = cx.delegate("critic", facts.join("\n")).await?;    // a run with its own journal
@@ -72,9 +72,10 @@
 //!
 //! | you want to | look at |
 //! |---|---|
+//! | ask one agent, in one call | [`AgentExt`]: `Agent::new("desk").model(OfflineModel).run("…").await?` |
 //! | see it work, without a key | `cargo run --example hello`, then the other files in `examples/` |
 //! | give an agent a tool | [`#[tool]`](macro@tool), [`tools::tool_fn`], [`Tool`](contract::Tool), [`Effect`](vocabulary::Effect) |
-//! | build a team | [`Agent`](run::Agent), [`Reach`](definition::Reach), [`Team`](run::Team) |
+//! | build a team | [`Agent::delegate_to`](run::Agent::delegate_to), [`Agent::hand_off_to`](run::Agent::hand_off_to), [`Team`](run::Team) |
 //! | write an agent as a function | [`Agent::from_fn`](run::Agent::from_fn), [`Behavior`](run::Behavior), [`RunContext`](run::RunContext) |
 //! | choose how an agent works | [`behaviors`] |
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
@@ -87,6 +88,7 @@
 //! | ask a person | `#[tool(approval = "…")]`, [`Agent::approval`](run::Agent::approval), [`Agent::clarify`](run::Agent::clarify), [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
 //! | wrap calls | [`interceptors`], [`Interceptor`](contract::Interceptor) |
 //! | show what would be done | [`Turn::dry_run`](session::Turn::dry_run) |
+//! | show what an agent says as it says it | [`Run::text_stream`](actor::Run::text_stream), [`Turn::streaming`](session::Turn::streaming) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
 //! | bring a model | [`models`], [`Model`](contract::Model) |
 //! | make an actor of your own a member | [`Agent::from_actor`](run::Agent::from_actor), [`actor::supervisor`] |
@@ -128,7 +130,10 @@
 //! |---|---|
 //! | `cli` | the command as a library: `ghostlight::cli::main` with your own tools and behaviors |
 //! | `yaml` | `ghostlight::config`: team files |
-//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions; `protocols::ApprovalWebhook` |
+//! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
+//! | `gemini` | [`models::Gemini`]: Google's Gemini |
+//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
+//! | `http` | what these three share, and `protocols::ApprovalWebhook`; each brings it along |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
 //!

@@ -4,11 +4,10 @@ use std::fmt;
 
 use ghostlight_actors::{
     actor::{Run, System, TextDelta, TextStream},
-    contract::BoxFuture,
+    contract::{BoxFuture, InMemoryStore},
     definition::PolicySpec,
     run::Agent,
     session::Turn,
-    testing::InMemoryStore,
     vocabulary::{Answer, Event, Outcome},
 };
 use schemars::JsonSchema;

@@ -46,7 +46,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 17] = [
+const TOPICS: [(&str, May); 18] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),

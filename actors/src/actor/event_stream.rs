@@ -1,6 +1,10 @@
 //! Events of a tree of runs, from any point on, recorded and live.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
@@ -30,7 +34,9 @@ pub struct EventStream {
     observer: Observer,
     root: RunId,
     after: u64,
-    ready: VecDeque<EventRecord>,
+    ready: VecDeque<Ready>,
+    /// How many entries of each run the reader has passed.
+    passed: HashMap<RunId, u64>,
     /// A preview that waits for what is recorded before it.
     shown: Option<Shown>,
     previews: bool,
@@ -39,9 +45,19 @@ pub struct EventStream {
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
-    /// Whether it begins later than its tree, perhaps after the root's end.
+    /// Whether it is to be seen yet that the root had not ended before the point at which it began.
     is_partial: bool,
+    /// Whether it began later than its tree.
+    begun_later: bool,
     over: bool,
+}
+
+/// An entry that was read and not passed yet, with its event, if it has one.
+struct Ready {
+    run: RunId,
+    sequence: u64,
+    position: u64,
+    record: Option<EventRecord>,
 }
 
 /// Counts of the events and previews that a reader missed.
@@ -70,12 +86,14 @@ impl EventStream {
             root,
             after: 0,
             ready: VecDeque::new(),
+            passed: HashMap::new(),
             shown: None,
             previews: true,
             gate: None,
             most: None,
             missed: Missed::default(),
             is_partial: false,
+            begun_later: false,
             over: false,
         }
     }
@@ -106,7 +124,7 @@ impl EventStream {
     #[must_use]
     pub fn after(mut self, position: u64) -> Self {
         self.after = position;
-        self.is_partial = position > 0;
+        (self.is_partial, self.begun_later) = (position > 0, position > 0);
         self
     }
 
@@ -131,8 +149,10 @@ impl EventStream {
             if let Some(preview) = self.due_preview() {
                 return Some(Ok(preview));
             }
-            if let Some(record) = self.ready.pop_front() {
-                self.ended(&record);
+            if let Some(ready) = self.ready.pop_front() {
+                let Some(record) = self.pass(ready) else {
+                    continue;
+                };
                 return Some(Ok(record));
             }
             if self.over {
@@ -151,9 +171,11 @@ impl EventStream {
                     return Some(Err(error));
                 }
             }
-            // Nothing is left that was recorded before it.
-            if let Some((_, preview)) = self.shown.take() {
-                return Some(Ok(EventRecord::clone(&preview)));
+            // Nothing is left that was recorded before it, unless what it rests on is on its way.
+            if self.is_ripe()
+                && let Some(shown) = self.shown.take()
+            {
+                return Some(Ok(EventRecord::clone(&shown.record)));
             }
             self.wait().await;
         }
@@ -183,16 +205,34 @@ impl EventStream {
 
     /// The preview at hand, when what is read next was recorded after it.
     fn due_preview(&mut self) -> Option<EventRecord> {
-        let (before, _) = self.shown.as_ref()?;
-        let next = self.ready.front()?.position?;
+        let before = self.shown.as_ref()?.before;
+        let next = self.ready.front()?.position;
         // Positions begin at 1. Where nothing was published since this tree is watched, it is
         // only known that the preview belongs after what there is to read.
-        if *before == 0 || next < *before {
+        if before == 0 || next < before || !self.is_ripe() {
             return None;
         }
-        self.shown
-            .take()
-            .map(|(_, preview)| EventRecord::clone(&preview))
+        let shown = self.shown.take()?;
+        Some(EventRecord::clone(&shown.record))
+    }
+
+    /// Whether the reader has passed all that the preview at hand rests on.
+    fn is_ripe(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| {
+            match self.passed.get(&shown.record.run) {
+                Some(passed) => *passed >= shown.entries,
+                // Its run's entries may all stand before the point at which this stream begins.
+                None => shown.entries == 0 || self.begun_later,
+            }
+        })
+    }
+
+    /// Passes an entry, and gives its event.
+    fn pass(&mut self, ready: Ready) -> Option<EventRecord> {
+        self.passed.insert(ready.run, ready.sequence + 1);
+        let record = ready.record?;
+        self.ended(&record);
+        Some(record)
     }
 
     /// All events up to the root's last one, or up to now if it has not ended.
@@ -206,9 +246,8 @@ impl EventStream {
             return Ok(records);
         }
         while self.read().await? {
-            while let Some(record) = self.ready.pop_front() {
-                self.ended(&record);
-                records.push(record);
+            while let Some(ready) = self.ready.pop_front() {
+                records.extend(self.pass(ready));
             }
         }
         Ok(records)
@@ -267,9 +306,14 @@ impl EventStream {
                 self.observer.learn(&row);
             }
             self.after = line.stored.position;
-            self.ready.extend(self.observer.observe(&line)?);
-            self.keep_within_bound();
+            self.ready.push_back(Ready {
+                run: line.run,
+                sequence: line.stored.sequence,
+                position: line.stored.position,
+                record: self.observer.observe(&line)?,
+            });
         }
+        self.keep_within_bound();
         if *self.subscription.position.borrow() < self.after {
             // What is shown from here on comes after this, also where nothing was published since
             // the tree is watched.
@@ -291,12 +335,16 @@ impl EventStream {
     }
 
     fn keep_within_bound(&mut self) {
-        let most = self.most.unwrap_or(usize::MAX);
-        while self.ready.len() > most
-            && let Some(record) = self.ready.pop_front()
+        let Some(most) = self.most else { return };
+        let events = |ready: &VecDeque<Ready>| ready.iter().filter(|r| r.record.is_some()).count();
+        let mut waiting = events(&self.ready);
+        while waiting > most
+            && let Some(ready) = self.ready.pop_front()
         {
-            self.missed.events += 1;
-            self.ended(&record);
+            if self.pass(ready).is_some() {
+                self.missed.events += 1;
+                waiting -= 1;
+            }
         }
     }
 
@@ -308,7 +356,7 @@ impl EventStream {
         } = &mut self.subscription;
         tokio::select! {
             biased;
-            preview = previews.recv(), if self.previews => match preview {
+            preview = previews.recv(), if self.previews && self.shown.is_none() => match preview {
                 Ok(shown) => self.shown = Some(shown),
                 Err(RecvError::Lagged(missed)) => self.missed.previews += missed,
                 Err(RecvError::Closed) => self.previews = false,

@@ -59,12 +59,7 @@ impl Session {
             let (name, known) = (self.id.team.clone(), shared.team_names());
             return Err(SystemError::UnknownTeam { name, known });
         }
-        let mut turn: Turn = turn.into();
-        // An empty message would stay in the conversation, and providers refuse it for ever.
-        let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
-        if !turn.message.parts.iter().any(says) {
-            return Err(SystemError::EmptyTurn);
-        }
+        let mut turn = self.with_id(turn.into())?;
         if let Some(owner) = self.system.acting().owner() {
             let named = turn.owner.get_or_insert_with(|| owner.to_owned());
             let (named, session) = (named.clone(), || self.id.to_string());
@@ -79,9 +74,6 @@ impl Session {
         {
             return Err(SystemError::EmptyOwner);
         }
-        // Under one id it may be said again when the session's agent is lost or a write fails.
-        turn.id
-            .get_or_insert_with(|| format!("{:032x}", shared.services.entropy.bits()));
         // Whoever wants to see its answer in pieces misses none of them.
         let early = (turn.streaming == Some(true)).then(|| {
             let id = turn.id.as_deref().unwrap_or_default();
@@ -95,6 +87,20 @@ impl Session {
             said => said?,
         };
         Ok(self.system.run(run).watched(early))
+    }
+
+    /// A turn that says something, with an id.
+    pub(super) fn with_id(&self, mut turn: Turn) -> Result<Turn, SystemError> {
+        // An empty message would stay in the conversation, and providers refuse it for ever.
+        let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
+        if !turn.message.parts.iter().any(says) {
+            return Err(SystemError::EmptyTurn);
+        }
+        // Under one id it may be said again when the session's agent is lost or a write fails.
+        let entropy = &self.system.shared().services.entropy;
+        turn.id
+            .get_or_insert_with(|| format!("{:032x}", entropy.bits()));
+        Ok(turn)
     }
 
     /// Says something to the session and waits for the answer.

@@ -27,6 +27,7 @@ mod run_actor;
 mod runtime_nudge;
 mod services;
 mod sessions;
+mod submitted;
 mod supervised_ref;
 pub mod supervisor;
 mod system;
@@ -49,6 +50,7 @@ pub use recording::recording;
 pub use sessions::{
     SessionDocument, SessionDocumentError, SessionPage, SessionQuery, SessionSummary, Sessions,
 };
+pub use submitted::Submitted;
 pub use system::{
     Limits, OpenRuns, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team,
 };

@@ -33,9 +33,16 @@ struct Tree {
     previews: broadcast::Sender<Shown>,
 }
 
-/// A preview, and how far the journal was when it was shown: what is recorded up to there comes
-/// before it, the rest after it.
-pub(crate) type Shown = (u64, Arc<EventRecord>);
+/// A preview, and what comes before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// How far the journal was when it was shown: what is recorded up to there comes before it.
+    pub(crate) before: u64,
+    /// How many entries its run had written when it began what is shown. They may not have been
+    /// recorded yet, and come before it too: it rests on them.
+    pub(crate) entries: u64,
+    pub(crate) record: Arc<EventRecord>,
+}
 
 /// What an observer of a tree listens to.
 #[derive(Debug)]
@@ -89,12 +96,15 @@ impl Observers {
     }
 
     /// Shows something that is not recorded.
-    pub(crate) fn preview(&self, root: RunId, record: EventRecord) {
+    pub(crate) fn preview(&self, root: RunId, entries: u64, record: EventRecord) {
         if let Some(tree) = self.0.trees.lock().get(&root) {
+            let shown = Shown {
+                before: *tree.position.borrow(),
+                entries,
+                record: Arc::new(record),
+            };
             // Nobody listening is no failure.
-            let _ = tree
-                .previews
-                .send((*tree.position.borrow(), Arc::new(record)));
+            let _ = tree.previews.send(shown);
         }
     }
 }

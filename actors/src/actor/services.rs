@@ -105,7 +105,8 @@ impl Previewer {
         if self.observers.watched(route.root) {
             let event = Event::Preview(make());
             let record = EventRecord::new(run, self.clock.now(), route.path.to_vec(), event);
-            self.observers.preview(route.root, record);
+            self.observers
+                .preview(route.root, route.door.written(), record);
         }
     }
 

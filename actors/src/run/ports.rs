@@ -418,6 +418,7 @@ pub struct RunSender {
     /// Whether the word that something is in the inbox waits in the door: one is enough for all
     /// that came before it is taken.
     inbox: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
 }
 
 /// What the runs of one tree were told. The root falls asleep with all of them, and must not do so
@@ -448,13 +449,26 @@ impl RunSender {
     fn of(tree: Arc<Told>) -> (Self, RunMailbox) {
         let (door, queue) = mpsc::unbounded();
         let inbox = Arc::new(AtomicBool::new(false));
+        let written = Arc::new(AtomicU64::new(0));
         let commands = RunMailbox {
             queue,
             tree: tree.clone(),
             inbox: inbox.clone(),
+            written: written.clone(),
             taken: 0,
         };
-        (Self { door, tree, inbox }, commands)
+        let sender = Self {
+            door,
+            tree,
+            inbox,
+            written,
+        };
+        (sender, commands)
+    }
+
+    /// How many entries come before what the operation that began last shows.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
     }
 
     /// Tells the run. `false` when it is gone.
@@ -494,11 +508,17 @@ pub struct RunMailbox {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
     inbox: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
     /// What was taken and not dealt with yet.
     taken: usize,
 }
 
 impl RunMailbox {
+    /// An operation begins after so many entries of the run.
+    pub(crate) fn begins_after(&self, entries: u64) {
+        self.written.store(entries, Ordering::Release);
+    }
+
     /// Waits for the next word; `None` when nobody is left who could say one.
     pub async fn next(&mut self) -> Option<Command> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await

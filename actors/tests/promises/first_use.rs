@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     run::{Agent, RunContext},
+    session::Turn,
     testing::ScriptedModel,
     vocabulary::{Event, ModelResponse, Outcome, Question, ToolCall, ToolStatus},
 };
@@ -97,6 +98,57 @@ async fn a_reader_who_goes_on_follows_a_run_into_its_next_journal() {
         last = Some(event.unwrap().event);
     }
     assert!(matches!(last, Some(Event::RunEnded { .. })), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_waits_has_a_handle_at_once_and_can_be_taken_back() {
+    let stage = Stage::new();
+    let slow = Agent::from_fn("slow", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(60)).await?;
+        let said = cx.conversation().messages().len();
+        Ok(Outcome::answer(format!(
+            "{} ({said})",
+            cx.input().content()
+        )))
+    });
+    let system = stage.start(slow).await;
+    let session = system.session("slow", "ada");
+    let first = session.send("first").await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let left = session.submit("of a client that leaves").unwrap();
+    let cancelled = session.submit("cancelled").unwrap();
+    let stays = session.submit(Turn::text("stays").id("t")).unwrap();
+    let again = session.submit(Turn::text("stays").id("t")).unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "handles are there at once"
+    );
+    assert!(stays.is_queued() && stays.id() == again.id());
+    let (left_id, cancelled_id) = (left.id(), cancelled.id());
+    let mut events = stays.run().events();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(left);
+    cancelled.cancel("not needed any more").await.unwrap();
+    assert_eq!(first.outcome().await.unwrap().text(), "first (1)");
+    // Only the turn that stayed comes after it.
+    assert_eq!(stays.outcome().await.unwrap().text(), "stays (3)");
+    again.begun().await.unwrap();
+    for gone in [left_id, cancelled_id] {
+        assert!(
+            system.run(gone).status().await.is_err(),
+            "nothing of it is recorded"
+        );
+    }
+    let event = events.next().await.unwrap().unwrap().event;
+    assert!(matches!(event, Event::RunStarted { .. }), "{event:?}");
+    // One that has begun is cancelled as a run.
+    let late = session.submit("late").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!late.is_queued());
+    let run = late.run().clone();
+    late.cancel("enough").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert!(outcome.stop_reason().is_some(), "{outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]

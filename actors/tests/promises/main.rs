@@ -12,6 +12,7 @@ mod blocked_threads;
 mod budgets;
 mod cancellation;
 mod cancelled_calls;
+mod causal_events;
 mod changed_code;
 mod changing_code;
 mod children_going_on;

@@ -532,12 +532,21 @@ impl AgentState {
         while let Some(SessionState {
             loaded: Some((fold, _)),
             turns,
+            unread,
             ..
         }) = &mut self.session
         {
             let Some(admission) = turns.next(fold) else {
                 return;
             };
+            if let Admission::Begin(turn, reply) = &admission
+                && reply.is_closed()
+                && turn.id.as_ref().is_none_or(|id| !unread.contains_key(id))
+            {
+                // Its sender left while it waited. Nothing of it is recorded.
+                turns.set_busy(false);
+                continue;
+            }
             self.admit(myself, admission);
         }
     }

@@ -106,6 +106,7 @@ impl Driver {
         (identity, resource): (CallIdentity, Option<Resource>),
         operation: ErasedOperation,
     ) {
+        self.commands.begins_after(self.journal.entries());
         let cancelled = self.cancelled.child_token();
         let started = leg
             .books

@@ -1,0 +1,117 @@
+//! A turn that may wait behind others.
+
+use std::fmt;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Run, Session, SystemError, handles::LOOK};
+use crate::{
+    session::Turn,
+    vocabulary::{Outcome, RunId},
+};
+
+/// A turn that was said to a session and may wait behind others: see [`Session::submit`].
+///
+/// Dropped while the turn waits, it takes the turn back: a client that has left has nothing begun in
+/// its name. A turn that has begun goes on.
+#[must_use = "a turn that waits is taken back when this is dropped"]
+pub struct Submitted {
+    run: Run,
+    sent: AbortOnDropHandle<Result<Run, SystemError>>,
+}
+
+impl Session {
+    /// Says something to the session and returns at once, with the id that the turn's run has or
+    /// will have, also where the turn waits behind others. [`Session::send`] waits until the turn is
+    /// recorded.
+    ///
+    /// ```
+    /// # use ghostlight_actors::{actor::{Session, SystemError}, session::Turn};
+    /// # async fn serve(session: Session) -> Result<(), SystemError> {
+    /// let submitted = session.submit("And one more thing.")?;
+    /// println!("run {} ({})", submitted.id(), if submitted.is_queued() { "queued" } else { "begun" });
+    /// let outcome = submitted.outcome().await?; // once the turns before it have ended
+    /// # drop(outcome); Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`SystemError::EmptyTurn`]. What else [`send`](Self::send) refuses is told when the turn's
+    /// end is asked for.
+    pub fn submit(&self, turn: impl Into<Turn>) -> Result<Submitted, SystemError> {
+        let turn = self.with_id(turn.into())?;
+        let id = turn.id.as_deref().unwrap_or_default();
+        let run = self.system.run(RunId::of_turn(&self.id, id));
+        let session = self.clone();
+        let sent = tokio::spawn(async move { session.send(turn).await });
+        Ok(Submitted {
+            run,
+            sent: AbortOnDropHandle::new(sent),
+        })
+    }
+}
+
+impl Submitted {
+    /// The id of the turn's run.
+    pub fn id(&self) -> RunId {
+        self.run.id()
+    }
+
+    /// A handle to the turn's run, whose events can be followed before it begins.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Whether the turn waits, or is on its way to be recorded.
+    pub fn is_queued(&self) -> bool {
+        !self.sent.is_finished()
+    }
+
+    /// Waits until the turn is recorded, which is when those before it have ended.
+    ///
+    /// # Errors
+    /// Those of [`Session::send`].
+    pub async fn begun(self) -> Result<Run, SystemError> {
+        match self.sent.await {
+            Ok(run) => run,
+            // Its task ends early only with the runtime.
+            Err(_) => Err(SystemError::Stopped),
+        }
+    }
+
+    /// Waits for the outcome of the turn's run.
+    ///
+    /// # Errors
+    /// Those of [`Session::send`] and [`Run::outcome`].
+    pub async fn outcome(self) -> Result<Outcome, SystemError> {
+        self.begun().await?.outcome().await
+    }
+
+    /// Takes the turn back where it waits, and cancels its run where it has begun.
+    ///
+    /// # Errors
+    /// Those of [`Run::cancel`].
+    pub async fn cancel(self, reason: impl Into<String>) -> Result<(), SystemError> {
+        let Self { run, sent } = self;
+        let waited = !sent.is_finished();
+        drop(sent);
+        let reason = reason.into();
+        if !run.cancel(reason.clone()).await? && waited {
+            // It may have begun just now, and be on its way to the disk.
+            run.system.shared().services.clock.sleep(LOOK).await;
+            run.cancel(reason).await?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Submitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submitted")
+            .field("run", &self.run.id())
+            .field("is_queued", &self.is_queued())
+            .finish()
+    }
+}
