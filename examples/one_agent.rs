@@ -20,7 +20,7 @@ async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
     Ok(net * (1.0 + percent / 100.0))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 struct Receipt {
     /// The price with VAT, in euro.
     gross: f64,
@@ -29,18 +29,18 @@ struct Receipt {
 #[tokio::main]
 async fn main() -> Result<(), ghostlight::Error> {
     let desk = Agent::new("desk").model(OfflineModel).tool(add_vat);
-    let answer = desk.run("add_vat of net 80 and percent 19?").await?;
+    let answer = desk.run("80 euro with 19% VAT?").await?;
     println!("an answer: {answer}");
 
     // The model is held to the type's schema; a scripted one says what it is told to.
     let typed = Agent::new("desk").model(ScriptedModel::replies([r#"{"gross": 95.2}"#]));
     let receipt: Receipt = typed.run_as("80 euro with 19% VAT?").await?;
-    println!("a value:   {receipt:?}");
+    println!("a value:   {} euro", receipt.gross);
 
     // Where one model fails, the next is asked.
     let down = ScriptedModel::from_fn(|_, _| Err(ModelError::new(ErrorKind::Model, "is down")));
     let sturdy = desk.clone().model(Fallback::new(down).or(OfflineModel));
-    let mut stream = sturdy.stream("add_vat of net 90 and percent 19?").await?;
+    let mut stream = sturdy.stream("90 euro with 19% VAT?").await?;
     print!("a stream:  ");
     while let Some(piece) = stream.next().await {
         print!("{}", piece?);
@@ -57,7 +57,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     let session = system.session("desk", "ada");
     println!(
         "a session: {}",
-        session.ask("add_vat of net 100 and percent 19?").await?
+        session.ask("100 euro with 19% VAT?").await?
     );
     system.stop().await
 }

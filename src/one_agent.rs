@@ -36,7 +36,7 @@ const SESSION: &str = "one";
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ghostlight::Error> {
 /// let desk = Agent::new("desk").model(OfflineModel).tool(add_vat);
-/// let answer = desk.run("add_vat of net 80 and percent 19?").await?;
+/// let answer = desk.run("80 euro with 19% VAT?").await?;
 /// assert!(answer.text.contains("95.2"), "{answer}");
 /// # Ok(())
 /// # }

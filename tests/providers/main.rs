@@ -75,3 +75,10 @@ async fn stream(
     let deltas = std::mem::take(&mut *shown.lock().unwrap());
     (response, deltas)
 }
+
+/// With this crate in a program, its own `reqwest` knows TLS without a provider of cryptography.
+#[test]
+fn a_programs_own_client_finds_a_provider_of_cryptography() {
+    let _model = ghostlight::models::Gemini::new("gemini-2.5-flash");
+    let _client = reqwest::Client::new();
+}
