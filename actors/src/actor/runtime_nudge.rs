@@ -14,7 +14,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Keeps timers and connections going while code of a tool's or an agent's blocks its thread.
 ///
 /// Of a runtime's threads one waits for the timers and connections of all. When one fires, that
-/// thread recovers the task behind it, and another waits in its stead only once it has had
+/// thread picks up the task behind it, and another waits in its stead only once it has had
 /// something to do and rests again. Should the task block, and nothing else be going on, then
 /// nobody waits: deadlines pass, cancellations and signals go unheard. So another thread, which
 /// nothing can block, gives the runtime something to do now and then. See
