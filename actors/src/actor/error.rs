@@ -88,6 +88,14 @@ pub enum SystemError {
         /// Its reason.
         reason: String,
     },
+    /// A team's definition was not replaced.
+    #[error("team {team:?} keeps the definition that it has: {reason}")]
+    NotReloaded {
+        /// The team.
+        team: String,
+        /// Why.
+        reason: String,
+    },
     /// No team has this name.
     #[error("there is no team {name:?}; there are: {known}")]
     UnknownTeam {

@@ -87,18 +87,24 @@ pub(crate) struct Gateways {
 }
 
 impl Gateways {
-    /// Adds the way to a model, unless it is there.
+    /// Adds the way to a model, unless it is there. What was added, under a name that no other has.
     pub(crate) fn add(
         &mut self,
-        name: String,
+        mut name: String,
         model: &ModelHandle,
         make: impl FnOnce(ModelHandle) -> ModelGateway,
-    ) {
-        if let Entry::Vacant(place) = self.by_model.entry(model.address()) {
-            let gateway = Arc::new(make(model.clone()));
-            place.insert(gateway.clone());
-            self.named.insert(name, gateway);
+    ) -> Option<(String, Arc<ModelGateway>)> {
+        let Entry::Vacant(place) = self.by_model.entry(model.address()) else {
+            return None;
+        };
+        let gateway = Arc::new(make(model.clone()));
+        place.insert(gateway.clone());
+        if self.named.contains_key(&name) {
+            // A model that was defined anew under its name.
+            name = format!("{name} {}", self.named.len());
         }
+        self.named.insert(name.clone(), gateway.clone());
+        Some((name, gateway))
     }
 
     pub(crate) fn to(&self, model: &ModelHandle) -> Option<Arc<ModelGateway>> {

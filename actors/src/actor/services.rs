@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::{
@@ -65,7 +65,7 @@ impl Turns {
 pub(crate) struct Services {
     pub(crate) store: StoreHandle,
     pub(crate) journal: Journal,
-    pub(crate) gateways: Arc<Gateways>,
+    pub(crate) gateways: Arc<RwLock<Gateways>>,
     pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) memory: SupervisedRef<MemoryMessage>,
     pub(crate) turns: Arc<Mutex<Turns>>,
@@ -143,7 +143,7 @@ impl Ports for Services {
         &self,
         call: ModelCall,
     ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>> {
-        let Some(gateway) = self.gateways.to(&call.code.model) else {
+        let Some(gateway) = self.gateways.read().to(&call.code.model) else {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");
             let error = OperationError::new(ErrorKind::NotFound, message);

@@ -3,6 +3,7 @@
 mod builder;
 mod open_runs;
 mod recovery;
+mod reloading;
 mod retention;
 mod schedules;
 mod tree;
@@ -127,6 +128,8 @@ pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) limits: Limits,
     teams: RwLock<BTreeMap<String, TeamEntry>>,
+    /// Whether it says the turns of schedules.
+    keeps_schedules: bool,
     agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
     admissions: Arc<Semaphore>,
     root: OnceLock<Supervisor>,

@@ -61,6 +61,7 @@ mod questions;
 mod races;
 mod reads;
 mod recovery;
+mod reloading;
 mod replay;
 mod retention;
 mod schedules;

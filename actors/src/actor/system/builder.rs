@@ -185,10 +185,11 @@ impl SystemBuilder {
             live: LiveRuns::default(),
             clock: clock.clone(),
         };
-        let gateways = Arc::new(gateways(&registry, &entries, |model| {
+        let gateways = gateways(&registry, &entries, |model| {
             let (clock, entropy) = (clock.clone(), entropy.clone());
             ModelGateway::new(model, limits.gateway, clock, entropy, previewer.clone())
-        }));
+        });
+        let gateways = Arc::new(RwLock::new(gateways));
         let executor = ToolExecutor::new(
             limits.executor,
             (clock.clone(), entropy.clone()),
@@ -212,6 +213,7 @@ impl SystemBuilder {
             services,
             limits,
             teams: RwLock::new(entries),
+            keeps_schedules: recover,
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
             root: OnceLock::new(),

@@ -12,7 +12,7 @@ use crate::actor::{
     call_table::{CallKeeper, CallTable},
     journal::JournalActor,
     memory_store::MemoryStore,
-    model_gateway::KEPT_ANSWERS,
+    model_gateway::{KEPT_ANSWERS, ModelGateway},
     supervised_ref::SupervisedRef,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
@@ -74,6 +74,11 @@ fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &CallTable<T>, bound: usize
     })
 }
 
+/// The keeper of the answers of a model whose runs are gone.
+pub(super) fn answers_of(name: &str, gateway: &ModelGateway) -> Child {
+    keeper(ChildSpec::worker(name), &gateway.calls, KEPT_ANSWERS)
+}
+
 impl Shared {
     /// The supervision tree below the root.
     pub(super) fn tree(
@@ -103,10 +108,10 @@ impl Shared {
         let bound = executor.options.kept_results;
         let tools = keeper(ChildSpec::worker("tools"), &executor.calls, bound);
         let mut children = vec![journal, memory, tools];
-        children.extend(services.gateways.named.iter().map(|(name, gateway)| {
-            let spec = ChildSpec::worker(name);
-            keeper(spec, &gateway.calls, KEPT_ANSWERS)
-        }));
+        let gateways = services.gateways.read();
+        let named = gateways.named.iter();
+        children.extend(named.map(|(name, gateway)| answers_of(name, gateway)));
+        drop(gateways);
         children.push(self.clone().teams());
         let book = Arc::new(tokio::sync::Mutex::new(TimerBook::new(requests)));
         let shared = self.clone();

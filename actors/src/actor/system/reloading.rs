@@ -1,0 +1,87 @@
+//! A team's definition is replaced while its System lives.
+
+use ractor::ActorStatus;
+
+use super::{System, TeamEntry, tree::answers_of};
+use crate::{
+    actor::{SystemError, model_gateway::ModelGateway},
+    contract::ModelHandle,
+    definition::{Durability, TeamSpec},
+    run::{Registry, Team},
+};
+
+impl System {
+    /// Replaces the definition of a team of this System. Runs that begin from now on have the new one;
+    /// those that are open keep the definition to which they are pinned, and sessions go on. A model whose
+    /// definition is the same stays the same, with its limits and what is under way. Schedules of the
+    /// definition are kept as the new one says.
+    ///
+    /// Nothing changes where an error is returned.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] with the first fault of the definition;
+    /// [`SystemError::NotReloaded`] for what a System decides when it starts; what the store fails with.
+    pub async fn reload(&self, team: impl Into<Team>) -> Result<(), SystemError> {
+        let Team { spec, registry } = team.into();
+        let shared = self.shared();
+        let (name, known) = (spec.name.clone(), shared.team_names());
+        let Some(before) = shared.team(&name) else {
+            return Err(SystemError::UnknownTeam { name, known });
+        };
+        let in_memory = |spec: &TeamSpec| spec.durability == Durability::Memory;
+        if in_memory(&spec) != in_memory(&before.pinned.team) {
+            let reason =
+                "it keeps its runs elsewhere (`durability`), which takes a new start".to_owned();
+            return Err(SystemError::NotReloaded { team: name, reason });
+        }
+        let registry = (*shared.services.registry).clone().with(registry);
+        let entry = TeamEntry::new(resolve(registry, &spec, &before)?, &spec);
+        let Some(root) = self.supervisor() else {
+            return Err(SystemError::Stopped);
+        };
+        if root.actor().get_status() >= ActorStatus::Stopping {
+            return Err(SystemError::Stopped);
+        }
+        let models = entry.registry.models_by_place();
+        let models: Vec<(String, ModelHandle)> = models
+            .into_iter()
+            .map(|(model, handle)| (format!("team {name} {model}"), handle.clone()))
+            .collect();
+        for (called, model) in models {
+            let services = &shared.services;
+            let (clock, entropy) = (services.clock.clone(), services.entropy.clone());
+            let (options, previewer) = (shared.limits.gateway, services.previewer.clone());
+            let make = |model| ModelGateway::new(model, options, clock, entropy, previewer);
+            let added = services.gateways.write().add(called, &model, make);
+            if let Some((called, gateway)) = added
+                && let Err(error) = root.start_child(answers_of(&called, &gateway)).await
+            {
+                tracing::warn!(%called, %error, "answers of a model whose runs are gone are not kept");
+            }
+        }
+        shared.teams.write().insert(name, entry);
+        if shared.keeps_schedules {
+            shared.declare_schedules().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The code behind the names of a team, with the models that are defined as before.
+fn resolve(
+    registry: Registry,
+    spec: &TeamSpec,
+    before: &TeamEntry,
+) -> Result<Registry, SystemError> {
+    let mut changed = spec.clone();
+    let mut same = Registry::new();
+    changed.models.retain(|name, model| {
+        let is_same = before.pinned.team.models.get(name) == Some(model);
+        let kept = before.registry.model_named(name).filter(|_| is_same);
+        if let Some(handle) = kept {
+            same = std::mem::take(&mut same).model(name, handle.clone());
+        }
+        kept.is_none()
+    });
+    Ok(registry.with(same).resolve(&changed)?)
+}
