@@ -468,21 +468,24 @@ impl Run {
     /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store
     /// fails with.
     pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
-        self.check(Use::Act).await?;
-        let id = format!("tell/{:032x}", self.system.shared().services.entropy.bits());
         let value = serde_json::to_value(message).map_err(|error| SystemError::Unwritable {
             message: M::NAME,
             error: error.to_string(),
         })?;
-        self.post(
-            id,
-            InboxBody::Message {
-                name: M::NAME.to_owned(),
-                value,
-            },
-        )
-        .await
-        .map(drop)
+        self.tell_named(M::NAME, value).await
+    }
+
+    /// Puts a message into the run's inbox by the stable name of its type, for a program that does
+    /// not have the type. A value of another form is refused where it is received.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    pub async fn tell_named(&self, name: &str, value: Value) -> Result<(), SystemError> {
+        self.check(Use::Act).await?;
+        let id = format!("tell/{:032x}", self.system.shared().services.entropy.bits());
+        let name = name.to_owned();
+        let body = InboxBody::Message { name, value };
+        self.post(id, body).await.map(drop)
     }
 
     /// Tries a parked run again, with the code of this process.

@@ -254,8 +254,14 @@ impl Store for SqliteStore {
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        let Ok(committer) = self.committer() else {
+            // A store that is only read owns nothing itself.
+            let folder = owner::folder_of(&self.inner.path);
+            let held = move |connection: &_| reader::held(connection, &folder, &journals);
+            return self.read(held).await;
+        };
         let work = move |writer: &mut Writer| writer.held_elsewhere(&journals);
-        self.committer()?.submit(work).await?
+        committer.submit(work).await?
     }
 
     async fn read_all(

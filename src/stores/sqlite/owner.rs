@@ -57,15 +57,20 @@ impl Owner {
         if id == self.id {
             return Ok(true);
         }
-        // An id comes from the file, which may be damaged: it must not lead elsewhere.
-        if !is_id(id) {
-            return Ok(false);
-        }
-        match files::open_regular(&reading(), &self.folder.join(id)) {
-            Ok(file) => is_locked(&file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        lives_in(&self.folder, id)
+    }
+}
+
+/// Whether a process has the store of this folder of owners open under this id.
+pub(super) fn lives_in(folder: &Path, id: &str) -> io::Result<bool> {
+    // An id comes from the file, which may be damaged: it must not lead elsewhere.
+    if !is_id(id) {
+        return Ok(false);
+    }
+    match files::open_regular(&reading(), &folder.join(id)) {
+        Ok(file) => is_locked(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
     chain::{self, Hash},
     committer::Health,
     fault::Fault,
-    owner::with_suffix,
+    owner::{self, with_suffix},
     rows::{self, JournalRow, StateRow},
 };
 
@@ -479,6 +479,21 @@ pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Arc
             "blob {digest} does not match its hash"
         )))
     }
+}
+
+/// Which of these journals belong to a process that has the store open. One that cannot be asked about
+/// counts as held: nobody takes it then.
+pub(super) fn held(
+    connection: &Connection,
+    folder: &Path,
+    journals: &[JournalId],
+) -> Result<Vec<bool>, Fault> {
+    let held = |journal: &JournalId| {
+        let row = JournalRow::find(connection, &journal.to_string())?;
+        let owner = row.and_then(|row| row.owner);
+        Ok(owner.is_some_and(|id| owner::lives_in(folder, &id).unwrap_or(true)))
+    };
+    journals.iter().map(held).collect()
 }
 
 /// See `Store::inbox_after`.
