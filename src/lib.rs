@@ -151,6 +151,7 @@ pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
+mod environment;
 mod files;
 pub mod instructions;
 pub mod interceptors;

@@ -2,6 +2,7 @@
 
 mod document;
 mod fault;
+mod faults;
 mod names;
 mod paths;
 mod reading;
@@ -20,9 +21,10 @@ use self::document::{Content, Node};
 pub use self::{
     document::Place,
     fault::{ConfigError, FaultKind, Invalid},
+    faults::load_checked,
     schema::{schema, schema_for},
 };
-use crate::files;
+use crate::{environment, files};
 
 /// The largest team file that is read, in bytes.
 pub const MAX_BYTES: u64 = 4 << 20;
@@ -61,7 +63,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
 /// # Errors
 /// The first fault with its place.
 pub fn parse(text: impl Into<String>, origin: impl Into<String>) -> Result<TeamFile, ConfigError> {
-    parse_with(text, origin, |name| std::env::var(name).ok())
+    parse_with(text, origin, environment::variable)
 }
 
 /// Like [`parse`], with variables of one's own.
@@ -86,8 +88,15 @@ pub fn parse_with(
 }
 
 fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<(TeamSpec, Node), fault::Fault> {
-    let mut document = document::read(text)
+    let document = document::read(text)
         .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
+    read_document(document, lookup)
+}
+
+fn read_document(
+    mut document: Node,
+    lookup: variables::Lookup<'_>,
+) -> Result<(TeamSpec, Node), fault::Fault> {
     if matches!(document.content, Content::Null) {
         let fault = fault::Fault::new(FaultKind::Team, document.place, "the file holds no team");
         return Err(fault.help(names::BEGIN));

@@ -6,6 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::environment;
+
 /// A key or password: the name of the environment variable that holds it, or the value itself.
 ///
 /// It is printed and serialised as its reference (`${NAME}`), a value given in code as `***`.
@@ -66,8 +68,8 @@ impl Secret {
     pub(crate) fn reveal(&self) -> Result<SecretString, SecretError> {
         match &self.0 {
             Source::Value(value) => Ok(value.clone()),
-            Source::Variable(name) => match std::env::var(name) {
-                Ok(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
+            Source::Variable(name) => match environment::variable(name) {
+                Some(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
                 _ => Err(SecretError::NotSet(name.clone())),
             },
         }

@@ -46,7 +46,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 18] = [
+const TOPICS: [(&str, May); 19] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -55,11 +55,15 @@ const TOPICS: [(&str, May); 18] = [
     ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
+    ("environment", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
-    ("models", May::Name(&["context", "retrieval"])),
+    (
+        "models",
+        May::Name(&["context", "environment", "retrieval"]),
+    ),
     ("one_agent", May::NameAny),
     ("open", May::NameAny),
     ("policies", May::Name(&["instructions", "retrieval"])),

@@ -64,7 +64,7 @@ impl OpenAi {
     /// A missing key, where the address is not one of this machine, and what
     /// [`OpenAi::check`] finds.
     pub fn from_env() -> Result<Self, ModelError> {
-        let model = Self::from_variables(|name| std::env::var(name).ok())?;
+        let model = Self::from_variables(crate::environment::variable)?;
         model.check()?;
         Ok(model)
     }

@@ -1,0 +1,128 @@
+//! All faults of a team file at once.
+
+use std::{collections::HashSet, path::Path};
+
+use ghostlight_actors::{definition::TeamSpec, run::Registry};
+
+use super::{
+    ConfigError, FaultKind, TeamFile,
+    document::{self, Content, Node, Place},
+    fault::Fault,
+    load, names, paths, read_document,
+};
+use crate::{environment, files};
+
+/// How many faults are told at once.
+const MOST: usize = 50;
+
+/// Reads a team file as [`load`] does, checks its names against a registry, and tells every fault that it finds,
+/// in the order of the file. `complete` adds to the team what the file may leave out.
+///
+/// A fault is looked past by leaving out the value that it is about. A fault that only such a gap causes is
+/// not told.
+///
+/// # Errors
+/// The faults, each with its place; at most fifty.
+pub fn load_checked(
+    path: impl AsRef<Path>,
+    registry: &Registry,
+    complete: impl Fn(&mut TeamSpec),
+) -> Result<TeamFile, Vec<ConfigError>> {
+    let path = path.as_ref();
+    let sound = load(path).and_then(|mut file| {
+        complete(file.spec_mut());
+        file.resolve(registry.clone()).map(|_| file)
+    });
+    let first = match sound {
+        Ok(file) => return Ok(file),
+        Err(first) => first,
+    };
+    let text = files::read_text(path, super::MAX_BYTES);
+    let Ok(text) = text else {
+        return Err(vec![first]);
+    };
+    let Ok(mut document) = document::read(&text) else {
+        return Err(vec![first]);
+    };
+    let folder = std::path::absolute(path).ok();
+    let folder = folder.as_deref().and_then(Path::parent);
+    let origin = path.display().to_string();
+    let (mut faults, mut gaps) = (Vec::new(), HashSet::new());
+    while faults.len() < MOST {
+        let Err(fault) = look(document.clone(), registry, folder, &complete) else {
+            break;
+        };
+        if gaps.iter().any(|key: &String| is_gap(&fault, key)) {
+            break;
+        }
+        let place = fault.place;
+        faults.push(fault);
+        match place.and_then(|place| leave_out(&mut document, place)) {
+            Some(key) => drop(gaps.insert(key)),
+            None => break,
+        }
+    }
+    if faults.is_empty() {
+        return Err(vec![first]);
+    }
+    faults.sort_by_key(|fault| fault.place);
+    Err(faults
+        .into_iter()
+        .map(|fault| fault.of(&origin, &text))
+        .collect())
+}
+
+fn look(
+    document: Node,
+    registry: &Registry,
+    folder: Option<&Path>,
+    complete: &impl Fn(&mut TeamSpec),
+) -> Result<(), Fault> {
+    let (mut spec, document) = read_document(document, &environment::variable)?;
+    if let Some(folder) = folder {
+        paths::resolve(&mut spec, folder);
+    }
+    complete(&mut spec);
+    let resolved = registry.clone().resolve(&spec);
+    resolved
+        .map(drop)
+        .map_err(|error| names::locate(&error, &document))
+}
+
+/// Whether the fault is that a key is missing which was left out here.
+fn is_gap(fault: &Fault, key: &str) -> bool {
+    let kinds = [
+        FaultKind::WrongValue,
+        FaultKind::Team,
+        FaultKind::UnknownName,
+    ];
+    kinds.contains(&fault.kind) && fault.message.contains(&format!("`{key}`"))
+}
+
+/// Leaves out what stands at this place: a key with its value, or an item of a list. What it is called.
+fn leave_out(node: &mut Node, place: Place) -> Option<String> {
+    match &mut node.content {
+        Content::Mapping(entries) => {
+            // The innermost: a mapping stands where its first key does.
+            let below = entries
+                .iter_mut()
+                .find_map(|(_, value)| leave_out(value, place));
+            below.or_else(|| {
+                let is_it = |(key, value): &(document::Key, Node)| {
+                    key.place == place || value.place == place
+                };
+                let found = entries.iter().position(is_it)?;
+                Some(entries.remove(found).0.name)
+            })
+        }
+        Content::List(items) => {
+            let below = items.iter_mut().find_map(|item| leave_out(item, place));
+            below.or_else(|| {
+                let found = items.iter().position(|item| item.place == place)?;
+                let item = items.remove(found);
+                Some(item.text().unwrap_or_default().to_owned())
+            })
+        }
+        _ => None,
+    }
+}
