@@ -10,7 +10,12 @@ use ghostlight_actors::{
 };
 use serde_json::Value;
 
-use super::session_arguments::{Session, Sessions};
+use super::{
+    default_model::ModelArguments,
+    looks::Looks,
+    more_arguments::{Catalogue, Chat, Completions, Doctor, Draw, Init, Man, State, Steer, Tell},
+    session_arguments::{Session, Sessions},
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -29,7 +34,12 @@ Environment:
   OPENAI_BASE_URL   where the default model is, such as http://127.0.0.1:11434/v1
   OPENAI_MODEL      which model it is
   GHOSTLIGHT_STORE  the store, where --store is left out
-  NO_COLOR          no colours";
+  GHOSTLIGHT_CONFIG your settings, where they are not in config.yaml of your configuration directory
+  RUST_LOG          what the engine notes, such as `debug` (stderr, or --log FILE)
+  NO_COLOR          no colours
+
+What is typed without a noun is about runs (run, show, answer, ...) or a team file (check, draw, serve);
+what is about sessions begins with `session`.";
 
 /// Teams of LLM agents that survive anything: kill the process at any instant, and every run goes
 /// on from what was last recorded.
@@ -39,10 +49,14 @@ Environment:
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
+    #[command(flatten)]
+    pub(super) looks: Looks,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Talk to a team, or to one agent with the built-in tools
+    Chat(Chat),
     /// Give a team something to do, and print its answer
     Run(Run),
     /// Stay: keep a team's schedules and its open runs going, until Ctrl-C
@@ -50,15 +64,20 @@ pub(super) enum Command {
     /// Go on with runs that were interrupted
     Resume(Resume),
     /// List runs
+    #[command(visible_alias = "list")]
     Runs(Runs),
     /// Show all that happened in a run
     Show(Show),
     /// List sessions
     Sessions(Sessions),
-    /// Show, branch, rewind, export or import a session, or print an artifact of it
+    /// List, show, branch, rewind, export or import sessions, or print an artifact of one
     Session(Session),
     /// Answer a question of a run, and go on with it
     Answer(Answer),
+    /// Say something to the agent of a run while it works
+    Steer(Steer),
+    /// Send a typed message to the function of a run
+    Tell(Tell),
     /// Cancel a run
     Cancel(Cancel),
     /// Begin a new run that goes on from a point of a recorded one
@@ -75,6 +94,22 @@ pub(super) enum Command {
     Check(Check),
     /// Draw a team file's team, in the language of Mermaid or Graphviz
     Draw(Draw),
+    /// Write a team file to begin with, or a program
+    Init(Init),
+    /// List the tools and kinds of tools that a team file may name
+    Tools(Catalogue),
+    /// List the behaviors that a team file may name
+    Behaviors(Catalogue),
+    /// List the providers of models that a team file may name
+    Providers(Catalogue),
+    /// List the policies that a team file may name
+    Policies(Catalogue),
+    /// Say what is set up, what is missing, whether the model answers and whether the store is sound
+    Doctor(Doctor),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Write pages for `man` into a folder
+    Man(Man),
 }
 
 /// Where runs are kept.
@@ -105,6 +140,8 @@ pub(super) struct Run {
     /// Your id of this turn: sent twice in one session, it is one run
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(super) turn_id: Option<String>,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     /// Call no tool that has an effect: each says what it would do
@@ -148,6 +185,8 @@ pub(super) struct Serve {
     pub(super) team_file: PathBuf,
     #[command(flatten)]
     pub(super) retention: RetentionArguments,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -225,6 +264,21 @@ pub(super) struct Runs {
     /// Also runs that have ended
     #[arg(long)]
     pub(super) all: bool,
+    /// Only those of this team
+    #[arg(long, value_name = "NAME")]
+    pub(super) team: Option<String>,
+    /// Only those that stand so, such as waiting,parked
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_enum)]
+    pub(super) state: Vec<State>,
+    /// Only those that began within this time, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) since: Option<Duration>,
+    /// At most so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    pub(super) limit: usize,
+    /// The next page: what the page before said of it
+    #[arg(long, value_name = "RUN")]
+    pub(super) after: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -235,6 +289,9 @@ pub(super) struct Runs {
 pub(super) struct Show {
     /// The run, or the beginning of its id
     pub(super) run: String,
+    /// Go on showing until the run rests, whichever process carries it
+    #[arg(long, conflicts_with = "questions")]
+    pub(super) follow: bool,
     /// Show only what it asks, with all of each call that a question is about
     #[arg(long)]
     pub(super) questions: bool,
@@ -441,18 +498,8 @@ pub(super) struct Export {
 pub(super) struct Check {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Draw {
-    /// The team file (YAML)
-    pub(super) team_file: PathBuf,
-    /// The agent whose graph is drawn, instead of the team
-    #[arg(long, value_name = "NAME")]
-    pub(super) agent: Option<String>,
-    /// Graphviz's language instead of Mermaid's
-    #[arg(long)]
-    pub(super) dot: bool,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ghostlight_actors::{
     actor::{EventStream, Run, System, SystemError},
     contract::{Clock as _, InboxBody, RunRow, RunStatus, SystemClock},
     safety::redact_json,
-    vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId},
+    vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId, SessionId},
 };
 
 use super::{
@@ -22,10 +22,10 @@ use super::{
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
-    plain_text,
+    looks, plain_text,
     questions::{self, Look, Open, Person},
     screen::Screen,
-    timeline::{Detail, Timeline},
+    timeline::{Detail, Timeline, Tone},
 };
 
 /// How often what is under way is drawn.
@@ -45,6 +45,11 @@ pub(super) struct Follow {
     parked: HashSet<RunId>,
     /// The place in the order of commits up to which the run's events are of earlier lives.
     history: u64,
+    /// The events of a run that is about to begin.
+    expected: Option<(RunId, EventStream)>,
+    /// Whether an interrupt stops the turn first.
+    stops_turn: bool,
+    stopping: bool,
     /// ` --store FILE`, for commands that are recommended.
     store: String,
     lasting: bool,
@@ -65,15 +70,22 @@ impl Follow {
     /// Follows on stderr, with the agents' names in a column of this width.
     pub(super) fn new(width: usize, keeping: &Keeping) -> Self {
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let detail = match looks::chosen().verbose {
+            0 => Detail::Progress,
+            _ => Detail::Everything,
+        };
         let screen = Box::new(Screen::new(width));
         Self {
-            view: View::Screen(screen, Timeline::new(Detail::Progress)),
+            view: View::Screen(screen, Timeline::new(detail)),
             yes: false,
             person: terminal.then(Person::default),
             echo: Echo::default(),
             answered: HashSet::new(),
             parked: HashSet::new(),
             history: 0,
+            expected: None,
+            stops_turn: false,
+            stopping: false,
             store: keeping.option.clone(),
             lasting: keeping.lasting,
         }
@@ -87,6 +99,19 @@ impl Follow {
         self
     }
 
+    /// Listens for a turn before it is said: what its model says first is not recorded, and is not missed.
+    pub(super) fn expecting(mut self, system: &System, session: &SessionId, turn: &str) -> Self {
+        let run = RunId::of_turn(session, turn);
+        self.expected = Some((run, system.run(run).events()));
+        self
+    }
+
+    /// Lets an interrupt cancel the run, and only the next one leave it.
+    pub(super) fn stops_turn(mut self) -> Self {
+        self.stops_turn = true;
+        self
+    }
+
     /// Gives approvals without asking.
     pub(super) fn yes(mut self, yes: bool) -> Self {
         self.yes = yes;
@@ -97,6 +122,20 @@ impl Follow {
     pub(super) fn after(mut self, position: u64) -> Self {
         self.history = position;
         self
+    }
+
+    /// Whether somebody reads along while a model makes its text.
+    pub(super) fn reads_along(&self) -> bool {
+        matches!(&self.view, View::Screen(screen, _) if screen.is_live())
+    }
+
+    /// Says what a run works with, also where JSON goes to stdout.
+    pub(super) fn announce(&mut self, text: &str) {
+        match &mut self.view {
+            View::Screen(screen, _) => screen.remark(text),
+            View::Json if looks::chosen().quiet => {}
+            View::Json => self.tell(text),
+        }
     }
 
     /// Says something of the command's own on stderr, unless only JSON is wanted.
@@ -125,7 +164,11 @@ impl Follow {
         run: &Run,
         interrupt: &mut Interrupt,
     ) -> Result<Exit, Failure> {
-        let mut events = run.events();
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.listen_to(run.id());
+        }
+        let expected = self.expected.take().filter(|(id, _)| *id == run.id());
+        let mut events = expected.map_or_else(|| run.events(), |(_, events)| events);
         let mut settling: Option<Settling> = Some(settle(run));
         let mut frame = tokio::time::interval(FRAME);
         frame.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -133,7 +176,10 @@ impl Follow {
             let live = self.is_live();
             let event = tokio::select! {
                 biased;
-                () = interrupt.fired() => return Ok(self.interrupted(run)),
+                () = interrupt.fired() => match self.interrupted(system, run).await? {
+                    Some(exit) => return Ok(exit),
+                    None => continue,
+                },
                 event = events.next() => event,
                 row = async { match &mut settling {
                     Some(settling) => settling.await,
@@ -189,8 +235,11 @@ impl Follow {
                 if is_put && self.person.is_some() && !self.yes {
                     return Ok(());
                 }
+                let spoken = screen.has_spoken(record);
                 for line in timeline.lines(record) {
-                    screen.line(&line);
+                    if !(spoken && line.tone == Tone::Plain) {
+                        screen.line(&line);
+                    }
                 }
             }
         }
@@ -402,21 +451,34 @@ impl Follow {
         Ok(exit)
     }
 
-    fn interrupted(&mut self, run: &Run) -> Exit {
+    /// The person wants to leave. `None` where the run is cancelled instead, and its end is awaited.
+    async fn interrupted(&mut self, system: &System, run: &Run) -> Result<Option<Exit>, Failure> {
         if let View::Screen(screen, _) = &mut self.view {
             screen.begin_line();
         }
         let id = run.id().short();
-        let text = if self.lasting {
+        if self.stops_turn && !std::mem::replace(&mut self.stopping, true) {
+            self.note("stopping; once more leaves");
+            match run.cancel("stopped by the person at the terminal").await {
+                // It ended meanwhile.
+                Ok(_) | Err(SystemError::UnknownRun(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let held = system.store().held_elsewhere(vec![run.id().into()]).await;
+        let store = &self.store;
+        let text = if held.is_ok_and(|held| held == [true]) {
             format!(
-                "run {id} is suspended; go on with\n  ghostlight resume {id}{}",
-                self.store
+                "run {id} goes on in the process that carries it; look at it with\n  ghostlight show {id} \
+                 --follow{store}"
             )
+        } else if self.lasting {
+            format!("run {id} is suspended; go on with\n  ghostlight resume {id}{store}")
         } else {
             format!("run {id} was kept in memory only, and is gone")
         };
         self.tell(&text);
-        Exit::Interrupted
+        Ok(Some(Exit::Interrupted))
     }
 
     /// Says something that a person must know, also where JSON goes to stdout.
@@ -459,7 +521,8 @@ impl Follow {
             self.note(&format!("the answer is flagged: {flagged}"));
         }
         let text = outcome.text();
-        if matches!(outcome, Outcome::Stopped { .. }) && text.is_empty() {
+        let read = matches!(&self.view, View::Screen(screen, _) if screen.has_answered(text));
+        if read || (matches!(outcome, Outcome::Stopped { .. }) && text.is_empty()) {
             return Ok(());
         }
         let mut out = io::stdout().lock();

@@ -11,7 +11,7 @@ use ghostlight_actors::{
     vocabulary::RunId,
 };
 
-use super::{arguments::StoreArguments, exit::Failure};
+use super::{arguments::StoreArguments, exit::Failure, user_config};
 use crate::files;
 
 /// A store that was opened, and how to name it on the command line again.
@@ -151,6 +151,22 @@ fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
     crate::stores::SqliteStore::open_read_only(path).map(StoreHandle::new)
 }
 
+/// Reads everything that is in the store, and says how much that is.
+#[cfg(feature = "sqlite")]
+pub(super) async fn verify(path: &Path) -> Result<String, StoreError> {
+    let store = crate::stores::SqliteStore::open_read_only(path)?;
+    let found = store.verify().await?;
+    Ok(format!(
+        "{} commits with {} entries, all sound",
+        found.commits, found.entries
+    ))
+}
+
+#[cfg(not(feature = "sqlite"))]
+pub(super) async fn verify(path: &Path) -> Result<String, StoreError> {
+    open_file(path).map(|_| String::new())
+}
+
 #[cfg(not(feature = "sqlite"))]
 fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
     let reason = "this program was built without the feature `sqlite`; use --memory";
@@ -160,6 +176,13 @@ fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
 #[cfg(not(feature = "sqlite"))]
 fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
     open_file(path)
+}
+
+/// Where lines that were typed in chats are remembered.
+pub(super) fn history() -> Option<PathBuf> {
+    let folder = data_directory()?;
+    files::make_private_folder(&folder).ok()?;
+    Some(folder.join("chat_history"))
 }
 
 fn unusable(path: &Path, error: &io::Error) -> StoreError {
@@ -193,7 +216,8 @@ pub(super) fn path_of(arguments: &StoreArguments) -> Result<PathBuf, Failure> {
     let given = arguments
         .store
         .clone()
-        .or_else(|| variable("GHOSTLIGHT_STORE"));
+        .or_else(|| variable("GHOSTLIGHT_STORE"))
+        .or_else(|| user_config::read_before().store.clone());
     given
         .or_else(|| Some(data_directory()?.join("ghostlight.db")))
         .ok_or_else(|| {
@@ -202,7 +226,7 @@ pub(super) fn path_of(arguments: &StoreArguments) -> Result<PathBuf, Failure> {
         })
 }
 
-fn variable(name: &str) -> Option<PathBuf> {
+pub(super) fn variable(name: &str) -> Option<PathBuf> {
     env::var_os(name)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)

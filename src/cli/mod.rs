@@ -6,19 +6,26 @@ mod commands;
 mod decisions;
 mod default_model;
 mod echo;
+mod env_file;
 mod exit;
 mod follow;
 mod interrupt;
 mod keeping;
+mod logging;
+mod looks;
+mod more_arguments;
 mod plain_text;
 mod questions;
 mod screen;
 mod session_arguments;
 mod timeline;
 mod typing;
+mod user_config;
+mod voice;
 mod when;
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     borrow::Cow,
     ffi::OsString,
     io::{self, Write as _},
@@ -31,6 +38,7 @@ use ghostlight_actors::run::Registry;
 use self::{
     arguments::Arguments,
     exit::{Exit, Failure},
+    looks::Looks,
 };
 
 /// The whole command: it reads the process's arguments, does what they ask with the tools,
@@ -53,7 +61,19 @@ where
         Err(told) => return tell(&told).into(),
     };
     keep_out_of_core_dumps();
-    std::panic::set_hook(Box::new(|panic| say(&format!("panic: {panic}"))));
+    std::panic::set_hook(Box::new(|panic| {
+        // RUST_BACKTRACE says whether it is wanted.
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        say(&format!("panic: {panic}{trace}"));
+    }));
+    if let Err(failure) = set_up(&arguments.looks) {
+        say(&format!("error: {failure}"));
+        return failure.exit().into();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -73,6 +93,17 @@ where
         failure.exit()
     });
     exit.into()
+}
+
+/// Reads what is set beside the arguments, and begins to write what the engine notes.
+fn set_up(looks: &Looks) -> Result<(), Failure> {
+    looks::choose(looks.clone());
+    logging::begin(looks)?;
+    user_config::load()?;
+    if let Some(told) = env_file::load(looks.env_file.as_ref())? {
+        say(&told);
+    }
+    Ok(())
 }
 
 /// Keeps what the process holds, keys among it, out of core dumps and, on Linux, away from

@@ -159,7 +159,7 @@ pub(super) fn yes(question: &Question) -> Option<Value> {
 pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
     let asked = Asked::of(question, Fold::Long);
     let how = match question.kind {
-        QuestionKind::Approval => "[yes / no, because …]",
+        QuestionKind::Approval => "[yes / no, because … / always]",
         QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
         QuestionKind::Authentication if hidden => "[is not shown; nothing refuses]",
         QuestionKind::Authentication => "[is shown as you type it; nothing refuses]",

@@ -9,8 +9,9 @@ use std::{
 use ghostlight_actors::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId};
 
 use super::{
-    plain_text,
+    looks, plain_text,
     timeline::{TimelineLine, Tone},
+    voice::Voice,
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -32,6 +33,8 @@ const RESET: &str = "\x1b[0m";
 pub(super) struct Screen {
     out: Stderr,
     terminal: bool,
+    /// Whether progress is not wanted.
+    quiet: bool,
     colours: bool,
     /// The width of the agents' column.
     width: usize,
@@ -41,6 +44,8 @@ pub(super) struct Screen {
     /// Whether a person is being asked, whose typing must not be drawn over.
     asking: bool,
     acts: Vec<Act>,
+    /// The text of the run that is followed, as it is made.
+    voice: Option<Voice>,
     /// When something was last said.
     stirred: Instant,
 }
@@ -86,18 +91,20 @@ impl Act {
 
 impl Screen {
     pub(super) fn new(width: usize) -> Self {
-        let terminal = io::stderr().is_terminal();
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = io::stderr().is_terminal() && !dumb;
+        let looks = looks::chosen();
         Self {
             out: io::stderr(),
-            terminal: terminal && !dumb,
-            colours: terminal && !dumb && !set("NO_COLOR"),
+            terminal: terminal && !looks.quiet,
+            quiet: looks.quiet,
+            colours: looks.colours(terminal),
             width,
             frame: 0,
             drawn: false,
             asking: false,
             acts: Vec::new(),
+            voice: None,
             stirred: Instant::now(),
         }
     }
@@ -107,8 +114,35 @@ impl Screen {
         self.terminal
     }
 
+    /// Speaks the text of this run as it is made, where somebody reads along.
+    pub(super) fn listen_to(&mut self, run: RunId) {
+        self.voice = Voice::of(run).filter(|_| self.terminal || self.quiet);
+    }
+
+    /// Whether this text was read already, as it was made.
+    pub(super) fn has_answered(&self, text: &str) -> bool {
+        let voice = self.voice.as_ref();
+        voice.is_some_and(|voice| voice.has_answered(text))
+    }
+
+    /// Whether the event tells nothing but what was read as it was made.
+    pub(super) fn has_spoken(&mut self, record: &EventRecord) -> bool {
+        match (&mut self.voice, &record.event) {
+            (
+                Some(voice),
+                Event::ModelCalled {
+                    operation, text, ..
+                },
+            ) if voice.is_of(record.run) => voice.end(*operation, text),
+            _ => false,
+        }
+    }
+
     /// Writes a line about an event.
     pub(super) fn line(&mut self, line: &TimelineLine) {
+        if self.quiet && !matches!(line.tone, Tone::Question | Tone::Alarm) {
+            return;
+        }
         let (name, text) = line.padded(self.width);
         let colour = match line.tone {
             Tone::Plain => "",
@@ -123,6 +157,13 @@ impl Screen {
             (false, _) => format!("{name} {text}"),
         };
         self.write(&text);
+    }
+
+    /// Writes a line of the command's own that is no news, unless progress is not wanted.
+    pub(super) fn remark(&mut self, text: &str) {
+        if !self.quiet {
+            self.note(text);
+        }
     }
 
     /// Writes a line of the command's own.
@@ -171,6 +212,9 @@ impl Screen {
         if std::mem::take(&mut self.drawn) {
             self.put("\r\x1b[K");
         }
+        if let Some(voice) = &mut self.voice {
+            voice.pause();
+        }
     }
 
     /// Begins a line of its own, also behind the `^C` that a terminal shows.
@@ -181,7 +225,8 @@ impl Screen {
 
     /// Draws what is under way.
     pub(super) fn draw(&mut self) {
-        if !self.terminal || self.asking {
+        let speaking = self.voice.as_ref().is_some_and(Voice::is_open);
+        if !self.terminal || self.asking || speaking {
             return;
         }
         let text = match self.acts.last() {
@@ -212,6 +257,12 @@ impl Screen {
                 let operation = *operation;
                 self.acts
                     .retain(|act| (act.run, act.operation) != (run, operation));
+                let is_answer = matches!(record.event, Event::ModelCalled { .. });
+                if let Some(voice) = self.voice.as_mut().filter(|voice| voice.is_of(run))
+                    && !is_answer
+                {
+                    voice.void(operation);
+                }
             }
             Event::RunEnded { .. } | Event::Parked { .. } | Event::Restarted { .. } => {
                 self.acts.retain(|act| act.run != run);
@@ -226,6 +277,7 @@ impl Screen {
                 operation, model, ..
             } => {
                 let what = format!("waits for model {}", plain_text::line(model, 40));
+                self.void(record.run, *operation);
                 self.begin(record, *operation, what);
             }
             Preview::ToolStarted { operation, call } => {
@@ -235,6 +287,11 @@ impl Screen {
             Preview::Delta {
                 operation, delta, ..
             } => {
+                if let Delta::Text(text) = delta
+                    && self.speak(record, *operation, text)
+                {
+                    return;
+                }
                 if let (Some(act), Delta::Text(text) | Delta::Reasoning(text)) =
                     (self.act(record.run, *operation), delta)
                 {
@@ -245,6 +302,7 @@ impl Screen {
                 operation, error, ..
             } => {
                 let what = format!("tries again, because {}", plain_text::line(error, 80));
+                self.void(record.run, *operation);
                 self.begin(record, *operation, what);
             }
             Preview::ToolProgress {
@@ -263,6 +321,35 @@ impl Screen {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Speaks a piece of a text. `false` where nobody reads along, or somebody is being asked.
+    fn speak(&mut self, record: &EventRecord, operation: OperationId, text: &str) -> bool {
+        let is_this = |voice: &&mut Voice| voice.is_of(record.run);
+        if self.asking || self.voice.as_mut().filter(is_this).is_none() {
+            return false;
+        }
+        if std::mem::take(&mut self.drawn) {
+            self.put("\r\x1b[K");
+        }
+        self.stirred = Instant::now();
+        let agent = plain_text::line(record.agent(), 64);
+        let width = self.width;
+        let name = match self.colours {
+            true => format!("{BOLD}{agent:width$}{RESET} "),
+            false => format!("{agent:width$} "),
+        };
+        if let Some(voice) = &mut self.voice {
+            voice.speak(operation, text, &name);
+        }
+        true
+    }
+
+    /// What this operation said is void.
+    fn void(&mut self, run: RunId, operation: OperationId) {
+        if let Some(voice) = self.voice.as_mut().filter(|voice| voice.is_of(run)) {
+            voice.void(operation);
         }
     }
 

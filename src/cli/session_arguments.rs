@@ -41,6 +41,8 @@ pub(super) struct Session {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionAct {
+    /// List sessions, as `ghostlight sessions` does
+    List(Sessions),
     /// Show a session's turns, state and artifacts
     Show(SessionShow),
     /// Begin another session that goes on from a point of this one

@@ -219,7 +219,7 @@ impl Timeline {
             ),
             Event::BudgetWarning { resource, percent } => one(
                 Tone::Alarm,
-                format!("has used {percent}% of its {resource}"),
+                format!("has used at least {percent}% of its {resource}"),
             ),
             Event::RunEnded { end, spent } => self.ended(end, spent),
             Event::Unknown(unknown) => self.everything(|| {

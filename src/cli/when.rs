@@ -1,33 +1,23 @@
 //! Times in words.
 
 use ghostlight_actors::vocabulary::Timestamp;
+use jiff::tz::TimeZone;
 
-/// The date and time in UTC, such as `2026-03-01 12:00:00 UTC`.
+/// The date and time here, such as `2026-03-01 12:00:00 CET`.
 pub(super) fn date(at: Timestamp) -> String {
-    let seconds = at.0 / 1000;
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    date_in(at, TimeZone::system())
 }
 
-/// Year, month and day of a number of days since 1970-01-01 (Howard Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", `civil_from_days`): years begin in March, so that a leap day is a
-/// year's last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = 400 * era + year_of_era + u64::from(month <= 2);
-    (year, month, day)
+fn date_in(at: Timestamp, zone: TimeZone) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(millis) {
+        Ok(time) => time
+            .to_zoned(zone)
+            .strftime("%Y-%m-%d %H:%M:%S %Z")
+            .to_string(),
+        // Later than the calendar goes.
+        Err(_) => format!("{millis} ms"),
+    }
 }
 
 /// How long ago, such as `5 min ago`.
@@ -60,6 +50,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn dates_are_those_of_their_zone() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let date = date_in(Timestamp(1_709_164_800_000), zone);
+        assert!(date.starts_with("2024-02-29 02:00:00"), "{date}");
+        assert_eq!(
+            date_in(Timestamp(u64::MAX), TimeZone::UTC),
+            format!("{} ms", i64::MAX)
+        );
+    }
+
+    #[test]
     fn dates_are_right_around_leap_days() {
         for (seconds, expected) in [
             (0, "1970-01-01 00:00:00 UTC"),
@@ -70,7 +71,7 @@ mod tests {
             (1_735_689_599, "2024-12-31 23:59:59 UTC"),
             (4_107_542_400, "2100-03-01 00:00:00 UTC"),
         ] {
-            assert_eq!(date(Timestamp(seconds * 1000)), expected);
+            assert_eq!(date_in(Timestamp(seconds * 1000), TimeZone::UTC), expected);
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod answering;
 mod asking;
+#[cfg(unix)]
+mod chatting;
 mod crashes;
 mod files;
 #[cfg(unix)]
@@ -13,4 +15,6 @@ mod pruning;
 mod running;
 mod serving;
 mod sessions;
+mod setting_up;
+mod speaking;
 mod time_travel;

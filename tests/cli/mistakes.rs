@@ -148,3 +148,32 @@ fn the_offline_model_publishes_what_it_is_told_to() {
         assert!(done.err.contains(&called), "{}", done.err);
     }
 }
+
+#[test]
+fn all_faults_of_a_team_file_are_told_at_once_each_with_its_place() {
+    let desk = Desk::new("says", json!({}));
+    desk.write(
+        "wrong.yaml",
+        "\
+name: desk
+instrutions: Be brief.
+agent:
+  name: desk
+  model: fastt
+  tools: [calculator, calculater]
+  behavior: recat
+  max_steps: many
+",
+    );
+    let wrong = desk.shipped(&["check", "wrong.yaml"]).exits(2);
+    assert!(wrong.err.contains("5 faults"), "{}", wrong.err);
+    let mut rest = wrong.err.as_str();
+    for place in ["2:1", "5:10", "6:23", "7:13", "8:14"] {
+        let place = format!("wrong.yaml:{place}");
+        let found = rest.find(&place);
+        rest = &rest[found.unwrap_or_else(|| panic!("{place} in {}", wrong.err))..];
+    }
+    desk.write("wrong.yaml", "agent: { name: desk, tols: [] }\n");
+    let one = desk.shipped(&["check", "wrong.yaml"]).exits(2);
+    assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);
+}

@@ -12,8 +12,12 @@ use std::{
 };
 
 use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError, ModelHandle},
     run::{BehaviorHandle, Registry, RunContext},
-    vocabulary::{AgentError, Effect, Outcome, Question, Scope, StopReason, ToolCall},
+    vocabulary::{
+        AgentError, Delta, Effect, ModelRequest, ModelResponse, Outcome, Question, Scope,
+        StopReason, ToolCall,
+    },
 };
 use serde_json::{Value, json};
 
@@ -44,6 +48,13 @@ fn registry() -> Registry {
         }
     };
     ghostlight::builtin()
+        .provider("typewriter", |settings| {
+            let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
+            Ok(ModelHandle::new(Typewriter {
+                text: text("text"),
+                gate: text("gate").into(),
+            }))
+        })
         .behavior("gated", of(|settings, cx| Box::pin(gated(settings, cx))))
         .behavior("asks", of(|settings, cx| Box::pin(asks(settings, cx))))
         .behavior(
@@ -70,6 +81,33 @@ fn registry() -> Registry {
             "stops",
             of(|_, _| Box::pin(async { Ok(Outcome::stopped(StopReason::MaxSteps(2))) })),
         )
+}
+
+/// Says half of its text, waits for the file `gate`, and says the rest.
+struct Typewriter {
+    text: String,
+    gate: PathBuf,
+}
+
+impl Model for Typewriter {
+    async fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let (begin, end) = self.text.split_at(self.text.len() / 2);
+        let say = |text: &str| {
+            if request.stream {
+                cx.delta(Delta::Text(text.to_owned()));
+            }
+        };
+        say(begin);
+        while !self.gate.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        end.split_inclusive(' ').for_each(say);
+        Ok(ModelResponse::text(self.text.clone()))
+    }
 }
 
 type Answering = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, AgentError>> + Send>>;
@@ -265,6 +303,17 @@ impl Desk {
         desk
     }
 
+    /// A desk whose agent asks a model that says half of this text, and the rest behind the gate.
+    pub(crate) fn typing(text: &str) -> Self {
+        let desk = Self::new("simple", json!({}));
+        let model = json!({ "provider": "typewriter", "text": text, "gate": desk.path("gate") });
+        let team = json!({
+            "models": { "default": model }, "agent": { "name": "desk", "behavior": "simple" },
+        });
+        desk.write("team.yaml", &team.to_string());
+        desk
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -289,11 +338,17 @@ impl Desk {
             "OPENAI_BASE_URL",
             "OPENAI_MODEL",
             "RUST_BACKTRACE",
+            "RUST_LOG",
+            "NO_COLOR",
+            "GHOSTLIGHT_CONFIG",
         ] {
             command.env_remove(name);
         }
         command
             .env("GHOSTLIGHT_STORE", self.path("runs.db"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("TZ", "UTC")
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -340,6 +395,26 @@ impl Desk {
     ) -> rexpect::session::PtySession {
         let mut command = self.own(words);
         command
+            .env("TERM", "xterm")
+            .envs(set.iter().copied())
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        let patience = u64::try_from(PATIENCE.as_millis()).unwrap();
+        rexpect::session::spawn_command(command, Some(patience)).unwrap()
+    }
+
+    /// Starts the command as it is shipped, with a person at its terminal.
+    #[cfg(unix)]
+    pub(crate) fn shipped_at_terminal(
+        &self,
+        words: &[&str],
+        set: &[(&str, &str)],
+    ) -> rexpect::session::PtySession {
+        let mut command = self.quiet(Command::new(env!("CARGO_BIN_EXE_ghostlight")));
+        command
+            .args(words)
+            .env("TERM", "xterm")
             .envs(set.iter().copied())
             .stdin(Stdio::inherit())
             .stdout(Stdio::inherit())
@@ -351,6 +426,12 @@ impl Desk {
     /// Starts the command with the behaviors above.
     pub(crate) fn start(&self, words: &[&str]) -> Started {
         Started(self.own(words).spawn().unwrap())
+    }
+
+    /// Starts the command as it is shipped.
+    pub(crate) fn start_shipped(&self, words: &[&str]) -> Started {
+        let mut command = self.quiet(Command::new(env!("CARGO_BIN_EXE_ghostlight")));
+        Started(command.args(words).spawn().unwrap())
     }
 
     /// Starts the command with the behaviors above, where a crash may leave an image of it.

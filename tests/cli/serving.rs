@@ -95,3 +95,44 @@ fn a_schedule_that_cannot_be_kept_is_shown_in_its_file() {
     let refused = desk.run(&["serve", "team.yaml"]).exits(2);
     assert!(refused.err.contains("team.yaml:3:3"), "{}", refused.err);
 }
+
+#[test]
+fn a_changed_file_is_taken_for_new_runs_and_a_broken_one_is_refused_with_its_place() {
+    let desk = Desk::new("says", json!({ "text": "the old" }));
+    let team = |text: &str| {
+        json!({
+            "agent": { "name": "desk", "behavior": { "name": "says", "text": text } },
+            "schedules": [{ "name": "pulse", "every_ms": 50, "say": "Look around." }],
+        })
+        .to_string()
+    };
+    desk.write("woken.yaml", &team("the old"));
+    let serving = desk.start(&["serve", "woken.yaml"]);
+    let last = |desk: &Desk| {
+        let log = desk
+            .shipped(&["session", "show", "desk/pulse", "--json"])
+            .json();
+        let turns = log
+            .first()
+            .map(|log| log["turns"].as_array().unwrap().clone());
+        let answers = turns
+            .unwrap_or_default()
+            .into_iter()
+            .map(|turn| turn["answer"].clone());
+        answers.filter(|answer| !answer.is_null()).next_back()
+    };
+    desk.until("an old turn", |desk| last(desk) == Some(json!("the old")));
+    desk.write("woken.yaml", &team("the new, and longer"));
+    desk.until("a new turn", |desk| {
+        last(desk) == Some(json!("the new, and longer"))
+    });
+    desk.write("woken.yaml", "agent: { name: desk }\nschedule: []\n");
+    // What is refused is told within two looks, and turns go on as before.
+    let so_far = answered(&desk);
+    desk.until("turns that go on", |desk| answered(desk) > so_far + 40);
+    serving.signal("INT");
+    let done = serving.ends().exits(0);
+    assert!(done.err.contains("behavior of agent desk"), "{}", done.err);
+    assert!(done.err.contains("woken.yaml:2:1"), "{}", done.err);
+    assert_eq!(last(&desk), Some(json!("the new, and longer")));
+}

@@ -31,7 +31,14 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         );
         return Err(Failure::Usage(text));
     }
-    let (system, follow) = super::start_for(&keeping, &row, registry).await?;
+    let (system, follow) = match super::start_for(&keeping, &row, registry).await {
+        Ok((system, follow)) => (system, Some(follow)),
+        // What is posted needs no code; whoever carries the run has it.
+        Err(failure) if super::lacks_code(&failure) => {
+            (super::start_to_post(&keeping).await?, None)
+        }
+        Err(failure) => return Err(failure),
+    };
     let mut interrupt = Interrupt::new()?;
     let root = system.run(row.root);
     let result = async {
@@ -40,6 +47,13 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             check(&question, digest)?;
         }
         let secret = question.kind == QuestionKind::Authentication;
+        if secret && follow.is_none() {
+            let run = row.root.short();
+            return Err(Failure::Elsewhere(format!(
+                "this program lacks what run {run} calls, so the secret was not given: give it with the \
+                 program that has it"
+            )));
+        }
         if secret {
             // It stays in the memory of the process that it is given to.
             recover(&system, row.root).await?;
@@ -69,6 +83,10 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         if let Some(covered) = covered {
             super::note(&format!("where the rule remembers, this covers {covered}"));
         }
+        let Some(follow) = follow else {
+            super::say_when(&keeping, row.root, "answered").await?;
+            return Ok(Exit::Done);
+        };
         if !secret && !super::recover_or_leave(&system, row.root, asking).await? {
             super::note("answered; the run goes on in the process that carries it");
             return Ok(Exit::Done);

@@ -26,8 +26,16 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
             None => Exit::Done,
         });
     }
-    let (system, follow) = super::start_for(&keeping, &row, registry).await?;
     let mut interrupt = Interrupt::new()?;
+    let (system, follow) = match super::start_for(&keeping, &row, registry).await {
+        Ok(started) => started,
+        Err(failure) if super::lacks_code(&failure) => {
+            let system = super::start_to_post(&keeping).await?;
+            let result = post(&system, &keeping, &row, &arguments).await;
+            return super::stop(&system, &mut interrupt, result).await;
+        }
+        Err(failure) => return Err(failure),
+    };
     if let Some(call) = arguments.call {
         let mut follow = follow.json(arguments.show.json);
         let result = cancel_call(&system, &row, call, &mut follow, &mut interrupt).await;
@@ -52,6 +60,36 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     }
     .await;
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// Tells whoever carries the run, with whose code this program cannot go on with it.
+async fn post(
+    system: &System,
+    keeping: &Keeping,
+    row: &RunRow,
+    arguments: &Cancel,
+) -> Result<Exit, Failure> {
+    let run = system.run(row.run);
+    let Some(call) = arguments.call else {
+        run.cancel(arguments.reason.clone()).await?;
+        super::say_when(keeping, row.root, "told to cancel").await?;
+        return Ok(Exit::Done);
+    };
+    if !super::is_carried(keeping, row.root).await? {
+        let id = row.run.short();
+        return Err(Failure::Usage(format!(
+            "nobody carries run {id}, so no call of it is under way: cancel the run, or resume it first with \
+             the program that has its tools"
+        )));
+    }
+    let cancelled = run.cancel_call(call).await?;
+    let told = if cancelled {
+        "is cancelled"
+    } else {
+        "is not under way"
+    };
+    super::note(&format!("call {call} of run {} {told}", row.run.short()));
+    Ok(if cancelled { Exit::Done } else { Exit::Failed })
 }
 
 /// Cancels one call, and goes on with the run where no other process carries it.

@@ -9,7 +9,7 @@ use ghostlight_actors::{
 use crate::{
     cli::{
         arguments::Fork,
-        default_model,
+        default_model::{self, ModelArguments},
         exit::{Exit, Failure},
         follow::Follow,
         interrupt::Interrupt,
@@ -40,7 +40,7 @@ pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Fa
                     file.spec().name
                 )));
             }
-            default_model::define(file.spec_mut(), &registry);
+            default_model::define(file.spec_mut(), &registry, &ModelArguments::default())?;
             file.resolve(registry.clone())?;
             file.into_spec()
         }

@@ -2,15 +2,23 @@
 
 mod answer;
 mod cancel;
+mod catalogue;
+mod chat;
+mod doctor;
 mod fork;
+mod init;
+mod names;
 mod prune;
+mod reloading;
 mod replay;
 mod resume;
 mod run;
 mod runs;
 mod serve;
 mod sessions;
+mod shell;
 mod show;
+mod steer;
 mod team_file;
 
 use std::{
@@ -21,10 +29,10 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, SystemError, pinned_team},
-    contract::{RunRow, StoreError},
+    contract::{Entropy as _, RunRow, StoreError, SystemEntropy},
     definition::TeamSpec,
     run::{Registry, Team},
-    vocabulary::RunId,
+    vocabulary::{Effect, RunId},
 };
 
 use super::{
@@ -45,6 +53,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Does what was asked.
 pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit, Failure> {
     match command {
+        Command::Chat(arguments) => chat::chat(arguments, registry).await,
         Command::Run(arguments) => run::run(arguments, registry).await,
         Command::Serve(arguments) => serve::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
@@ -53,6 +62,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Session(arguments) => sessions::session(arguments).await,
         Command::Show(arguments) => show::show(arguments).await,
         Command::Answer(arguments) => answer::answer(arguments, registry).await,
+        Command::Steer(arguments) => steer::steer(arguments).await,
+        Command::Tell(arguments) => steer::tell(arguments).await,
         Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
         Command::Fork(arguments) => fork::fork(arguments, registry).await,
         Command::Replay(arguments) => replay::replay(arguments, registry).await,
@@ -61,6 +72,14 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
         Command::Draw(arguments) => team_file::draw(&arguments, registry),
+        Command::Init(arguments) => init::init(&arguments),
+        Command::Tools(arguments) => catalogue::tools(&arguments, &registry),
+        Command::Behaviors(arguments) => catalogue::behaviors(&arguments, &registry),
+        Command::Providers(arguments) => catalogue::providers(&arguments, &registry),
+        Command::Policies(arguments) => catalogue::policies(&arguments, &registry),
+        Command::Doctor(arguments) => doctor::doctor(arguments, registry).await,
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     }
 }
 
@@ -91,6 +110,49 @@ async fn start_for(
     let history = keeping.last_position(row.root).await?;
     let system = start(keeping, team, registry).await?;
     Ok((system, follow.after(history)))
+}
+
+/// Starts a System that only posts: it has no team, and carries nothing.
+async fn start_to_post(keeping: &Keeping) -> Result<System, SystemError> {
+    let system = System::builder(keeping.store.clone()).recover(false);
+    Ok(system.start().await?.as_operator())
+}
+
+/// Why a run cannot go on in this program: its team names what this program does not have.
+fn lacks_code(failure: &Failure) -> bool {
+    let Failure::System(error) = failure else {
+        return false;
+    };
+    matches!(error, SystemError::Definition(_) | SystemError::Model(_))
+}
+
+/// Whether another process carries a run now.
+async fn is_carried(keeping: &Keeping, run: RunId) -> Result<bool, Failure> {
+    let held = keeping.store.held_elsewhere(vec![run.into()]).await?;
+    Ok(held.first().copied().unwrap_or_default())
+}
+
+/// Says when what was posted to a run takes effect, where this program does not carry the run.
+async fn say_when(keeping: &Keeping, root: RunId, done: &str) -> Result<(), Failure> {
+    let (id, option) = (root.short(), &keeping.option);
+    note(&match is_carried(keeping, root).await? {
+        true => format!("{done}; the process that carries run {id} takes it"),
+        false => format!(
+            "{done}; nobody carries run {id} now: it takes effect when a program that has its tools and \
+             behaviors goes on with it (`ghostlight resume {id}{option}`, or that program's own command)"
+        ),
+    });
+    Ok(())
+}
+
+/// A key for a conversation that nobody named.
+fn fresh_key() -> String {
+    format!("{:012x}", SystemEntropy.bits() >> 80)
+}
+
+/// An id for a turn that nobody named.
+fn fresh_turn() -> String {
+    format!("{:032x}", SystemEntropy.bits())
 }
 
 /// Takes a run up, unless another process carries it and takes what was put into the inbox of
@@ -167,6 +229,15 @@ fn no_runs_yet(arguments: &StoreArguments) -> Result<Exit, Failure> {
         path.display()
     ));
     Ok(Exit::Done)
+}
+
+/// What repeating a call would do, in the word of team files.
+fn effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Read => "read",
+        Effect::Idempotent => "idempotent",
+        Effect::Once => "once",
+    }
 }
 
 /// A number of things, in words.

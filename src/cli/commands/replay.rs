@@ -12,7 +12,7 @@ use ghostlight_actors::{
 use crate::{
     cli::{
         arguments::{Export, Replay},
-        default_model,
+        default_model::{self, ModelArguments},
         exit::{Exit, Failure},
         follow::print_json,
         keeping::Keeping,
@@ -26,7 +26,7 @@ pub(super) async fn replay(arguments: Replay, registry: Registry) -> Result<Exit
     let (registry, team) = match &arguments.team {
         Some(path) => {
             let mut file = config::load(path)?;
-            default_model::define(file.spec_mut(), &registry);
+            default_model::define(file.spec_mut(), &registry, &ModelArguments::default())?;
             (file.resolve(registry)?, Some(file.into_spec()))
         }
         None => (registry, None),
@@ -53,6 +53,11 @@ pub(super) async fn replay(arguments: Replay, registry: Registry) -> Result<Exit
             }
         } else {
             super::print(&replayed.to_string())?;
+            if differs && replayed.is_faithful() {
+                super::print(
+                    "  a model request differs from the recorded one, which --deny-drift counts",
+                )?;
+            }
         }
     }
     if count == 0 {

@@ -2,12 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
-use ghostlight_actors::{
-    actor::SystemError,
-    contract::{Entropy as _, SystemEntropy},
-    run::Registry,
-    session::Turn,
-};
+use ghostlight_actors::{actor::SystemError, run::Registry, session::Turn};
 
 use crate::{
     cli::{
@@ -15,14 +10,15 @@ use crate::{
         exit::{Exit, Failure},
         follow::Follow,
         interrupt::Interrupt,
-        keeping::Keeping,
+        keeping::{Keeping, quoted},
+        plain_text,
     },
     config,
 };
 
 pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry);
+    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let text = match arguments.text {
         Some(text) if text != "-" => text,
         _ => read_task()?,
@@ -51,32 +47,39 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
         .json(arguments.show.json)
         .yes(arguments.yes);
     // A conversation of its own, unless one is named; the turn's id names it as well.
-    let fresh = || format!("{:032x}", SystemEntropy.bits());
+    let fresh = || super::fresh_key();
     let key = arguments
         .session
         .or_else(|| arguments.turn_id.clone())
         .unwrap_or_else(fresh);
-    let mut turn = Turn::text(text);
-    if let Some(id) = arguments.turn_id {
-        turn = turn.id(id);
-    }
+    let session = system.session(name.clone(), key.clone());
+    let id = arguments.turn_id.unwrap_or_else(super::fresh_turn);
+    follow = follow.expecting(&system, session.id(), &id);
+    let mut turn = Turn::text(text).id(id);
     if arguments.dry_run {
         turn = turn.dry_run();
+    }
+    if follow.reads_along() {
+        turn = turn.streaming(true);
     }
     if let Some(budget) = arguments.budget {
         turn = turn.budget(budget);
     }
-    let sent = system.session(name.clone(), key).send(turn).await;
+    let sent = session.send(turn).await;
     let result = match sent {
         Ok(run) => {
-            let store = if keeping.lasting {
-                ""
-            } else {
-                ", in memory only"
+            let (id, key) = (run.id().short(), plain_text::line(&key, 64));
+            let kept = match keeping.lasting {
+                true => format!("session {}", quoted(&key)),
+                false => String::from("in memory only"),
             };
-            follow.note(&format!(
-                "team {name}, model {model}, run {}{store}",
-                run.id().short()
+            let dry = if arguments.dry_run {
+                ", dry run: no tool with an effect is called"
+            } else {
+                ""
+            };
+            follow.announce(&format!(
+                "team {name}, model {model}, run {id}, {kept}{dry}"
             ));
             follow.run(&system, &run, &mut interrupt).await
         }

@@ -1,11 +1,14 @@
 //! `ghostlight runs`.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::newer_runs,
-    contract::{Clock as _, RunFilter, RunRow, SystemClock},
-    vocabulary::RunId,
+    contract::{Clock as _, RunFilter, RunRow, RunStatus, SystemClock},
+    vocabulary::{JournalId, RunId},
 };
 use serde::Serialize;
 
@@ -14,6 +17,7 @@ use crate::cli::{
     exit::{Exit, Failure},
     follow::print_json,
     keeping::Keeping,
+    more_arguments::State,
     plain_text, when,
 };
 
@@ -21,40 +25,117 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
         return super::no_runs_yet(&arguments.store);
     };
-    let mut filter = RunFilter::default();
-    (filter.roots, filter.open) = (true, !arguments.all);
-    let rows = keeping.store.runs(filter).await?;
-    let open = rows.iter().filter(|row| !row.status.is_ended()).cloned();
-    let newer = newer_runs(&keeping.store, &open.collect::<Vec<_>>()).await?;
+    let page = page(&keeping, &arguments).await?;
+    let open = page.rows.iter().filter(|(row, _)| !row.status.is_ended());
+    let open: Vec<RunRow> = open.map(|(row, _)| row.clone()).collect();
+    let newer = newer_runs(&keeping.store, &open).await?;
     let newer: BTreeMap<RunId, String> = newer
         .into_iter()
         .map(|(row, error)| (row.run, error.to_string()))
         .collect();
     if arguments.show.json {
-        for row in &rows {
+        for (row, interrupted) in &page.rows {
             let left_alone = newer.get(&row.run).map(String::as_str);
-            print_json(&Listed { row, left_alone })?;
+            let interrupted = *interrupted;
+            print_json(&Listed {
+                row,
+                interrupted,
+                left_alone,
+            })?;
         }
-        return Ok(Exit::Done);
+    } else {
+        super::note(&format!("store {}", keeping.store.description()));
+        if page.rows.is_empty() {
+            let more = if ended_too(&arguments) {
+                ""
+            } else {
+                "; `ghostlight runs --all` lists the ended ones"
+            };
+            let open = if ended_too(&arguments) { "" } else { "open " };
+            super::note(&format!("no {open}runs{more}"));
+            return Ok(Exit::Done);
+        }
+        super::print(&lines(&page.rows).join("\n"))?;
+        for (run, error) in &newer {
+            super::note(&format!("{} is left alone: {error}", run.short()));
+        }
     }
-    super::note(&format!("store {}", keeping.store.description()));
-    if rows.is_empty() {
-        let more = if arguments.all {
-            ""
-        } else {
-            "; `ghostlight runs --all` lists the ended ones"
-        };
-        super::note(&format!(
-            "no {}runs{more}",
-            if arguments.all { "" } else { "open " }
-        ));
-        return Ok(Exit::Done);
-    }
-    super::print(&table(&rows).join("\n"))?;
-    for (run, error) in &newer {
-        super::note(&format!("{} is left alone: {error}", run.short()));
+    if let Some(next) = page.next {
+        super::note(&format!("for more, add --after {next}"));
     }
     Ok(Exit::Done)
+}
+
+/// Whether runs that have ended are wished for.
+fn ended_too(arguments: &Runs) -> bool {
+    arguments.all || !arguments.state.is_empty()
+}
+
+/// Some runs, each with whether the process that carried it has ended.
+struct Page {
+    rows: Vec<(RunRow, bool)>,
+    /// The last of them, where there are more.
+    next: Option<RunId>,
+}
+
+async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
+    let mut filter = RunFilter::default();
+    (filter.roots, filter.open) = (true, !ended_too(arguments));
+    let mut rows = keeping.store.runs(filter).await?;
+    if let Some(after) = &arguments.after {
+        let last = keeping.find(after).await?;
+        let place = rows.iter().position(|row| row.run == last.run);
+        let behind = |row: &RunRow| row.started_at <= last.started_at && row.run != last.run;
+        match place {
+            Some(place) => drop(rows.drain(..=place)),
+            // It has ended since.
+            None => rows.retain(behind),
+        }
+    }
+    let now = SystemClock::new().now();
+    rows.retain(|row| {
+        let of_team = arguments.team.as_ref().is_none_or(|team| *team == row.team);
+        let young = |age: &Duration| now.since(row.started_at) <= *age;
+        of_team && arguments.since.as_ref().is_none_or(young)
+    });
+    let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
+    let asked: Vec<RunId> = rows
+        .iter()
+        .filter(|row| under_way(row.status))
+        .map(|row| row.run)
+        .collect();
+    let journals = asked.iter().map(|run| JournalId::Run(*run)).collect();
+    let held = keeping.store.held_elsewhere(journals).await?;
+    let dead = asked.into_iter().zip(held).filter(|(_, held)| !held);
+    let dead: BTreeSet<RunId> = dead.map(|(run, _)| run).collect();
+    let rows = rows.into_iter().map(|row| {
+        let interrupted = dead.contains(&row.run);
+        (row, interrupted)
+    });
+    let wished = |(row, interrupted): &(RunRow, bool)| {
+        let state = state_of(row.status, *interrupted);
+        arguments.state.is_empty() || state.is_some_and(|state| arguments.state.contains(&state))
+    };
+    let mut rows: Vec<(RunRow, bool)> = rows.filter(wished).collect();
+    let more = rows.len() > arguments.limit;
+    rows.truncate(arguments.limit);
+    let next = rows.last().filter(|_| more).map(|(row, _)| row.run);
+    Ok(Page { rows, next })
+}
+
+fn state_of(status: RunStatus, interrupted: bool) -> Option<State> {
+    Some(match status {
+        RunStatus::Running | RunStatus::Cancelling if interrupted => State::Interrupted,
+        RunStatus::Running => State::Running,
+        RunStatus::Waiting => State::Waiting,
+        RunStatus::Parked => State::Parked,
+        RunStatus::Cancelling => State::Cancelling,
+        RunStatus::Answered => State::Answered,
+        RunStatus::Stopped => State::Stopped,
+        RunStatus::Failed => State::Failed,
+        RunStatus::Cancelled => State::Cancelled,
+        _ => return None,
+    })
 }
 
 /// A run as a line of JSON.
@@ -62,36 +143,42 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
 struct Listed<'a> {
     #[serde(flatten)]
     row: &'a RunRow,
+    /// Whether it is under way and the process that carried it has ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
     /// Why this program leaves it to a newer one.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_alone: Option<&'a str>,
 }
 
 pub(super) fn table(rows: &[RunRow]) -> Vec<String> {
+    let rows: Vec<(RunRow, bool)> = rows.iter().map(|row| (row.clone(), false)).collect();
+    lines(&rows)
+}
+
+fn lines(rows: &[(RunRow, bool)]) -> Vec<String> {
     let now = SystemClock::new().now();
     let team = |row: &RunRow| plain_text::line(&row.team, 24);
     let width = rows
         .iter()
-        .map(|row| team(row).chars().count())
+        .map(|(row, _)| team(row).chars().count())
         .max()
         .unwrap_or(0)
         .max(4);
     let line = |id: &str, status: &str, begun: &str, team: &str, title: &str| {
-        format!("{id:8}  {status:10}  {begun:>10}  {team:width$}  {title}")
+        format!("{id:8}  {status:11}  {begun:>10}  {team:width$}  {title}")
             .trim_end()
             .to_owned()
     };
     let heading = line("run", "status", "begun", "team", "task");
-    let of = |row: &RunRow| {
+    let of = |(row, interrupted): &(RunRow, bool)| {
+        let status = match interrupted {
+            true => "interrupted",
+            false => row.status.as_str(),
+        };
         let begun = when::ago(row.started_at, now);
         let title = plain_text::line(&row.title, 60);
-        line(
-            &row.run.short(),
-            row.status.as_str(),
-            &begun,
-            &team(row),
-            &title,
-        )
+        line(&row.run.short(), status, &begun, &team(row), &title)
     };
     std::iter::once(heading)
         .chain(rows.iter().map(of))

@@ -10,6 +10,7 @@ use ghostlight_actors::{
 };
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::reloading::Watched;
 use crate::{
     cli::{
         arguments::Serve,
@@ -32,7 +33,7 @@ const LATEST: usize = 256;
 
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry);
+    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let keeping = Keeping::open(&arguments.store)?;
     let team = file.spec().clone();
     let model = default_model::describe(&team, &registry);
@@ -43,6 +44,12 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         watch.seen.insert(row.run, row.status);
     }
     let spec = team.clone();
+    let mut watched = Watched::new(
+        arguments.team_file,
+        spec.clone(),
+        arguments.model,
+        registry.clone(),
+    );
     let team = Team { spec, registry };
     let mut limits = Limits::default();
     limits.retention = arguments.retention.retention();
@@ -61,7 +68,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         super::counted(open.count() as u64, "run"),
         keeping.store.description(),
     ));
-    let result = keep(&system, &keeping, &mut watch, &mut interrupt).await;
+    let result = keep(&system, &keeping, &mut watch, &mut watched, &mut interrupt).await;
     super::stop(&system, &mut interrupt, result).await
 }
 
@@ -70,6 +77,7 @@ async fn keep(
     system: &System,
     keeping: &Keeping,
     watch: &mut Watch,
+    watched: &mut Watched,
     interrupt: &mut Interrupt,
 ) -> Result<Exit, Failure> {
     for scheduled in system.schedules().await? {
@@ -85,7 +93,11 @@ async fn keep(
             biased;
             () = interrupt.fired() => goes_on = false,
             _ = recover.tick() => system.recover().await?,
-            _ = look.tick() => {}
+            _ = look.tick() => {
+                if let Some(told) = watched.look(system).await {
+                    super::note(&told);
+                }
+            }
         }
         for row in watch.rows(keeping).await?.iter().rev() {
             watch.tell(row)?;

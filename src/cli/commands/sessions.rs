@@ -110,6 +110,7 @@ fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
 /// Does something with one session.
 pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
     match arguments.act {
+        SessionAct::List(arguments) => sessions(arguments).await,
         SessionAct::Show(arguments) => show(arguments).await,
         SessionAct::Branch(arguments) => branch(arguments).await,
         SessionAct::Rewind(arguments) => rewind(arguments).await,

@@ -1,7 +1,9 @@
 //! `ghostlight show`.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
-    contract::{Clock as _, RunRow, SystemClock},
+    contract::{Clock as _, RunRow, RunStatus, SystemClock},
     run::{Observer, Recorded, operations::Allowance},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, Question, Resource, RunId},
 };
@@ -12,6 +14,7 @@ use crate::cli::{
     asking::{self, Asked, Fold},
     exit::{Exit, Failure},
     follow::print_json,
+    interrupt::Interrupt,
     keeping::{self, Keeping},
     plain_text,
     questions::how_to_answer,
@@ -19,6 +22,8 @@ use crate::cli::{
     when,
 };
 
+/// How often a run that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 /// How many entries are read at once.
 const PAGE: usize = 1000;
 
@@ -42,11 +47,28 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
         let allowance = Recorded::fold(&lines, row.root)?.allowance();
         super::print(&format!("{}{}", heading(&row), budget(&allowance)))?;
     }
-    let mut after = 0;
+    let (mut after, mut root) = (0, row.root);
+    let mut interrupt = Interrupt::new()?;
     loop {
-        let lines = keeping.store.read_tree(row.root, after, PAGE).await?;
+        // Asked before the entries are read: of a run that had ended then, none come later.
+        let stands = keeping.store.run(root).await?.map(|row| row.status);
+        let lines = keeping.store.read_tree(root, after, PAGE).await?;
         let Some(last) = lines.last() else {
-            return Ok(Exit::Done);
+            match stands.filter(|_| arguments.follow) {
+                None => return Ok(Exit::Done),
+                Some(RunStatus::Continued) => root = root.next(),
+                Some(RunStatus::Answered) => return Ok(Exit::Done),
+                Some(RunStatus::Failed) => return Ok(Exit::Failed),
+                Some(ended) if ended.is_ended() => return Ok(Exit::Stopped),
+                Some(_) => {
+                    tokio::select! {
+                        biased;
+                        () = interrupt.fired() => return Ok(Exit::Interrupted),
+                        () = tokio::time::sleep(LOOK) => {}
+                    }
+                }
+            }
+            continue;
         };
         after = last.stored.position;
         for line in &lines {

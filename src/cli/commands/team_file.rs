@@ -1,13 +1,16 @@
 //! `ghostlight check`, `ghostlight draw` and `ghostlight schema`.
 
+use std::cell::RefCell;
+
 use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use serde::Deserialize;
 
 use crate::{
     cli::{
-        arguments::{Check, Draw},
-        default_model,
+        arguments::Check,
+        default_model::{self, ModelArguments},
         exit::{Exit, Failure},
+        more_arguments::Draw,
     },
     config,
     workflows::GraphSpec,
@@ -15,10 +18,26 @@ use crate::{
 
 /// Says what a team file holds, or what is wrong with it.
 pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failure> {
-    let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry);
+    let wrong = RefCell::new(None);
+    let complete = |team: &mut TeamSpec| {
+        if let Err(failure) = default_model::define(team, &registry, &arguments.model) {
+            wrong.replace(Some(failure));
+        }
+    };
+    let checked = config::load_checked(&arguments.team_file, &registry, complete);
+    if let Some(failure) = wrong.into_inner() {
+        return Err(failure);
+    }
+    let file = match checked {
+        Ok(file) => file,
+        Err(mut faults) if faults.len() == 1 => return Err(faults.remove(0).into()),
+        Err(faults) => {
+            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let count = super::counted(faults.len() as u64, "fault");
+            return Err(Failure::Usage(format!("{count}\n\n{}", told.join("\n\n"))));
+        }
+    };
     let model = default_model::describe(file.spec(), &registry);
-    file.resolve(registry)?;
     let team = file.spec();
     let agents = team.agent.walk();
     super::print(&format!(
@@ -46,7 +65,7 @@ pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failu
 /// Prints the source of a picture of a team that is sound.
 pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry);
+    default_model::define(file.spec_mut(), &registry, &ModelArguments::default())?;
     file.resolve(registry)?;
     let team = file.spec();
     let drawn = match &arguments.agent {

@@ -1,0 +1,155 @@
+//! `ghostlight tools`, `behaviors`, `providers` and `policies`: what a team file may name.
+
+use ghostlight_actors::{
+    definition::{
+        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, TeamSpec, ToolSpec,
+    },
+    run::Registry,
+};
+use serde_json::json;
+
+use super::names::{self, about};
+use crate::cli::{
+    exit::{Exit, Failure},
+    follow::print_json,
+    more_arguments::Catalogue,
+    plain_text,
+};
+
+/// A setting that nothing has, so that what refuses it says which there are.
+const NO_SETTING: &str = "no such setting";
+/// A name that a team of this command's own making has.
+const PROBE: &str = "probe";
+
+/// Something that a team file may name.
+struct Offer {
+    name: String,
+    about: String,
+    /// The settings that it has, or the arguments of a tool.
+    settings: Vec<String>,
+}
+
+/// Lists tools, and the kinds of which a team file makes tools of its own.
+pub(super) fn tools(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
+    let mut offers = Vec::new();
+    for (name, tool) in registry.tools() {
+        let definition = tool.definition();
+        let about = definition.description.lines().next().unwrap_or_default();
+        let fields = definition
+            .parameters
+            .get("properties")
+            .and_then(|found| found.as_object());
+        offers.push(Offer {
+            name: name.to_owned(),
+            about: format!("({}) {about}", super::effect(definition.effect)),
+            settings: fields
+                .map(|fields| fields.keys().cloned().collect())
+                .unwrap_or_default(),
+        });
+    }
+    for name in registry.tool_kind_names() {
+        let probe = |team: &mut TeamSpec| {
+            let mut tool = ToolSpec::new(name);
+            tool.settings.insert(NO_SETTING.to_owned(), true.into());
+            team.tools.insert(PROBE.to_owned(), tool);
+        };
+        offers.push(Offer {
+            name: name.to_owned(),
+            about: format!(
+                "(a kind of tool, for `tools`) {}",
+                about(names::TOOL_KINDS, name)
+            ),
+            settings: settings(registry, probe),
+        });
+    }
+    list(arguments, "tool", offers)
+}
+
+pub(super) fn behaviors(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
+    let offer = |name: &str| {
+        let mut behavior = BehaviorSpec::new(name);
+        behavior.settings = json!({ NO_SETTING: true });
+        Offer {
+            name: name.to_owned(),
+            about: about(names::BEHAVIORS, name).to_owned(),
+            settings: settings(registry, |team| team.agent.behavior = behavior),
+        }
+    };
+    let names = registry.behavior_names().into_iter();
+    list(arguments, "behavior", names.map(offer).collect())
+}
+
+pub(super) fn providers(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
+    let offer = |name: &str| {
+        let model = ModelSpec::new(name).setting(NO_SETTING, true);
+        Offer {
+            name: name.to_owned(),
+            about: about(names::PROVIDERS, name).to_owned(),
+            settings: settings(registry, |team| {
+                team.models.insert(PROBE.to_owned(), model);
+            }),
+        }
+    };
+    let names = registry.provider_names().into_iter();
+    list(arguments, "provider", names.map(offer).collect())
+}
+
+pub(super) fn policies(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
+    let offer = |name: &str| {
+        let policy = PolicySpec::new(name).settings(json!({ NO_SETTING: true }));
+        Offer {
+            name: name.to_owned(),
+            about: about(names::POLICIES, name).to_owned(),
+            settings: settings(registry, |team| team.agent.policies.push(policy)),
+        }
+    };
+    let names = registry.policy_names().into_iter();
+    list(arguments, "policy", names.map(offer).collect())
+}
+
+/// The settings of something, by what it says when it is given one that it does not have: settings are
+/// types of their own, and this is what each of them tells of itself, also one of a program's own.
+fn settings(registry: &Registry, name: impl FnOnce(&mut TeamSpec)) -> Vec<String> {
+    let mut team = TeamSpec::new(AgentSpec::new(PROBE));
+    name(&mut team);
+    let Err(DefinitionError::Settings { reason, .. }) = registry.clone().resolve(&team) else {
+        return Vec::new();
+    };
+    let Some((_, known)) = reason.split_once("expected ") else {
+        return Vec::new();
+    };
+    let names = known.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+fn list(arguments: &Catalogue, what: &str, mut offers: Vec<Offer>) -> Result<Exit, Failure> {
+    offers.sort_by(|one, other| one.name.cmp(&other.name));
+    if let Some(name) = &arguments.name {
+        let known: Vec<String> = offers.iter().map(|offer| offer.name.clone()).collect();
+        offers.retain(|offer| offer.name == *name);
+        if offers.is_empty() {
+            let (name, known) = (plain_text::line(name, 80), known.join(", "));
+            return Err(Failure::Usage(format!(
+                "there is no {what} `{name}`; there are: {known}"
+            )));
+        }
+    }
+    let width = offers.iter().map(|offer| offer.name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    for Offer {
+        name,
+        about,
+        settings,
+    } in offers
+    {
+        if arguments.show.json {
+            print_json(&json!({ "name": name, "about": about, "settings": settings }))?;
+            continue;
+        }
+        super::print(format!("{name:width$}  {about}").trim_end())?;
+        if !settings.is_empty() {
+            super::print(&format!("{:width$}    {}", "", settings.join(", ")))?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,305 @@
+//! `ghostlight chat`.
+
+mod reading;
+mod slash;
+
+use ghostlight_actors::{
+    actor::{Run, Session, SessionQuery, System, SystemError},
+    definition::{AgentSpec, TeamSpec},
+    run::Registry,
+    session::Turn,
+};
+
+use self::{
+    reading::{Reading, Typed},
+    slash::Asked,
+};
+use crate::{
+    cli::{
+        default_model,
+        exit::{Exit, Failure},
+        follow::Follow,
+        interrupt::Interrupt,
+        keeping::{self, Keeping, quoted},
+        looks,
+        more_arguments::Chat as Arguments,
+        plain_text, questions,
+    },
+    config::{self, TeamFile},
+};
+
+/// The agent that a person talks to who names no team.
+const ASSISTANT: &str = "assistant";
+const INSTRUCTIONS: &str = "\
+You talk with a person at a terminal. Answer briefly, in plain text without Markdown. Use your tools where \
+they help, and say what you do not know.";
+
+/// Talks with a person until they leave.
+pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = arguments.team_file.as_ref().map(config::load).transpose()?;
+    let mut alone = assistant(&registry);
+    let team = file.as_mut().map_or(&mut alone, TeamFile::spec_mut);
+    default_model::define(team, &registry, &arguments.model)?;
+    let team = team.clone();
+    let resolved = match &file {
+        Some(file) => file.resolve(registry.clone())?,
+        None => registry.clone().resolve(&team)?,
+    };
+    let keeping = match arguments.memory {
+        true => Keeping::memory(),
+        false => Keeping::open(&arguments.store)?,
+    };
+    let model = default_model::describe(&team, &registry);
+    let system = super::start(&keeping, team.clone(), registry).await?;
+    let mut interrupt = Interrupt::new()?;
+    let key = match (arguments.session, arguments.r#continue) {
+        (Some(key), _) => Some(key),
+        (None, true) => last(&system, &team.name).await?,
+        (None, false) => None,
+    };
+    let session = system.session(&team.name, key.unwrap_or_else(super::fresh_key));
+    let mut chat = Chat {
+        reading: Reading::new(keeping::history())?,
+        keeping: &keeping,
+        resolved: &resolved,
+        yes: arguments.yes,
+        team,
+        session,
+        exit: Exit::Done,
+    };
+    let talked = chat.talk(&system, &model, &mut interrupt).await;
+    chat.reading.let_go();
+    super::stop(&system, &mut interrupt, talked).await
+}
+
+/// A team of one agent with all tools that the program has.
+fn assistant(registry: &Registry) -> TeamSpec {
+    let mut agent = AgentSpec::new(ASSISTANT);
+    agent.instructions = INSTRUCTIONS.to_owned();
+    agent.tools = registry.tools().map(|(name, _)| name.to_owned()).collect();
+    agent.tools.sort_unstable();
+    agent.tools.dedup();
+    TeamSpec::new(agent)
+}
+
+/// The key of the team's conversation in which something happened last.
+async fn last(system: &System, team: &str) -> Result<Option<String>, Failure> {
+    let mut query = SessionQuery::default();
+    (query.team, query.limit) = (Some(team.to_owned()), 1);
+    let mut page = system.sessions().list(query).await?;
+    Ok(page.sessions.pop().map(|found| found.session.key))
+}
+
+struct Chat<'c> {
+    reading: Reading,
+    keeping: &'c Keeping,
+    resolved: &'c Registry,
+    yes: bool,
+    team: TeamSpec,
+    session: Session,
+    /// How the last turn ended.
+    exit: Exit,
+}
+
+impl Chat<'_> {
+    async fn talk(
+        &mut self,
+        system: &System,
+        model: &str,
+        interrupt: &mut Interrupt,
+    ) -> Result<Exit, Failure> {
+        self.greet(model).await?;
+        if let Some(run) = self.open_turn(system).await? {
+            system.resume(run.id(), false).await?;
+            let follow = self.follow_with();
+            if self.follow(follow, system, &run, interrupt).await? == Exit::Interrupted {
+                return Ok(Exit::Done);
+            }
+        }
+        let mut leaves = false;
+        loop {
+            let typed = tokio::select! {
+                biased;
+                () = interrupt.fired() => Typed::Interrupted,
+                typed = self.reading.line() => typed,
+            };
+            let line = match typed {
+                Typed::Text(line) => line,
+                Typed::Interrupted if !leaves && self.reading.terminal => {
+                    super::note("Ctrl-C once more leaves");
+                    leaves = true;
+                    continue;
+                }
+                Typed::Interrupted => return Ok(Exit::Done),
+                Typed::End => return Ok(self.end()),
+                Typed::Failed(error) => return Err(Failure::Usage(error)),
+            };
+            leaves = false;
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            match self.act(system, line, interrupt).await {
+                Ok(Some(exit)) => return Ok(exit),
+                Ok(None) => {}
+                // The conversation goes on, unless nothing can be kept any more.
+                Err(failure) if failure.exit() != Exit::Store && self.reading.terminal => {
+                    super::note(&format!("error: {failure}"));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// How the command ends where nothing more is said: a person at a terminal has seen how each turn ended.
+    fn end(&self) -> Exit {
+        match self.reading.terminal {
+            true => Exit::Done,
+            false => self.exit,
+        }
+    }
+
+    async fn greet(&self, model: &str) -> Result<(), Failure> {
+        if looks::chosen().quiet {
+            return Ok(());
+        }
+        let key = &self.session.id().key;
+        let kept = match self.keeping.lasting {
+            true => format!("session {}", quoted(&plain_text::line(key, 64))),
+            false => "in memory only".to_owned(),
+        };
+        let help = if self.reading.terminal {
+            "; /help tells the commands"
+        } else {
+            ""
+        };
+        super::note(&format!(
+            "team {}, model {model}, {kept}{help}",
+            self.team.name
+        ));
+        let log = self.session.log().await?;
+        if let Some(turn) = log.turns.last() {
+            let count = super::counted(log.turns.len() as u64, "turn");
+            super::note(&format!(
+                "{count} so far, the last:\n> {}",
+                plain_text::line(&turn.said, 200)
+            ));
+            if let Some(answer) = &turn.answer {
+                super::note(&plain_text::line(answer, 600));
+            }
+        }
+        Ok(())
+    }
+
+    /// The turn that is under way in the session, if there is one and nobody carries it.
+    async fn open_turn(&self, system: &System) -> Result<Option<Run>, Failure> {
+        let mut filter = ghostlight_actors::contract::RunFilter::default();
+        (filter.session, filter.roots, filter.open) = (Some(self.session.id().clone()), true, true);
+        for row in system.runs(filter).await? {
+            if !super::is_carried(self.keeping, row.run).await? {
+                return Ok(Some(system.run(row.run)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does what a line asks for. The exit where the person leaves.
+    async fn act(
+        &mut self,
+        system: &System,
+        line: &str,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<Exit>, Failure> {
+        let told = match slash::read(line) {
+            Asked::Say(text) => return self.say(system, text, interrupt).await,
+            Asked::Quit => return Ok(Some(self.end())),
+            Asked::Agents => {
+                let active = self.session.log().await?.active_agent;
+                slash::agents(&self.team, active.as_deref())
+            }
+            Asked::Tools => slash::tools(&self.team, self.resolved),
+            Asked::Session => self.session.id().to_string(),
+            Asked::Help => slash::HELP.to_owned(),
+            Asked::Undo => match slash::undo(&self.session).await? {
+                Some(said) => format!("taken back: {}", plain_text::line(&said, 200)),
+                None => "nothing was said yet".to_owned(),
+            },
+            Asked::Fork(key) => {
+                let turns = self.session.log().await?.turns.len() as u64;
+                let key = key.map_or_else(super::fresh_key, str::to_owned);
+                let before = self.session.id().key.clone();
+                self.session = self.session.branch(turns, key).await?;
+                let key = &self.session.id().key;
+                format!("session {key}; session {before} stays as it is")
+            }
+            Asked::Save(file) => slash::save(system, &self.session, file).await?,
+            Asked::Wrong(why) => why,
+        };
+        super::note(&told);
+        Ok(None)
+    }
+
+    async fn say(
+        &mut self,
+        system: &System,
+        text: &str,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<Exit>, Failure> {
+        let id = super::fresh_turn();
+        let follow = self.follow_with().expecting(system, self.session.id(), &id);
+        let turn = Turn::text(text).id(id).streaming(true);
+        let sending = self.session.send(turn);
+        let run = tokio::select! {
+            biased;
+            () = interrupt.fired() => {
+                super::note("the turn waits behind another; it is said when that has ended");
+                return Ok(None);
+            }
+            sent = sending => sent?,
+        };
+        self.exit = self.follow(follow, system, &run, interrupt).await?;
+        // Twice interrupted.
+        Ok((self.exit == Exit::Interrupted).then_some(Exit::Done))
+    }
+
+    /// Follows a turn to its rest. Where nobody is at a terminal, the next lines answer what it asks.
+    async fn follow(
+        &self,
+        mut follow: Follow,
+        system: &System,
+        run: &Run,
+        interrupt: &mut Interrupt,
+    ) -> Result<Exit, Failure> {
+        loop {
+            let exit = follow.run(system, run, interrupt).await?;
+            if exit != Exit::Waits || self.reading.terminal {
+                return Ok(exit);
+            }
+            let open = run.questions().await?;
+            let Some((asking, operation, question)) = open.into_iter().next() else {
+                follow = self.follow_with();
+                continue;
+            };
+            let Typed::Text(line) = self.reading.line().await else {
+                return Ok(exit);
+            };
+            match questions::answer_of(&question, &line) {
+                Ok(value) => {
+                    let value = questions::bound(&question, value);
+                    match system.run(asking).answer(operation, value).await {
+                        Ok(()) | Err(SystemError::Answer { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(help) => super::note(&help),
+            }
+            follow = self.follow_with();
+        }
+    }
+
+    fn follow_with(&self) -> Follow {
+        let width = super::column_of(&self.team);
+        let follow = Follow::new(width, self.keeping).yes(self.yes);
+        follow.stops_turn()
+    }
+}

@@ -1,0 +1,177 @@
+//! What the built-in names of a team file stand for, in a few words each.
+
+/// Behaviors.
+pub(super) const BEHAVIORS: &[(&str, &str)] = &[
+    ("simple", "one model call"),
+    (
+        "function_calling",
+        "native tool calling over several turns; the default",
+    ),
+    ("react", "tools by text, for models without tool calling"),
+    ("reflection", "draft, judge, revise, keep the best"),
+    (
+        "rewoo",
+        "plan all calls at once, carry them out side by side, answer",
+    ),
+    (
+        "adaptive",
+        "one of the others, by a rule or the task's complexity",
+    ),
+    (
+        "plan_and_solve",
+        "plan, do the steps one after the other, answer",
+    ),
+    (
+        "sequential",
+        "one after the other, each sees what was said before",
+    ),
+    (
+        "pipeline",
+        "one after the other, each gets the answer of the one before",
+    ),
+    (
+        "loop",
+        "the same agents again and again, until a condition holds",
+    ),
+    (
+        "parallel",
+        "all at once, their answers under their names or put together",
+    ),
+    ("fallback", "one after the other, until one answers"),
+    ("for_each", "one agent for each item of a list"),
+    (
+        "fan_out",
+        "a planner divides the task, workers do the parts, an aggregator answers",
+    ),
+    (
+        "graph",
+        "nodes and ways between them, by rules over named values",
+    ),
+    ("router", "the agent that fits the task"),
+    (
+        "round_robin",
+        "a conversation in which the agents take turns",
+    ),
+    ("role_play", "one agent instructs, another one does"),
+    ("debate", "agents argue over rounds, and a judge decides"),
+    ("vote", "agents choose, the votes decide"),
+    (
+        "coordinator",
+        "a model hands out work to the others over rounds",
+    ),
+    (
+        "orchestrator",
+        "a model plans tasks that depend on each other, which are then done",
+    ),
+    (
+        "reactree",
+        "a tree of goals that the model divides under sequence, fallback and parallel nodes",
+    ),
+    ("tool_chain", "tools one after the other, without a model"),
+];
+
+/// Policies.
+pub(super) const POLICIES: &[(&str, &str)] = &[
+    (
+        "context",
+        "requests are kept in bounds: see `context` in `ghostlight schema`",
+    ),
+    (
+        "planning",
+        "the tool `create_tasks`, a least number of plan revisions, and a reflection when the plan stagnates",
+    ),
+    (
+        "recovery",
+        "a failed call is reflected on and made good, or told in the answer",
+    ),
+    (
+        "synthesis",
+        "the answer is written once more from what the tools found, and cites it",
+    ),
+    (
+        "verification",
+        "enough distinct evidence of enough weight before an answer",
+    ),
+    (
+        "repetition",
+        "going round in circles is noticed, told, and ended",
+    ),
+    (
+        "todos",
+        "the tool `todo_write`, whose list lives in the session",
+    ),
+    ("control", "the tools `exit_loop` and `escalate`"),
+    (
+        "instructions",
+        "instructions as templates over state and artifacts, a provider, the order of their parts",
+    ),
+    (
+        "input_files",
+        "the files that a turn brings are kept as artifacts",
+    ),
+    (
+        "output_key",
+        "the answer is kept in state, for others to be told of it",
+    ),
+    (
+        "keep_state",
+        "what agents below wrote is kept beyond their tree",
+    ),
+    (
+        "pace",
+        "messages that come too soon after another one are held back, and told to be",
+    ),
+    (
+        "tool_limits",
+        "single tools are called so often in a run and no more",
+    ),
+];
+
+/// Providers of models.
+pub(super) const PROVIDERS: &[(&str, &str)] = &[
+    ("anthropic", "Anthropic's Messages API"),
+    ("gemini", "Google's Gemini API"),
+    (
+        "offline",
+        "built in, without a network and without a neural network",
+    ),
+    (
+        "openai",
+        "OpenAI's chat completions, or a server that is compatible with them",
+    ),
+];
+
+/// Kinds of tools.
+pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
+    (
+        "approval_webhook",
+        "asks a server for approval, and waits for its answer",
+    ),
+    ("docs_search", "searches the documents of a folder"),
+];
+
+/// What a name stands for; nothing where the program itself registered it.
+pub(super) fn about(table: &[(&str, &'static str)], name: &str) -> &'static str {
+    let found = table.iter().find(|(known, _)| *known == name);
+    found.map_or("", |(_, about)| about)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_name_says_what_it_stands_for() {
+        let registry = crate::builtin();
+        for (table, names) in [
+            (BEHAVIORS, registry.behavior_names()),
+            (POLICIES, registry.policy_names()),
+            (PROVIDERS, registry.provider_names()),
+            (TOOL_KINDS, registry.tool_kind_names()),
+        ] {
+            for name in names {
+                assert!(!about(table, name).is_empty(), "{name} has no words");
+            }
+        }
+    }
+}

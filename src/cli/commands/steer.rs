@@ -1,0 +1,57 @@
+//! `ghostlight steer` and `ghostlight tell`.
+
+use ghostlight_actors::{actor::System, contract::RunRow};
+use serde_json::Value;
+
+use crate::cli::{
+    exit::{Exit, Failure},
+    interrupt::Interrupt,
+    keeping::Keeping,
+    more_arguments::{Steer, Tell},
+};
+
+/// Says something to the agent of a run, whichever process carries it.
+pub(super) async fn steer(arguments: Steer) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let row = open_run(&keeping, &arguments.run).await?;
+    let system = super::start_to_post(&keeping).await?;
+    let said = system.run(row.run).steer(arguments.text).await;
+    done(&system, &keeping, &row, said.map_err(Failure::from)).await
+}
+
+/// Sends a typed message to the function of a run, whichever process carries it.
+pub(super) async fn tell(arguments: Tell) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let row = open_run(&keeping, &arguments.run).await?;
+    let system = super::start_to_post(&keeping).await?;
+    let value = serde_json::from_str(&arguments.value);
+    let value = value.unwrap_or(Value::String(arguments.value));
+    let run = system.run(row.run);
+    let told = run.tell_named(&arguments.message, value).await;
+    let told = told.map_err(Failure::from);
+    done(&system, &keeping, &row, told).await
+}
+
+async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
+    let row = keeping.find(run).await?;
+    if row.status.is_ended() {
+        let (id, status) = (row.run.short(), row.status);
+        let text = format!("run {id} has ended ({status}): nobody reads what it is told");
+        return Err(Failure::Usage(text));
+    }
+    Ok(row)
+}
+
+async fn done(
+    system: &System,
+    keeping: &Keeping,
+    row: &RunRow,
+    told: Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let result = match told {
+        Ok(()) => super::say_when(keeping, row.root, "told").await,
+        Err(failure) => Err(failure),
+    };
+    let mut interrupt = Interrupt::new()?;
+    super::stop(system, &mut interrupt, result.map(|()| Exit::Done)).await
+}

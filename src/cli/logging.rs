@@ -1,0 +1,85 @@
+//! Where what the engine notes goes: warnings to stderr, and all that is wished for to a file.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, IsTerminal as _, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tracing_subscriber::{
+    Layer, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use super::{exit::Failure, looks::Looks, plain_text};
+use crate::files;
+
+/// Begins to write what the engine notes.
+///
+/// # Errors
+/// That `RUST_LOG` makes no sense, or the file cannot be written.
+pub(super) fn begin(looks: &Looks) -> Result<(), Failure> {
+    let wished = env::var("RUST_LOG")
+        .ok()
+        .filter(|text| !text.trim().is_empty());
+    let usual = match (&looks.log, looks.verbose, looks.quiet) {
+        (Some(_), ..) => "debug",
+        (None, 2.., _) => "info,ghostlight=debug,ghostlight_actors=debug",
+        (None, _, true) => "error",
+        _ => "warn",
+    };
+    let filter: Targets = wished.as_deref().unwrap_or(usual).parse().map_err(|error| {
+        Failure::Usage(format!(
+            "RUST_LOG makes no sense: {error}; write a level such as `debug`, or `ghostlight=debug,warn`"
+        ))
+    })?;
+    let sink = match &looks.log {
+        Some(path) => Sink::File(Arc::new(Mutex::new(open(path)?))),
+        None => Sink::Stderr,
+    };
+    let layer = fmt::layer()
+        .with_ansi(false)
+        .with_writer(move || sink.clone())
+        .with_filter(filter);
+    // A program that uses the command as a library may have a subscriber of its own.
+    let _ = tracing_subscriber::registry().with(layer).try_init();
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let opened = files::private().create(true).append(true).open(path);
+    opened.map_err(|error| Failure::Usage(format!("--log {}: {error}", path.display())))
+}
+
+/// Where notes go. Each comes in one piece.
+#[derive(Clone, Debug)]
+enum Sink {
+    Stderr,
+    File(Arc<Mutex<File>>),
+}
+
+impl Write for Sink {
+    fn write(&mut self, note: &[u8]) -> io::Result<usize> {
+        // They quote models and tools.
+        let text = String::from_utf8_lossy(note);
+        let text = plain_text::plain(&text);
+        match self {
+            Self::Stderr => {
+                let mut out = io::stderr().lock();
+                if out.is_terminal() {
+                    // What is under way may be drawn there.
+                    out.write_all(b"\r\x1b[K")?;
+                }
+                out.write_all(text.as_bytes())?;
+            }
+            Self::File(file) => file.lock().write_all(text.as_bytes())?,
+        }
+        Ok(note.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! How the command looks and how much it says, which is chosen once for its process.
+
+use std::{env, path::PathBuf, sync::OnceLock};
+
+use clap::{ArgAction, Args, ValueEnum};
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(super) struct Looks {
+    /// Show every event; twice, also what the engine notes
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(super) verbose: u8,
+    /// Show only the answer, questions and what went wrong
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+    /// When there are colours
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    pub(super) color: Colour,
+    /// Write what the engine notes to this file; RUST_LOG says what, such as `debug`
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
+    /// Read variables that are not set from this file [default: .env, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) env_file: Option<PathBuf>,
+}
+
+static CHOSEN: OnceLock<Looks> = OnceLock::new();
+
+/// Chooses for the rest of the process.
+pub(super) fn choose(looks: Looks) {
+    let _ = CHOSEN.set(looks);
+}
+
+/// What was chosen.
+pub(super) fn chosen() -> &'static Looks {
+    CHOSEN.get_or_init(Looks::default)
+}
+
+impl Looks {
+    /// Whether there are colours on what is a terminal, or is none.
+    pub(super) fn colours(&self, terminal: bool) -> bool {
+        let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        match self.color {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && !set("NO_COLOR"),
+        }
+    }
+}

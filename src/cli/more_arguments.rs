@@ -1,0 +1,135 @@
+//! What may be typed to talk to agents, to set up, and to look around.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use clap_complete::Shell;
+
+use super::{
+    arguments::{ShowArguments, StoreArguments},
+    default_model::ModelArguments,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Chat {
+    /// The team file (YAML) [default: one agent with the built-in tools]
+    pub(super) team_file: Option<PathBuf>,
+    /// The conversation to go on with or to begin [default: a new one]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) session: Option<String>,
+    /// Go on with the team's last conversation
+    #[arg(long, short = 'c', conflicts_with = "session")]
+    pub(super) r#continue: bool,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    /// Keep the conversation in memory only: nothing is left when the process ends
+    #[arg(long, conflicts_with_all = ["store", "session", "continue"])]
+    pub(super) memory: bool,
+    /// Approve whatever a turn asks approval or confirmation for
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum State {
+    /// Under way in a process that lives.
+    Running,
+    /// Under way when its process ended: `ghostlight resume` goes on with it.
+    Interrupted,
+    /// For an answer, a message, a timer or a ticket.
+    Waiting,
+    /// Until somebody retries, forks or cancels it.
+    Parked,
+    /// Being cancelled.
+    Cancelling,
+    /// Ended with an answer.
+    Answered,
+    /// Ended before its task was done.
+    Stopped,
+    /// Ended with an error.
+    Failed,
+    /// Ended by `ghostlight cancel`.
+    Cancelled,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Steer {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    /// What is said; the agent's model reads it after the step under way
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(super) text: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Tell {
+    /// The run, or the beginning of its id
+    pub(super) run: String,
+    /// The message's stable name, as the program that receives it writes it
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(super) message: String,
+    /// Its content (JSON, or else text)
+    pub(super) value: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// The folder, which is made if need be
+    #[arg(default_value = ".")]
+    pub(super) folder: PathBuf,
+    /// Also write a program (Cargo.toml, src/main.rs) with a tool of its own
+    #[arg(long)]
+    pub(super) program: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Catalogue {
+    /// Only this one
+    pub(super) name: Option<String>,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// Look at this team file's models too
+    pub(super) team_file: Option<PathBuf>,
+    /// Ask no model anything
+    #[arg(long)]
+    pub(super) offline: bool,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell
+    pub(super) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// The folder, which is made if need be
+    pub(super) folder: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Draw {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+    /// The agent whose graph is drawn, instead of the team
+    #[arg(long, value_name = "NAME")]
+    pub(super) agent: Option<String>,
+    /// Graphviz's language instead of Mermaid's
+    #[arg(long)]
+    pub(super) dot: bool,
+}

@@ -1,0 +1,101 @@
+//! The user's own settings of the command, in a file of the user's configuration directory.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use serde::Deserialize;
+
+use super::{exit::Failure, keeping::variable};
+use crate::files;
+
+/// The largest file that is read, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What the file may set. Options and variables of the environment go before it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct UserConfig {
+    /// The provider of the default model.
+    pub(super) provider: Option<String>,
+    /// The default model, by its provider's name for it.
+    pub(super) model: Option<String>,
+    /// Where the default model is.
+    pub(super) base_url: Option<String>,
+    /// The variable that holds its key, as `${NAME}`.
+    pub(super) api_key: Option<String>,
+    /// The file that holds the runs.
+    pub(super) store: Option<PathBuf>,
+}
+
+static READ: OnceLock<UserConfig> = OnceLock::new();
+
+/// Reads the file, if there is one.
+pub(super) fn load() -> Result<(), Failure> {
+    let Some(path) = path() else { return Ok(()) };
+    let text = match files::read_text(&path, MAX_BYTES) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(wrong(&path, &error)),
+    };
+    let _ = READ.set(read(&text).map_err(|error| wrong(&path, &error))?);
+    Ok(())
+}
+
+/// What the file sets; nothing where there is none.
+pub(super) fn read_before() -> &'static UserConfig {
+    READ.get_or_init(UserConfig::default)
+}
+
+fn read(text: &str) -> Result<UserConfig, String> {
+    if text.trim().is_empty() {
+        return Ok(UserConfig::default());
+    }
+    let read: UserConfig = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let is_reference = |text: &String| text.starts_with("${") && text.ends_with('}');
+    if read.api_key.as_ref().is_some_and(|key| !is_reference(key)) {
+        return Err(String::from(
+            "`api_key` is the name of a variable that holds the key, such as ${OPENAI_API_KEY}, and not the key",
+        ));
+    }
+    Ok(read)
+}
+
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Usage(format!("{}: {error}", path.display()))
+}
+
+/// Where the file is, whether it is there or not.
+pub(super) fn path() -> Option<PathBuf> {
+    if let Some(named) = variable("GHOSTLIGHT_CONFIG") {
+        return Some(named);
+    }
+    let home = |below: &str| variable("HOME").map(|home| home.join(below));
+    let base = if cfg!(windows) {
+        variable("APPDATA")
+    } else if cfg!(target_os = "macos") {
+        home("Library/Application Support")
+    } else {
+        let xdg = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        xdg.or_else(|| home(".config"))
+    };
+    base.map(|base| base.join("ghostlight").join("config.yaml"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn the_file_holds_no_key_and_nothing_that_is_unknown() {
+        assert_eq!(read("model: m\nstore: /a").unwrap().model.unwrap(), "m");
+        assert!(read("").unwrap().model.is_none());
+        assert!(read("modle: m").unwrap_err().contains("modle"));
+        let error = read("api_key: sk-123456").unwrap_err();
+        assert!(!error.contains("sk-123456"), "{error}");
+        read("api_key: ${MY_KEY}").unwrap();
+    }
+}
