@@ -273,9 +273,9 @@ pub(super) struct Runs {
     /// Only those that began within this time, such as 12h or 30d
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(super) since: Option<Duration>,
-    /// At most so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
-    pub(super) limit: usize,
+    /// At most so many [default: 50; all, with --json]
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) limit: Option<usize>,
     /// The next page: what the page before said of it
     #[arg(long, value_name = "RUN")]
     pub(super) after: Option<String>,

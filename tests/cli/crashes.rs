@@ -19,7 +19,7 @@ fn a_killed_run_goes_on_where_it_was_without_the_team_file() {
     assert_eq!(started.ends().code, None);
     std::fs::remove_file(desk.path("team.yaml")).unwrap();
     let open = desk.shipped(&["runs"]).exits(0);
-    assert!(open.out.contains("running"), "{}", open.out);
+    assert!(open.out.contains("interrupted"), "{}", open.out);
     desk.open_gate();
     let done = desk.run(&["resume"]).exits(0);
     assert_eq!(done.out, "through the gate\n");

@@ -40,6 +40,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         Err(failure) => return Err(failure),
     };
     let mut interrupt = Interrupt::new()?;
+    let carried = super::is_carried(&keeping, row.root).await?;
     let root = system.run(row.root);
     let result = async {
         let (asking, operation, question) = choose(&root, row.run, operation, &keeping).await?;
@@ -84,7 +85,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             super::note(&format!("where the rule remembers, this covers {covered}"));
         }
         let Some(follow) = follow else {
-            super::say_when(&keeping, row.root, "answered").await?;
+            super::say_when(&keeping, row.root, carried, "answered");
             return Ok(Exit::Done);
         };
         if !secret && !super::recover_or_leave(&system, row.root, asking).await? {

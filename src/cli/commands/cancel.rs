@@ -70,12 +70,13 @@ async fn post(
     arguments: &Cancel,
 ) -> Result<Exit, Failure> {
     let run = system.run(row.run);
+    let carried = super::is_carried(keeping, row.root).await?;
     let Some(call) = arguments.call else {
         run.cancel(arguments.reason.clone()).await?;
-        super::say_when(keeping, row.root, "told to cancel").await?;
+        super::say_when(keeping, row.root, carried, "told to cancel");
         return Ok(Exit::Done);
     };
-    if !super::is_carried(keeping, row.root).await? {
+    if !carried {
         let id = row.run.short();
         return Err(Failure::Usage(format!(
             "nobody carries run {id}, so no call of it is under way: cancel the run, or resume it first with \

@@ -132,17 +132,17 @@ async fn is_carried(keeping: &Keeping, run: RunId) -> Result<bool, Failure> {
     Ok(held.first().copied().unwrap_or_default())
 }
 
-/// Says when what was posted to a run takes effect, where this program does not carry the run.
-async fn say_when(keeping: &Keeping, root: RunId, done: &str) -> Result<(), Failure> {
+/// Says when what was posted to a run takes effect, which this program does not carry, and another process
+/// does or does not.
+fn say_when(keeping: &Keeping, root: RunId, carried: bool, done: &str) {
     let (id, option) = (root.short(), &keeping.option);
-    note(&match is_carried(keeping, root).await? {
+    note(&match carried {
         true => format!("{done}; the process that carries run {id} takes it"),
         false => format!(
             "{done}; nobody carries run {id} now: it takes effect when a program that has its tools and \
              behaviors goes on with it (`ghostlight resume {id}{option}`, or that program's own command)"
         ),
     });
-    Ok(())
 }
 
 /// A key for a conversation that nobody named.

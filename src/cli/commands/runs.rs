@@ -21,6 +21,9 @@ use crate::cli::{
     plain_text, when,
 };
 
+/// How many runs a person is shown at once.
+const PAGE: usize = 50;
+
 pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
         return super::no_runs_yet(&arguments.store);
@@ -117,8 +120,14 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
         arguments.state.is_empty() || state.is_some_and(|state| arguments.state.contains(&state))
     };
     let mut rows: Vec<(RunRow, bool)> = rows.filter(wished).collect();
-    let more = rows.len() > arguments.limit;
-    rows.truncate(arguments.limit);
+    let usual = if arguments.show.json {
+        usize::MAX
+    } else {
+        PAGE
+    };
+    let limit = arguments.limit.unwrap_or(usual);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(|(row, _)| row.run);
     Ok(Page { rows, next })
 }

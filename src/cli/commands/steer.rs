@@ -1,6 +1,9 @@
 //! `ghostlight steer` and `ghostlight tell`.
 
-use ghostlight_actors::{actor::System, contract::RunRow};
+use ghostlight_actors::{
+    actor::{System, SystemError},
+    contract::RunRow,
+};
 use serde_json::Value;
 
 use crate::cli::{
@@ -15,8 +18,10 @@ pub(super) async fn steer(arguments: Steer) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store)?;
     let row = open_run(&keeping, &arguments.run).await?;
     let system = super::start_to_post(&keeping).await?;
+    let carried = super::is_carried(&keeping, row.root).await?;
     let said = system.run(row.run).steer(arguments.text).await;
-    done(&system, &keeping, &row, said.map_err(Failure::from)).await
+    let said = said.map(|()| super::say_when(&keeping, row.root, carried, "told"));
+    done(&system, said).await
 }
 
 /// Sends a typed message to the function of a run, whichever process carries it.
@@ -26,10 +31,11 @@ pub(super) async fn tell(arguments: Tell) -> Result<Exit, Failure> {
     let system = super::start_to_post(&keeping).await?;
     let value = serde_json::from_str(&arguments.value);
     let value = value.unwrap_or(Value::String(arguments.value));
+    let carried = super::is_carried(&keeping, row.root).await?;
     let run = system.run(row.run);
     let told = run.tell_named(&arguments.message, value).await;
-    let told = told.map_err(Failure::from);
-    done(&system, &keeping, &row, told).await
+    let told = told.map(|()| super::say_when(&keeping, row.root, carried, "told"));
+    done(&system, told).await
 }
 
 async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
@@ -42,16 +48,8 @@ async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
     Ok(row)
 }
 
-async fn done(
-    system: &System,
-    keeping: &Keeping,
-    row: &RunRow,
-    told: Result<(), Failure>,
-) -> Result<Exit, Failure> {
-    let result = match told {
-        Ok(()) => super::say_when(keeping, row.root, "told").await,
-        Err(failure) => Err(failure),
-    };
+async fn done(system: &System, told: Result<(), SystemError>) -> Result<Exit, Failure> {
     let mut interrupt = Interrupt::new()?;
-    super::stop(system, &mut interrupt, result.map(|()| Exit::Done)).await
+    let told = told.map(|()| Exit::Done).map_err(Failure::from);
+    super::stop(system, &mut interrupt, told).await
 }

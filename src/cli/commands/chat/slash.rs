@@ -139,6 +139,7 @@ pub(super) async fn save(
     };
     let wrong = |error: std::io::Error| Failure::Usage(format!("{file}: {error}"));
     let mut made = files::private()
+        .write(true)
         .create_new(true)
         .open(file)
         .map_err(wrong)?;
