@@ -320,13 +320,10 @@ impl Run {
         let services = &self.system.shared().services;
         let live = &services.previewer.live;
         let mut watch = live.watch(self.id);
-        while live.is_live(self.id) && !self.system.shared().is_stopped() {
-            // An actor that is killed tells nobody.
-            tokio::select! {
-                biased;
-                () = watch.rung() => break,
-                () = services.clock.sleep(LOOK) => {}
-            }
+        if live.is_live(self.id) && !self.system.shared().is_stopped() {
+            // Whoever forgets the run tells, and so does a System that stops. A run whose actor is
+            // killed stays live until its next life has ended.
+            watch.rung().await;
         }
         watch.end()
     }

@@ -214,6 +214,13 @@ impl LiveRuns {
         roots.map(|(run, _)| *run).collect()
     }
 
+    /// Rings for all who wait: the System stops.
+    pub(crate) fn ring_all(&self) {
+        for watch in self.0.lock().watched.values() {
+            watch.send_modify(|rings| rings.count += 1);
+        }
+    }
+
     /// All live runs.
     pub(crate) fn live(&self) -> Vec<RunId> {
         self.0.lock().runs.keys().copied().collect()

@@ -262,6 +262,7 @@ impl Shared {
                 Ok((agent.get_cell(), task))
             }
         })
+        .at_once()
     }
 
     /// Asks for an agent that has nothing to do to be ended.
