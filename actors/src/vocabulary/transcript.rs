@@ -11,8 +11,10 @@ use super::{Digest, Message, canonical};
 ///
 /// Clones share one log: a clone costs one reference count, and the clone that stands at the
 /// log's end extends it in place. Only a clone that stands before the end (a branch of the
-/// conversation) copies, and only when it is extended. Each message is hashed once, when it is
-/// pushed, so the cost of a step does not grow with the length of the conversation.
+/// conversation) copies, and only when it is extended with another message than the one that stands
+/// there. Each message is hashed once, when it is pushed, so the cost of a step does not grow with the
+/// length of the conversation; nor does that of a turn, whose session extends what it kept with what
+/// its run has pushed.
 #[derive(Clone, Default)]
 pub struct Transcript {
     log: Arc<RwLock<Vec<Line>>>,
@@ -48,6 +50,16 @@ impl Transcript {
     /// Adds a message.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         let message = message.into();
+        // A clone that went on from here has pushed this very message: it is hashed, and in its place.
+        let next = self
+            .log
+            .read()
+            .get(self.len)
+            .map(|line| Arc::as_ptr(&line.message));
+        if next == Some(Arc::as_ptr(&message)) {
+            self.len += 1;
+            return;
+        }
         let mut bytes = Vec::with_capacity(HASHED);
         bytes.extend_from_slice(&self.digest().0);
         match message.synthetic {
@@ -175,6 +187,20 @@ mod tests {
         assert_eq!(texts(&second), ["a", "c", "d"]);
         assert_ne!(first.digest(), second.truncated(2).digest());
         assert_eq!(first.truncated(1), second.truncated(1));
+    }
+
+    #[test]
+    fn a_clone_that_catches_up_with_what_the_other_pushed_copies_nothing() {
+        let kept = Transcript::from_iter([Message::user("a")]);
+        let mut run = kept.clone();
+        run.extend([Message::assistant("b"), Message::user("c")]);
+        let mut same = kept.clone();
+        same.extend(run.since(1));
+        assert!(Arc::ptr_eq(&same.log, &run.log) && same == run);
+        // Another message at that place, though it reads the same, is a branch.
+        let mut other = kept.clone();
+        other.extend([Message::assistant("b"), Message::user("c")]);
+        assert!(!Arc::ptr_eq(&other.log, &run.log) && other == run);
     }
 
     #[test]
