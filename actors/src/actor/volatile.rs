@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use super::Retention;
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
@@ -25,10 +26,20 @@ pub(super) struct VolatileTeams {
 }
 
 impl VolatileTeams {
-    pub(super) fn new(durable: StoreHandle, teams: Arc<BTreeSet<String>>) -> Self {
+    /// Where a retention says what goes, it does so here too.
+    pub(super) fn new(
+        durable: StoreHandle,
+        teams: Arc<BTreeSet<String>>,
+        retention: Retention,
+    ) -> Self {
+        let memory = InMemoryStore::new();
+        let memory = match retention.deletes() {
+            true => memory.keeping(usize::MAX),
+            false => memory,
+        };
         Self {
             durable,
-            memory: InMemoryStore::new(),
+            memory,
             teams,
         }
     }

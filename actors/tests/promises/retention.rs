@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Retention, System, SystemError},
-    contract::{RunStatus, StoreError},
+    contract::{InMemoryStore, RunStatus, StoreError},
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, Outcome},
@@ -46,6 +46,39 @@ fn unhurried() -> Stage {
 
 fn is_deleted(error: &SystemError) -> bool {
     matches!(error, SystemError::Store(StoreError::Deleted { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_in_memory_keeps_the_trees_that_ended_last_and_all_that_are_open() {
+    let mut stage = unhurried();
+    stage.store = stage.store.clone().keeping(3);
+    let system = stage.start(clerk()).await;
+    let say = async |key: &str, what: &str| {
+        let session = system.session("clerk", key);
+        session.send(Turn::text(what)).await.unwrap()
+    };
+    let waiting = say("w", "wait").await;
+    let parked = say("p", "crash").await;
+    outcome_is_parked(&parked.outcome().await.unwrap_err());
+    let mut ended = Vec::new();
+    for turn in 0..5 {
+        let run = say(&format!("s{turn}"), "delegate").await;
+        assert_eq!(text(&run).await, "1");
+        ended.push(run);
+    }
+    let (gone, kept) = ended.split_at(2);
+    for run in gone {
+        assert!(is_deleted(&run.outcome().await.unwrap_err()));
+    }
+    for run in kept {
+        assert_eq!(text(run).await, "1");
+    }
+    assert_eq!(stage.rows().await.len(), 2 + 2 * 3, "and those below them");
+    let said = system.session("clerk", "s0").transcript().await.unwrap();
+    assert_eq!(said.len(), 2, "what was said stays in its session");
+    assert_eq!(waiting.questions().await.unwrap().len(), 1);
+    // By default it is a thousand; a retention takes its place for teams that are kept in memory.
+    assert_eq!(InMemoryStore::KEPT, 1_000);
 }
 
 #[tokio::test(start_paused = true)]

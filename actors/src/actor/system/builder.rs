@@ -167,8 +167,8 @@ impl SystemBuilder {
             .filter(in_memory)
             .map(|(spec, _)| spec.name.clone())
             .collect();
-        let volatile =
-            (!volatile.is_empty()).then(|| VolatileTeams::new(store.clone(), volatile.into()));
+        let volatile = (!volatile.is_empty())
+            .then(|| VolatileTeams::new(store.clone(), volatile.into(), limits.retention));
         let store = match &volatile {
             Some(volatile) => StoreHandle::new(volatile.clone()),
             None => store,

@@ -21,7 +21,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 /// parked are never deleted.
 ///
 /// Where both bounds are set, a tree is kept as long as either wants it. Without any, everything
-/// is kept.
+/// is kept, but for what is in memory only: there the last
+/// [1,000](crate::contract::InMemoryStore::KEPT) are.
 ///
 /// ```
 /// use std::time::Duration;

@@ -31,7 +31,60 @@ impl Deletions {
     }
 }
 
+/// The trees that ended last, of which a store keeps so many.
+pub(super) struct Ended {
+    roots: VecDeque<RunId>,
+    keep: usize,
+    /// When the last one ended.
+    at: Timestamp,
+    /// How many went since it was looked last for contents to which nothing refers.
+    gone: usize,
+}
+
+impl Default for Ended {
+    fn default() -> Self {
+        Self {
+            roots: VecDeque::new(),
+            keep: super::InMemoryStore::KEPT,
+            at: Timestamp::default(),
+            gone: 0,
+        }
+    }
+}
+
 impl Memory {
+    /// Keeps so many of the trees that ended last.
+    pub(super) fn keep(&mut self, trees: usize) {
+        self.ended.keep = trees;
+        self.keep_within_bound();
+    }
+
+    /// Keeps in mind that the root of a tree ended then.
+    pub(super) fn root_ended(&mut self, root: RunId, at: Timestamp) {
+        self.ended.at = at;
+        self.ended.roots.push_back(root);
+    }
+
+    /// Lets go of the trees that ended first, where there are more than are kept.
+    pub(super) fn keep_within_bound(&mut self) {
+        let at = self.ended.at;
+        // Each is looked at once: one that has an open run below it has its turn again later.
+        for _ in 0..self.ended.roots.len().saturating_sub(self.ended.keep) {
+            let Some(root) = self.ended.roots.pop_front() else {
+                return;
+            };
+            match self.delete_tree(root, at) {
+                Ok(_) => self.ended.gone += 1,
+                Err(_) => self.ended.roots.push_back(root),
+            }
+        }
+        // What all journals refer to is looked for once for so many that went.
+        if self.ended.gone > self.ended.keep.max(super::InMemoryStore::KEPT) {
+            self.ended.gone = 0;
+            self.drop_blobs();
+        }
+    }
+
     fn open_run_of(&self, root: RunId) -> Option<RunId> {
         let runs = self.trees.get(&root).into_iter().flatten();
         let mut rows = runs.filter_map(|run| self.runs.get(run));

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::deletion::Deletions;
+use super::deletion::{Deletions, Ended};
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, SessionFilter,
@@ -29,6 +29,7 @@ pub(super) struct Memory {
     /// How many runs were ever made.
     made: usize,
     pub(super) deletions: Deletions,
+    pub(super) ended: Ended,
     pub(super) scopes: BTreeMap<String, BTreeMap<String, Versioned>>,
     pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
     pub(super) inbox: Inbox,
@@ -172,6 +173,7 @@ impl Memory {
         for (run, item) in posts {
             self.inbox.post(run, item);
         }
+        self.keep_within_bound();
         Ok(Committed {
             position: before + 1,
         })
@@ -250,12 +252,21 @@ impl Memory {
     fn index(&mut self, row: RunRow) {
         self.made += 1;
         let made = self.made;
-        match self.runs.get_mut(&row.run) {
-            Some(indexed) => indexed.row = row,
+        let ended = row.status.is_ended() && row.root == row.run;
+        let (root, at) = (row.root, row.updated_at);
+        let had_ended = match self.runs.get_mut(&row.run) {
+            Some(indexed) => {
+                let before = std::mem::replace(&mut indexed.row, row);
+                before.status.is_ended()
+            }
             None => {
                 self.trees.entry(row.root).or_default().push(row.run);
                 self.runs.insert(row.run, IndexedRun { row, made });
+                false
             }
+        };
+        if ended && !had_ended {
+            self.root_ended(root, at);
         }
     }
 

@@ -18,6 +18,11 @@ use crate::{
 
 /// A store that forgets everything when its last handle is dropped.
 ///
+/// It keeps the [1,000](Self::KEPT) trees of runs that ended last, or as many as it is
+/// [told to](Self::keeping); of those before them it knows only that they were there
+/// ([`StoreError::Deleted`]). What was said in them stays in their sessions, and runs that are open,
+/// wait or are parked are kept in any case.
+///
 /// It keeps the runs of teams whose durability is `memory`, and serves tests. Clones are the same process to the
 /// store; [`another_process`](Self::another_process) gives a handle on the same memory that owns
 /// nothing yet, and [`crash`](Self::crash) does to a handle what `kill -9` does to a process.
@@ -28,6 +33,17 @@ pub struct InMemoryStore {
 }
 
 impl InMemoryStore {
+    /// How many ended trees it keeps where it is told nothing.
+    pub const KEPT: usize = 1_000;
+
+    /// The same store, which keeps so many of the trees that ended last; `usize::MAX` keeps all, as long
+    /// as there is memory for them. It holds for all handles on the same memory.
+    #[must_use]
+    pub fn keeping(self, trees: usize) -> Self {
+        self.memory.lock().keep(trees);
+        self
+    }
+
     /// An empty store and the first process that has it open.
     pub fn new() -> Self {
         let mut memory = Memory::default();
