@@ -6,6 +6,15 @@ use serde_json::Value;
 use super::StoreError;
 use crate::vocabulary::{CallDigest, Entry, FORMAT, OperationId, Spent, Timestamp, charge};
 
+/// Room for an entry's text while it is written, in bytes.
+const ROOM: usize = 1024;
+
+fn unwritable(error: impl ToString) -> StoreError {
+    StoreError::Unwritable {
+        reason: error.to_string(),
+    }
+}
+
 /// An encoded entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -26,15 +35,11 @@ impl Line {
     }
 
     fn of(at: Timestamp, entry: &impl Serialize) -> Result<Self, StoreError> {
-        match serde_json::to_string(entry) {
-            Ok(text) => {
-                let text = text.into();
-                Ok(Self { at, text })
-            }
-            Err(error) => Err(StoreError::Unwritable {
-                reason: error.to_string(),
-            }),
-        }
+        // With room for most, so that it is not copied again and again while it grows.
+        let mut bytes = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut bytes, entry).map_err(unwritable)?;
+        let text = String::from_utf8(bytes).map_err(unwritable)?.into();
+        Ok(Self { at, text })
     }
 
     /// Encodes an [`Entry::Completed`] whose result is written where it belongs, so that it is

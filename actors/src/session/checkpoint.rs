@@ -14,8 +14,8 @@ use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
 const FORMAT: u32 = 7;
-/// Up to so many entries a session has a checkpoint after every turn.
-const SHORT: u64 = 64;
+/// By so many entries, those of two turns, a session grows at the least before it is kept again.
+const LEAST: u64 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;
@@ -60,10 +60,11 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
 }
 
 /// Whether a session of so many entries is to have a checkpoint, when the one that there is has so
-/// many: always while it is short, and then whenever it grew by an eighth. So writing them costs a
-/// bounded amount for each turn, however long the session is, and little is left to be read.
+/// many: whenever it grew by an eighth, and by two turns at the least. So writing them costs a bounded
+/// amount for each turn, however long the session is, and little is left to be read; a session of one
+/// turn has none, since its journal is read as fast.
 pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
-    entries <= SHORT || entries.saturating_sub(kept) >= entries / 8
+    entries.saturating_sub(kept) >= LEAST.max(entries / 8)
 }
 
 /// The fold of a checkpoint. `None` for one that is damaged, foreign or of another format: the
@@ -176,7 +177,7 @@ mod tests {
                     (kept, written) = (entries, written + entries);
                 }
                 assert!(
-                    entries - kept <= entries / 8 + 2,
+                    entries - kept <= LEAST.max(entries / 8 + 2),
                     "{entries} entries, {kept} kept"
                 );
             }
