@@ -38,7 +38,10 @@ impl Pattern {
     pub(super) fn each(&self, text: &str, mut take: impl FnMut(&Captures<'_>) -> bool) {
         let (mut from, mut restarts) = (0, MAX_RESTARTS);
         let Some(pattern) = &*self.0 else { return };
-        while let Some(found) = pattern.captures_at(text, from) {
+        // Most texts have none, which is told faster than where its parts are.
+        while pattern.is_match_at(text, from)
+            && let Some(found) = pattern.captures_at(text, from)
+        {
             let Some(whole) = found.get(0) else { return };
             // None of them matches an empty text.
             from = whole.end();
