@@ -3,7 +3,9 @@
 use std::{
     collections::{HashMap, HashSet},
     panic::resume_unwind,
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -24,9 +26,9 @@ use super::{
     tool_call::ToolCaller,
 };
 use crate::{
-    contract::{BoxFuture, Clock, Entropy},
+    contract::{BoxFuture, Clock, Entropy, Throttle},
     run::{Called, ToolEnd, ToolInvocation, ToolSlot},
-    vocabulary::Effect,
+    vocabulary::{Effect, ToolDefinition},
 };
 
 /// How the executor treats tools.
@@ -112,6 +114,34 @@ impl Drop for OwnTask {
     }
 }
 
+/// A call whose code is watched for how long it keeps its thread.
+struct Watched {
+    work: BoxFuture<'static, Called<ToolEnd>>,
+    tool: Arc<ToolDefinition>,
+    pace: Arc<Throttle>,
+    clock: Arc<dyn Clock>,
+    longest: Duration,
+}
+
+impl Future for Watched {
+    type Output = Called<ToolEnd>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let began = self.clock.monotonic();
+        let polled = self.work.poll_unpin(cx);
+        let kept = self.clock.monotonic().since(began);
+        self.longest = self.longest.max(kept);
+        if kept >= Throttle::BLOCKING {
+            let (tool, kept_ms) = (&self.tool.name, kept.as_millis() as u64);
+            tracing::warn!(%tool, kept_ms, "the tool's code blocks its thread: use spawn_blocking in it");
+        }
+        if polled.is_ready() || kept >= Throttle::BLOCKING {
+            self.pace.kept(self.longest);
+        }
+        polled
+    }
+}
+
 impl ToolExecutor {
     pub(crate) fn new(
         options: ExecutorOptions,
@@ -144,6 +174,8 @@ impl ToolExecutor {
             unwanted: call.cancelled.clone(),
             settles: once,
         };
+        let pace = call.code.as_ref().ok().map(|code| code.tool.pace().clone());
+        let tool = call.definition.clone();
         // In a box from the beginning: a future that is moved into another one has its room twice.
         let work = self.clone().work(call, reconcile).boxed();
         Box::pin(async move {
@@ -154,21 +186,43 @@ impl ToolExecutor {
                 let reason = "the tool executor was restarted in the middle of it";
                 return ToolEnd::InDoubt(reason.into()).into();
             }
+            // Code that blocks must not keep its run from being cancelled, so a call has a task of its
+            // own until its tool has shown that it gives its thread back at once. Where there is one
+            // thread it blocks in whichever task it is.
             let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-            let work = if several {
-                // Code that blocks must not keep its run from being cancelled. Where there is one
-                // thread it does so in whichever task it is.
-                let own = OwnTask {
-                    key,
-                    task: Some(tokio::spawn(work)),
-                    stopping: self.stopping.clone(),
-                };
-                own.end().boxed()
-            } else {
-                work
+            let work = match pace {
+                Some(pace) if several => {
+                    let is_quick = pace.is_quick();
+                    let watched = Watched {
+                        work,
+                        tool,
+                        pace,
+                        clock: self.clock.clone(),
+                        longest: Duration::ZERO,
+                    };
+                    match is_quick {
+                        true => watched.boxed(),
+                        false => self.own_task(key, watched),
+                    }
+                }
+                None if several => self.own_task(key, work),
+                _ => work,
             };
             self.calls.carry(manner, work).await
         })
+    }
+
+    fn own_task(
+        &self,
+        key: CallKey,
+        work: impl Future<Output = Called<ToolEnd>> + Send + 'static,
+    ) -> BoxFuture<'static, Called<ToolEnd>> {
+        let own = OwnTask {
+            key,
+            task: Some(tokio::spawn(work)),
+            stopping: self.stopping.clone(),
+        };
+        own.end().boxed()
     }
 
     async fn work(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> Called<ToolEnd> {

@@ -44,6 +44,7 @@ pub use store::{
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
+pub(crate) use tool::Throttle;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };

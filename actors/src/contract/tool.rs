@@ -1,6 +1,13 @@
 //! What agents call.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +81,7 @@ where
 pub struct ToolHandle {
     definition: Arc<ToolDefinition>,
     tool: Arc<dyn ErasedTool>,
+    pace: Arc<Throttle>,
 }
 
 impl ToolHandle {
@@ -82,7 +90,13 @@ impl ToolHandle {
         Self {
             definition: Arc::new(tool.definition()),
             tool: Arc::new(tool),
+            pace: Arc::default(),
         }
+    }
+
+    /// How soon its code gives its thread back.
+    pub(crate) fn pace(&self) -> &Arc<Throttle> {
+        &self.pace
     }
 
     /// What the tool says of itself.
@@ -128,6 +142,42 @@ impl<T: Tool> From<T> for ToolHandle {
 impl fmt::Debug for ToolHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ToolHandle({})", self.definition.name)
+    }
+}
+
+/// How soon a tool's code gives its thread back, as far as it was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle(AtomicU32);
+
+impl Throttle {
+    /// After so many quick calls in a row a tool counts as quick.
+    const TRIED: u32 = 8;
+    /// A tool that was seen to block.
+    const BLOCKS: u32 = u32::MAX;
+    /// Code that keeps its thread no longer than this is quick.
+    const QUICK: Duration = Duration::from_millis(5);
+    /// Code that keeps its thread for so long blocks it.
+    pub(crate) const BLOCKING: Duration = Duration::from_millis(100);
+
+    /// Whether its calls need no task of their own: the last of them were all quick, and none was ever
+    /// seen to block.
+    pub(crate) fn is_quick(&self) -> bool {
+        (Self::TRIED..Self::BLOCKS).contains(&self.0.load(Ordering::Relaxed))
+    }
+
+    /// A call kept its thread for so long at the most.
+    pub(crate) fn kept(&self, longest: Duration) {
+        let next = |quick: u32| match longest {
+            _ if quick == Self::BLOCKS || longest >= Self::BLOCKING => Self::BLOCKS,
+            _ if longest > Self::QUICK => 0,
+            _ => (quick + 1).min(Self::TRIED),
+        };
+        // It always has a next value.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quick| {
+                Some(next(quick))
+            });
     }
 }
 

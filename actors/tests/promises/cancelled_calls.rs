@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -474,5 +474,60 @@ async fn code_that_blocks_is_told_by_name_when_all_else_is_quiet() {
         .map(|s| s.tool.as_str())
         .collect();
     assert_eq!(tools, ["stubborn"]);
+    released.store(true, Ordering::SeqCst);
+}
+
+/// Is quick ten times, then blocks its thread for a while, and then until it is told to end.
+struct Slowing(AtomicU32, Arc<AtomicBool>);
+
+impl Tool for Slowing {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("slowing", "begins to block").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0..10 => {}
+            10 => std::thread::sleep(Duration::from_millis(150)),
+            _ => {
+                while !self.1.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        Ok(ToolOutput::text("done"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_tool_that_was_quick_and_was_seen_to_block_keeps_no_run_from_being_cancelled() {
+    let released = Arc::new(AtomicBool::new(false));
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        for _ in 0..12 {
+            cx.tool(call("1", "slowing")).await?;
+        }
+        Ok(Outcome::answer("never"))
+    })
+    .tool(Slowing(AtomicU32::new(0), released.clone()));
+    let mut limits = stage.limits;
+    limits.executor.grace = Duration::from_secs(2);
+    let system = System::builder(stage.store.clone())
+        .limits(limits)
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = ask(&system, "a", "go").await;
+    let mut events = run.events();
+    let mut begun = 0;
+    while begun < 12 {
+        let event = events.next().await.unwrap().unwrap().event;
+        begun += usize::from(matches!(event, Event::Preview(Preview::ToolStarted { .. })));
+    }
+    run.cancel("enough").await.unwrap();
+    let quiet = run.quiet().await.unwrap();
+    assert_eq!(quiet.status, RunStatus::Cancelled);
+    assert_eq!(quiet.still_running.len(), 1);
     released.store(true, Ordering::SeqCst);
 }
