@@ -464,6 +464,7 @@ impl System {
         for run in live.live() {
             live.tell(run, Command::LetGo);
         }
+        live.ring_all();
         if let Some(root) = self.0.root.get() {
             root.stop().await;
         }

@@ -403,9 +403,12 @@ impl State {
         let Some(child) = self.children.get(&incarnation.child) else {
             return;
         };
-        let life = LiveChild::start(child, incarnation, self.events.clone());
+        let (life, started) = LiveChild::start(child, incarnation, self.events.clone());
         self.lives.insert(incarnation, life);
         self.starting += 1;
+        if let Some(actor) = started {
+            self.started(incarnation, actor);
+        }
     }
 
     /// Answers, unless the caller went away: that is the caller's affair.

@@ -27,6 +27,7 @@ pub struct Child {
     spec: ChildSpec,
     factory: Arc<Factory>,
     classifier: Option<Arc<Classifier>>,
+    at_once: bool,
 }
 
 impl Child {
@@ -45,7 +46,19 @@ impl Child {
             spec,
             factory: Arc::new(factory),
             classifier: None,
+            at_once: false,
         }
+    }
+
+    /// The same, whose factory needs no time: it is asked in the supervisor's own task first, which
+    /// saves a task and two messages for each start.
+    pub(crate) fn at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
+    pub(super) fn is_at_once(&self) -> bool {
+        self.at_once
     }
 
     /// A child whose lives are the nameless actors that `make` gives, with their arguments.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
+use ractor::concurrency::JoinHandle;
 use ractor::{ActorCell, ActorRef, ActorStatus, SpawnErr};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -69,7 +70,12 @@ pub(super) struct LiveChild {
 }
 
 impl LiveChild {
-    pub(super) fn start(child: &Child, incarnation: Incarnation, events: Events) -> Self {
+    /// Starts a life. `Some` with its actor where that is there at once.
+    pub(super) fn start(
+        child: &Child,
+        incarnation: Incarnation,
+        events: Events,
+    ) -> (Self, Option<ActorCell>) {
         let (cancel, cancelled) = oneshot::channel();
         let below = Arc::new(Mutex::new(Vec::new()));
         let supervisor = events.supervisor.get_cell();
@@ -79,26 +85,40 @@ impl LiveChild {
             below: Arc::clone(&below),
             events,
         };
-        let start = child.spawn(life.supervisor.clone());
-        let task = tokio::spawn(async move {
-            // The start is a local of this block: it is gone before its end is told.
-            let outcome = {
-                tokio::select! {
-                    biased;
-                    _ = cancelled => None,
-                    outcome = AssertUnwindSafe(start).catch_unwind() => Some(outcome),
-                }
-            };
-            life.lead(outcome).await;
-        });
-        let task = AbortOnDropHandle::new(task);
-        Self {
+        let mut start =
+            Box::pin(AssertUnwindSafe(child.spawn(life.supervisor.clone())).catch_unwind());
+        let asked = child.is_at_once().then(|| (&mut start).now_or_never());
+        let (task, started) = match asked.flatten() {
+            Some(Ok(Ok((actor, task)))) => {
+                drop(start);
+                life.adopt(&actor);
+                (tokio::spawn(life.watch(task)), Some(actor))
+            }
+            Some(outcome) => (tokio::spawn(life.lead(Some(outcome))), None),
+            None => {
+                let task = tokio::spawn(async move {
+                    // The start is a local of this block: it is gone before its end is told.
+                    let outcome = {
+                        let start = start;
+                        tokio::select! {
+                            biased;
+                            _ = cancelled => None,
+                            outcome = start => Some(outcome),
+                        }
+                    };
+                    life.lead(outcome).await;
+                });
+                (task, None)
+            }
+        };
+        let keeper = Self {
             actor: None,
             cancel: Some(cancel),
             below,
             awaits_report: false,
-            task,
-        }
+            task: AbortOnDropHandle::new(task),
+        };
+        (keeper, started)
     }
 
     /// The actor has ended and ractor has not said how: waits for that, but not for ever, since of a child
@@ -165,13 +185,7 @@ impl Life {
             Some(Ok(Ok((actor, task)))) => {
                 self.adopt(&actor);
                 self.events.send(Event::Started(incarnation, actor));
-                // An error says that the task was aborted: an end like any other.
-                let _ = task.await;
-                let below = std::mem::take(&mut *self.below.lock());
-                for descendant in below {
-                    // Without a time limit, so nothing can run out.
-                    let _ = descendant.wait(None).await;
-                }
+                return self.watch(task).await;
             }
             Some(Ok(Err(SpawnErr::StartupFailed(error)))) if error.is::<Ignore>() => {
                 return self.events.send(Event::Ignored(incarnation));
@@ -193,6 +207,21 @@ impl Life {
         }
         self.events.send(Event::Ended {
             incarnation,
+            settled: false,
+        });
+    }
+
+    /// Waits for the real end of a life that has begun.
+    async fn watch(self, task: JoinHandle<()>) {
+        // An error says that the task was aborted: an end like any other.
+        let _ = task.await;
+        let below = std::mem::take(&mut *self.below.lock());
+        for descendant in below {
+            // Without a time limit, so nothing can run out.
+            let _ = descendant.wait(None).await;
+        }
+        self.events.send(Event::Ended {
+            incarnation: self.incarnation,
             settled: false,
         });
     }
