@@ -106,6 +106,8 @@ pub(crate) struct BegunTurn {
     start: RunStart,
     turn: SessionTurn,
     reply: TurnReply,
+    /// The turn as it came, where it is to make its session and may be refused for one that is there.
+    again: Option<Turn>,
 }
 
 pub(crate) struct AgentArguments {
@@ -146,6 +148,8 @@ struct SessionState {
     id: SessionId,
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
+    /// It was to be made, and somebody else had it: from then on it is claimed.
+    is_made: bool,
     turns: TurnQueue<TurnReply>,
     /// How many entries the checkpoint has that can be read.
     kept: Arc<AtomicU64>,
@@ -194,6 +198,7 @@ impl Actor for Agent {
             id,
             loaded: None,
             loading: false,
+            is_made: false,
             turns: TurnQueue::new(bound).while_busy(while_busy),
             unread: BTreeMap::new(),
             kept: Arc::default(),

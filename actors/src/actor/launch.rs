@@ -308,15 +308,27 @@ async fn load_pinned(
     Ok(Arc::new(pinned))
 }
 
+/// What its first turn makes a session with: nobody has claimed it before.
+const UNMADE: Claim = Claim {
+    epoch: 1,
+    entries: 0,
+};
+
 /// Folds a session's journal, from its checkpoint where that can be read, and claims it: a newer
-/// program's session is not touched.
+/// program's session is not touched. Where that is allowed a new session is not claimed: the commit of
+/// its first turn makes it, or is refused.
 pub(crate) async fn load_session(
     services: &Services,
     session: &SessionId,
     take_over: bool,
+    may_make: bool,
 ) -> Result<LoadedSession, StoreError> {
     let journal = JournalId::Session(session.clone());
     let (mut fold, mut kept) = folded(&services.store, session, u64::MAX).await?;
+    if may_make && fold.entries == 0 {
+        let claim = UNMADE;
+        return Ok(LoadedSession { fold, claim, kept });
+    }
     let claim = services.store.claim(journal.clone(), take_over).await?;
     if fold.entries > claim.entries {
         // The checkpoint is one of entries that were lost.

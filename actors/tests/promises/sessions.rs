@@ -1,17 +1,20 @@
 //! Sessions: one run at a time, a turn is one run, and a checkpoint is only a cache.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use futures_util::future::join_all;
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{System, SystemError},
     contract::Store,
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{Outcome, SessionId, Transfer},
 };
 
-use crate::stage::{Stage, ask, pause, text};
+use crate::{
+    contested::Contested,
+    stage::{Stage, ask, pause, text},
+};
 
 fn echo() -> Agent {
     Agent::from_fn("echo", |cx: RunContext| async move {
@@ -97,6 +100,35 @@ async fn a_session_belongs_to_the_first_owner_that_is_named() {
         text(&session.send(turn("ada")).await.unwrap()).await,
         "x|x|x"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_turn_makes_its_session_unless_another_process_has_made_it() {
+    let mut stage = Stage::new();
+    let first = stage.start(echo()).await;
+    let store = Contested::over(stage.store.another_process());
+    let (early, claims) = (store.early_reads.clone(), store.claims.clone());
+    let second = System::builder(store).team(echo().into_team().unwrap());
+    let second = second.start().await.unwrap();
+    let say = async |system: &System, key: &str, what: &str| {
+        let session = system.session("echo", key);
+        session.send(Turn::text(what)).await
+    };
+    let run = say(&second, "new", "a").await.unwrap();
+    assert_eq!((text(&run).await, claims.load(SeqCst)), ("a".to_owned(), 0));
+
+    for key in ["s", "t"] {
+        text(&say(&first, key, "a").await.unwrap()).await;
+    }
+    early.store(1, SeqCst);
+    // The process that has it carries the turn.
+    let run = say(&second, "s", "b").await.unwrap();
+    assert_eq!(text(&run).await, "a|a|b");
+    stage.crash(&first).await;
+    // One whose maker is gone by then.
+    early.store(1, SeqCst);
+    let run = say(&second, "t", "b").await.unwrap();
+    assert_eq!(text(&run).await, "a|a|b");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::FutureExt;
 use ractor::ActorRef;
 
 use super::{
@@ -172,11 +173,19 @@ impl AgentState {
         }
         let (services, id) = (self.shared.services.clone(), session.id.clone());
         let take_over = session.wakes.iter().any(|(_, take_over, _)| *take_over);
-        let myself = myself.clone();
-        self.loads.spawn(async move {
-            let loaded = load_session(&services, &id, take_over).await;
-            let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
-        });
+        let may_make = !session.is_made && !take_over;
+        let mut loading =
+            Box::pin(async move { load_session(&services, &id, take_over, may_make).await });
+        // A store in memory answers at once, and needs no task that waits for it.
+        let Some(loaded) = (&mut loading).now_or_never() else {
+            let myself = myself.clone();
+            self.loads.spawn(async move {
+                let loaded = loading.await;
+                let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
+            });
+            return;
+        };
+        self.session_loaded(myself, loaded);
     }
 
     pub(super) fn session_loaded(
@@ -287,6 +296,7 @@ impl AgentState {
             return;
         };
         let services = self.services();
+        let again = (fold.entries == 0).then(|| turn.clone());
         let turn_id = turn
             .id
             .clone()
@@ -321,6 +331,7 @@ impl AgentState {
             start,
             turn: said,
             reply,
+            again,
         });
         let notice = TurnNotice {
             begun: Some(begun),
@@ -348,12 +359,25 @@ impl AgentState {
             start,
             turn,
             reply,
+            again,
         } = begun;
         let Some(session) = &mut self.session else {
             return;
         };
         if let Err(error) = result {
-            let _ = reply.send(Err(SystemError::Store(error)));
+            let is_there = matches!(
+                error,
+                StoreError::Stale { .. } | StoreError::Owned { .. } | StoreError::Sequence { .. }
+            );
+            match again {
+                // Somebody made the session first. It is claimed now, which says whose it is.
+                Some(turn) if is_there && !std::mem::replace(&mut session.is_made, true) => {
+                    session.early.push((turn, reply));
+                }
+                _ => {
+                    let _ = reply.send(Err(SystemError::Store(error)));
+                }
+            }
             // Somebody else writes to this session, or the store failed, perhaps after it wrote:
             // what is known of the session counts no more, and a turn that was recorded after
             // all goes on.
