@@ -14,10 +14,10 @@ use ghostlight::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Adds VAT to a net price.
+/// Adds 19% VAT to a net price in euro.
 #[tool(effect = "read")]
-async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
-    Ok(net * (1.0 + percent / 100.0))
+async fn add_vat(net: f64) -> Result<f64, ToolError> {
+    Ok(net * 119.0 / 100.0)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -29,18 +29,18 @@ struct Receipt {
 #[tokio::main]
 async fn main() -> Result<(), ghostlight::Error> {
     let desk = Agent::new("desk").model(OfflineModel).tool(add_vat);
-    let answer = desk.run("80 euro with 19% VAT?").await?;
+    let answer = desk.run("80 euro with VAT?").await?;
     println!("an answer: {answer}");
 
     // The model is held to the type's schema; a scripted one says what it is told to.
     let typed = Agent::new("desk").model(ScriptedModel::replies([r#"{"gross": 95.2}"#]));
-    let receipt: Receipt = typed.run_as("80 euro with 19% VAT?").await?;
+    let receipt: Receipt = typed.run_as("80 euro with VAT?").await?;
     println!("a value:   {} euro", receipt.gross);
 
     // Where one model fails, the next is asked.
     let down = ScriptedModel::from_fn(|_, _| Err(ModelError::new(ErrorKind::Model, "is down")));
     let sturdy = desk.clone().model(Fallback::new(down).or(OfflineModel));
-    let mut stream = sturdy.stream("90 euro with 19% VAT?").await?;
+    let mut stream = sturdy.stream("90 euro with VAT?").await?;
     print!("a stream:  ");
     while let Some(piece) = stream.next().await {
         print!("{}", piece?);
@@ -55,9 +55,6 @@ async fn main() -> Result<(), ghostlight::Error> {
         .start()
         .await?;
     let session = system.session("desk", "ada");
-    println!(
-        "a session: {}",
-        session.ask("100 euro with 19% VAT?").await?
-    );
+    println!("a session: {}", session.ask("100 euro with VAT?").await?);
     system.stop().await
 }

@@ -27,16 +27,16 @@ const SESSION: &str = "one";
 /// ```
 /// use ghostlight::prelude::*;
 ///
-/// /// Adds VAT to a net price.
+/// /// Adds 19% VAT to a net price in euro.
 /// #[tool(effect = "read")]
-/// async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
-///     Ok(net * (1.0 + percent / 100.0))
+/// async fn add_vat(net: f64) -> Result<f64, ToolError> {
+///     Ok(net * 119.0 / 100.0)
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ghostlight::Error> {
 /// let desk = Agent::new("desk").model(OfflineModel).tool(add_vat);
-/// let answer = desk.run("80 euro with 19% VAT?").await?;
+/// let answer = desk.run("80 euro with VAT?").await?;
 /// assert!(answer.text.contains("95.2"), "{answer}");
 /// # Ok(())
 /// # }
@@ -52,7 +52,7 @@ const SESSION: &str = "one";
 /// # async fn long(desk: Agent) -> Result<(), ghostlight::Error> {
 /// # #[cfg(feature = "sqlite")] {
 /// let system = System::open("desk.db")?.team(desk.into_team()?).start().await?;
-/// let answer = system.session("desk", "ada").ask("80 euro with 19% VAT?").await?;
+/// let answer = system.session("desk", "ada").ask("80 euro with VAT?").await?;
 /// # let _ = answer; system.stop().await?; }
 /// # Ok(())
 /// # }

@@ -58,8 +58,10 @@ impl Gemini {
                 "GEMINI_API_KEY is not set: set it to your key",
             ));
         };
-        let mut settings = GeminiSettings::default();
-        settings.api_key = Some(Secret::variable(key));
+        let mut settings = GeminiSettings {
+            api_key: Some(Secret::variable(key)),
+            ..GeminiSettings::default()
+        };
         if let Some(model) = variable("GEMINI_MODEL") {
             model.trim().clone_into(&mut settings.model);
         }

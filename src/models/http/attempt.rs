@@ -56,7 +56,7 @@ impl Attempt {
         if status.is_success() {
             return Ok(body);
         }
-        let report = Report::read(&body.read_report().await);
+        let report = Box::new(Report::read(&body.read_report().await));
         Err(Failure::Rejected {
             status: status.as_u16(),
             retry_after: pause.or(report.retry_delay()),
@@ -82,12 +82,12 @@ impl Attempt {
         let request = request.build().map_err(|_| Failure::Request)?;
         let mut body = self.send(request).await?;
         if body.is_events() {
-            return Ok(Received::Events(Events {
+            return Ok(Received::Events(Box::new(Events {
                 body,
                 parser: EventParser::default(),
                 ready: VecDeque::new(),
                 ended: false,
-            }));
+            })));
         }
         let body = body.read_all().await?;
         let value: Value =
@@ -105,7 +105,7 @@ pub(in crate::models) enum Received {
     /// An answer in one piece.
     Whole(Value),
     /// An answer in pieces.
-    Events(Events),
+    Events(Box<Events>),
 }
 
 /// The events of a stream, read as they are taken.

@@ -29,10 +29,10 @@ pub(in crate::models) enum Failure {
     Rejected {
         status: u16,
         retry_after: Option<Duration>,
-        report: Report,
+        report: Box<Report>,
     },
     /// The server answered 2xx, and told of an error inside.
-    InBand(Report),
+    InBand(Box<Report>),
     /// The request could not be made.
     Request,
 }
@@ -57,13 +57,13 @@ pub(in crate::models) enum Phase {
 impl Failure {
     /// An error that came inside of an answer with a good status.
     pub(in crate::models) fn in_band(body: &[u8]) -> Self {
-        Self::InBand(Report::read(body))
+        Self::InBand(Box::new(Report::read(body)))
     }
 
     /// The error that this answer is, if it is one.
     pub(in crate::models) fn in_answer(value: &Value) -> Option<Self> {
         let is_error = !value["error"].is_null() || value["object"] == "error";
-        is_error.then(|| Self::InBand(Report::from_value(value)))
+        is_error.then(|| Self::InBand(Box::new(Report::from_value(value))))
     }
 
     /// JSON that cannot be read. Only the place is kept: the text may be a model's output.
@@ -311,7 +311,7 @@ mod tests {
     };
 
     fn error(status: u16, body: &str) -> ModelError {
-        let report = Report::read(body.as_bytes());
+        let report = Box::new(Report::read(body.as_bytes()));
         let failure = Failure::Rejected {
             status,
             retry_after: None,
