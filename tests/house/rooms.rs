@@ -10,15 +10,16 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 4] = [
+const PACKAGES: [(&str, &[&str]); 5] = [
     (
         FACE,
         &[ENGINE, "ghostlight_macros", "ghostlight_structured_output"],
     ),
-    (ENGINE, &[]),
+    (ENGINE, &["ghostlight_supervisor"]),
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
     ("ghostlight_structured_output", &[]),
+    ("ghostlight_supervisor", &[]),
 ];
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! # use ractor::{Actor, ActorProcessingErr, ActorRef};
-//! use ghostlight_actors::actor::supervisor::{
+//! use ghostlight_supervisor::{
 //!     Child, ChildSpec, Strategy, Supervisor, SupervisorSpec,
 //! };
 //!

@@ -2,7 +2,7 @@
 
 use super::slot::{After, ChildSlot, Origin, Queued, Status};
 use super::{Answer, Caller, ChildError, ChildKey, Command, Machine};
-use crate::actor::supervisor::spec::{ChildSpec, Strategy};
+use crate::spec::{ChildSpec, Strategy};
 
 impl Machine {
     pub(super) fn start_child(&mut self, caller: Caller, key: ChildKey, spec: ChildSpec) {

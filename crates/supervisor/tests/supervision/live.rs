@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildError, ChildInfo, ChildSpec, ChildState, Exit, RestartDecision,
     SpecError, StartError, Strategy, Supervisor, SupervisorSpec,
 };

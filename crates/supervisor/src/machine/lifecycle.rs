@@ -9,8 +9,8 @@ use super::{
     Answer, ChildError, ChildKey, ChildState, Command, EXCUSED_DELAY_MIN, How, Incarnation,
     Machine, Phase, Purpose,
 };
-use crate::actor::supervisor::exit::{EndReason, Escalation, Exit, RestartDecision};
-use crate::actor::supervisor::spec::{Restart, Shutdown, Strategy};
+use crate::exit::{EndReason, Escalation, Exit, RestartDecision};
+use crate::spec::{Restart, Shutdown, Strategy};
 
 impl Machine {
     pub(super) fn set_status(&mut self, key: ChildKey, status: Status) {

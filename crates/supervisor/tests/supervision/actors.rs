@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     Change, Child, ChildSpec, ChildState, Escalation, Ignore, Strategy, Supervisor, SupervisorSpec,
 };
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};

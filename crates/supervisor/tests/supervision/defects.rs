@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     Backoff, ChildError, ChildSpec, ChildState, Escalation, Shutdown, Strategy, Supervisor,
     SupervisorMessage, SupervisorSpec,
 };

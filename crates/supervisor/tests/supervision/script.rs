@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::machine::Input;
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::machine::Input;
+use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, RestartDecision, Shutdown, Strategy,
     SupervisorSpec,
 };

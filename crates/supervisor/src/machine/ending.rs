@@ -3,8 +3,8 @@
 use super::group::{Group, Step};
 use super::slot::Status;
 use super::{ChildError, ChildKey, Command, Machine, Phase};
-use crate::actor::supervisor::exit::EndReason;
-use crate::actor::supervisor::spec::{AutoShutdown, Strategy};
+use crate::exit::EndReason;
+use crate::spec::{AutoShutdown, Strategy};
 
 impl Machine {
     pub(super) fn significant_child_ended(&mut self, child: String) {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::machine::{
+use ghostlight_supervisor::machine::{
     Answer, Caller, ChildKey, Command, How, Incarnation, Input, Machine, Timer,
 };
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildSpec, EndReason, Exit, RestartDecision, Shutdown, Strategy,
     SupervisorSpec,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildKind, ChildSpec, EndReason, Escalation, Exit, Intensity, Restart,
     Shutdown, SpecError, Strategy, SupervisorSpec,
 };

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::machine::{
+use ghostlight_supervisor::machine::{
     Answer, Caller, ChildKey, ChildState, Command, How, Incarnation, Input, Machine, Timer,
 };
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     ChildError, ChildSpec, EndReason, Exit, RestartDecision, SupervisorSpec,
 };
 

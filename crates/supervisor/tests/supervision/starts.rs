@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     Child, ChildError, ChildSpec, ChildState, Strategy, Supervisor, SupervisorSpec,
 };
 use parking_lot::Mutex;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     AutoShutdown, ChildSpec, Exit, Restart, Shutdown, Strategy, SupervisorSpec,
 };
 

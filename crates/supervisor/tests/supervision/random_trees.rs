@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildKind, ChildSpec, Exit, Restart, RestartDecision, Shutdown,
     Strategy, SupervisorSpec,
 };

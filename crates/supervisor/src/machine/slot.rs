@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Caller, ChildKey, ChildState, Incarnation, Timer};
-use crate::actor::supervisor::spec::{ChildSpec, Restart};
+use crate::spec::{ChildSpec, Restart};
 
 /// Who started a life, which decides what its failure to start means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

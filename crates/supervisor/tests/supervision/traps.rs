@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use ghostlight_actors::actor::supervisor::{
+use ghostlight_supervisor::{
     Backoff, Child, ChildError, ChildSpec, ChildState, Exit, RestartDecision, Shutdown, Strategy,
     Supervisor, SupervisorSpec,
 };

@@ -12,8 +12,6 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::contract::{Entropy, SystemEntropy};
-
 use super::child::Child;
 use super::exit::{EndReason, Escalation, Exit, RestartDecision, SHUTDOWN};
 use super::handle::{Change, ChildInfo, StartError};
@@ -208,7 +206,7 @@ impl Actor for SupervisorActor {
 
 /// A seed for a supervisor that was given none.
 fn drawn_seed() -> u64 {
-    SystemEntropy.bits() as u64
+    rand::random()
 }
 
 impl State {

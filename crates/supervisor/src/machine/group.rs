@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::slot::{After, Origin, Status};
 use super::{ChildKey, Command, Machine, Phase, Purpose, Timer};
-use crate::actor::supervisor::spec::Strategy;
+use crate::spec::Strategy;
 
 /// A restart that is under way, of all children from `from` on.
 #[derive(Debug)]
