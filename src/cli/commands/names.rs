@@ -118,7 +118,7 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "what agents below wrote is kept beyond their tree",
     ),
     (
-        "pace",
+        "throttle",
         "messages that come too soon after another one are held back, and told to be",
     ),
     (
