@@ -130,6 +130,10 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
 /// Providers of models.
 pub(super) const PROVIDERS: &[(&str, &str)] = &[
     ("anthropic", "Anthropic's Messages API"),
+    (
+        "fallback",
+        "several models, one after the other until one answers",
+    ),
     ("gemini", "Google's Gemini API"),
     (
         "offline",
