@@ -52,7 +52,8 @@ impl Child {
 
     /// The same, whose factory needs no time: it is asked in the supervisor's own task first, which
     /// saves a task and two messages for each start.
-    pub(crate) fn at_once(mut self) -> Self {
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
         self.at_once = true;
         self
     }
