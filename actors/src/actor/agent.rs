@@ -5,6 +5,7 @@ mod children;
 mod failures;
 mod resting;
 mod session;
+mod starting;
 mod steering;
 
 use std::{
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
 pub(crate) use session::Expected;
+use starting::answer;
 
 use super::{
     SystemError,
@@ -594,12 +596,5 @@ impl AgentState {
             });
         }
         taken
-    }
-}
-
-fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
-    if let Some(reply) = reply {
-        // Whoever asked may have gone.
-        let _ = reply.send(result);
     }
 }

@@ -9,20 +9,18 @@ use futures_util::FutureExt;
 use ractor::ActorRef;
 
 use super::{
-    AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply, steering::item_of,
+    AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply, starting::first_start,
+    steering::item_of,
 };
 use crate::{
     actor::{
         SystemError,
         launch::{Loaded, LoadedSession, TakenUp, load_session},
-        system::TeamEntry,
     },
     contract::{Append, Batch, Claim, Line, StoreError},
     run::{Ports, Recorded, row_of},
-    session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
-    vocabulary::{
-        AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
-    },
+    session::{Admission, Turn, checkpoint_is_due, encode_checkpoint},
+    vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
 
 /// Tells the agent what became of a turn's first entries, also when the journal is lost before
@@ -574,35 +572,4 @@ impl AgentState {
             self.admit(myself, admission);
         }
     }
-}
-
-fn first_start(
-    run: RunId,
-    turn: &Turn,
-    team: &TeamEntry,
-    fold: &SessionFold,
-    session: &SessionId,
-    now: Timestamp,
-) -> RunStart {
-    let spec = &team.pinned.team;
-    let active = fold
-        .active_agent
-        .as_deref()
-        .filter(|name| spec.find(name).is_some());
-    let agent = active.unwrap_or(&spec.agent.name).to_owned();
-    let mut start = RunStart::new(
-        run,
-        session.team.clone(),
-        agent,
-        team.digest,
-        turn.message.clone(),
-    );
-    start.session = Some(session.clone());
-    start.history = fold.entries;
-    start.budget = spec.budget.narrowed(&turn.budget);
-    start.deadline = turn.deadline;
-    start.at = now;
-    start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
-    (start.dry_run, start.streaming) = (turn.dry_run, turn.streaming);
-    start
 }

@@ -1,0 +1,48 @@
+//! What a turn's run starts with, and the answer to whoever woke a run.
+
+use super::WakeReply;
+use crate::{
+    actor::{SystemError, system::TeamEntry},
+    session::{SessionFold, Turn},
+    vocabulary::{RunId, RunStart, SessionId, Timestamp},
+};
+
+/// The start of the run that carries this turn.
+pub(super) fn first_start(
+    run: RunId,
+    turn: &Turn,
+    team: &TeamEntry,
+    fold: &SessionFold,
+    session: &SessionId,
+    now: Timestamp,
+) -> RunStart {
+    let spec = &team.pinned.team;
+    let active = fold
+        .active_agent
+        .as_deref()
+        .filter(|name| spec.find(name).is_some());
+    let agent = active.unwrap_or(&spec.agent.name).to_owned();
+    let mut start = RunStart::new(
+        run,
+        session.team.clone(),
+        agent,
+        team.digest,
+        turn.message.clone(),
+    );
+    start.session = Some(session.clone());
+    start.history = fold.entries;
+    start.budget = spec.budget.narrowed(&turn.budget);
+    start.deadline = turn.deadline;
+    start.at = now;
+    start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
+    (start.dry_run, start.streaming) = (turn.dry_run, turn.streaming);
+    start
+}
+
+/// Answers whoever woke a run, if anybody did.
+pub(super) fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
+    if let Some(reply) = reply {
+        // Whoever asked may have gone.
+        let _ = reply.send(result);
+    }
+}
