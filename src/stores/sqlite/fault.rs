@@ -1,6 +1,6 @@
 //! What goes wrong below the contract, and how callers read of it.
 
-use ghostlight_actors::contract::StoreError;
+use ghostlight_actors::{contract::StoreError, vocabulary::FORMAT};
 use rusqlite::ErrorCode;
 
 /// A failure whose place is not named yet.
@@ -12,6 +12,8 @@ pub(super) enum Fault {
     Os(std::io::Error),
     /// What was read contradicts itself.
     Damaged(String),
+    /// What was read is whole, and a later program's.
+    Newer(String),
 }
 
 impl Fault {
@@ -24,6 +26,14 @@ impl Fault {
         let place = place.to_owned();
         let is_damage = self.is_damage();
         let reason = match self {
+            Self::Newer(reason) => {
+                return StoreError::Newer {
+                    place,
+                    format: None,
+                    known: FORMAT,
+                    reason,
+                };
+            }
             Self::Damaged(reason) => reason,
             Self::Sql(error) => error.to_string(),
             Self::Os(error) => error.to_string(),
@@ -40,7 +50,7 @@ impl Fault {
         match self {
             Self::Damaged(_) => true,
             Self::Sql(error) => means_damage(error),
-            Self::Os(_) => false,
+            Self::Os(_) | Self::Newer(_) => false,
         }
     }
 

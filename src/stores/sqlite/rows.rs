@@ -328,8 +328,14 @@ pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
     let Some(body) = body else {
         return Ok(None);
     };
-    let body = serde_json::from_str(body)
-        .map_err(|error| Fault::Damaged(format!("{} cannot be read: {error}", name())))?;
+    // Its check holds: what is JSON and none that is known was written by a later program.
+    let body = serde_json::from_str(body).map_err(|error| {
+        let reason = format!("{} cannot be read: {error}", name());
+        match error.is_data() {
+            true => Fault::Newer(reason),
+            false => Fault::Damaged(reason),
+        }
+    })?;
     let at = Timestamp(at.cast_unsigned());
     Ok(Some(InboxItem::new(id, at, body)))
 }
@@ -374,4 +380,30 @@ pub(super) fn read_checkpoint(row: &Row<'_>) -> Result<Vec<u8>, Fault> {
 
 fn checkpoint_check(session: &str, bytes: &[u8]) -> Check {
     Check::of("checkpoints").text(session).bytes(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::contract::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn an_inbox_item_of_a_later_program_is_newer_and_one_that_was_changed_is_damaged() {
+        let connection = Connection::open_in_memory().unwrap();
+        let read = |body: &str, checked: &str| {
+            let digest = inbox_check("run", "id", 1, Some(checked)).done();
+            let item = "SELECT 'run', 'id', 1, ?1, ?2";
+            let read = connection.query_row(item, params![body, digest], |row| Ok(read_item(row)));
+            read.unwrap().map_err(|fault| fault.at("a store"))
+        };
+        let dream = r#"{"dreamt":{"of":"sheep"}}"#;
+        assert!(matches!(read(dream, dream), Err(StoreError::Newer { .. })));
+        assert!(matches!(read(dream, "{}"), Err(StoreError::Damaged { .. })));
+        let torn = r#"{"dreamt"#;
+        assert!(matches!(read(torn, torn), Err(StoreError::Damaged { .. })));
+        let cancel = r#"{"cancel":{"reason":"enough"}}"#;
+        assert!(matches!(read(cancel, cancel), Ok(Some(_))));
+    }
 }
