@@ -2,6 +2,8 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use ghostlight_actors::safety::redact_text;
+
 use super::document::Place;
 
 /// How many characters of a line are shown.
@@ -158,6 +160,7 @@ impl Fault {
         let line = text.lines().nth(number.saturating_sub(1));
         let excerpt = line
             .filter(|line| self.kind != FaultKind::Secret && !line.trim().is_empty())
+            .filter(|line| !may_hold_a_secret(line))
             // Where a line goes on and on, its beginning shows nothing.
             .filter(|_| place.column <= MAX_EXCERPT)
             .map(|line| line.trim_end().chars().take(MAX_EXCERPT as usize).collect());
@@ -170,6 +173,13 @@ impl Fault {
             excerpt,
         }))
     }
+}
+
+/// Whether a line is not to be quoted: something in it looks like a secret, or an address has more than a
+/// host and a path, and what else it has may be a credential.
+fn may_hold_a_secret(line: &str) -> bool {
+    let address = line.split_once("://").map(|(_, rest)| rest);
+    address.is_some_and(|rest| rest.contains(['?', '#', '@'])) || redact_text(line) != line
 }
 
 /// What to write instead of this name: the nearest of those that exist, and all of them.

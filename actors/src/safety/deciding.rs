@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    keys::is_secret_key,
+    keys::{is_secret_key, is_value_key, names_a_secret},
     secrets::{is_inert, places},
     showing::{MARKS, visible},
 };
@@ -139,8 +139,10 @@ impl Showing {
         match value {
             Value::Object(fields) => {
                 let mut shown = Map::new();
+                let names_one = names_a_secret(fields);
                 for (name, value) in fields {
-                    let named = is_secret_key(name) && !self.all;
+                    let named = is_secret_key(name) || (names_one && is_value_key(name));
+                    let named = named && !self.all;
                     let look = if named { Look::Secret } else { look };
                     let (name, value) = self.field(at, name, value, look);
                     shown.insert(name, value);

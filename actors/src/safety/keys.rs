@@ -1,5 +1,28 @@
 //! What names of fields say about their values.
 
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::folding::fold;
+
+/// Fields that hold the name of something whose value stands in another field beside it.
+const NAMES: [&str; 10] = [
+    "name",
+    "key",
+    "field",
+    "header",
+    "variable",
+    "var",
+    "parameter",
+    "param",
+    "env",
+    "label",
+];
+
+/// Fields that hold what another field beside them names.
+const VALUES: [&str; 6] = ["value", "values", "val", "content", "data", "default"];
+
 /// Words that make a name one of a secret, wherever they stand in it, also run together with
 /// others (`clientsecret`).
 const SECRET_PARTS: [&str; 16] = [
@@ -105,6 +128,23 @@ fn is_plural_token(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == "tokens") && words.len() > 1
 }
 
+/// Whether these fields are a name and a value, `{"name": "password", "value": …}`, and the name is one
+/// of a secret: then what stands under a [name of a value](is_value_key) is the secret.
+pub(super) fn names_a_secret(fields: &Map<String, Value>) -> bool {
+    let named = fields.iter().filter(|(key, _)| is_one_of(key, &NAMES));
+    let mut names = named.filter_map(|(_, name)| name.as_str());
+    names.any(is_secret_key)
+}
+
+/// Whether this is the name of a field whose meaning another field names.
+pub(super) fn is_value_key(name: &str) -> bool {
+    is_one_of(name, &VALUES)
+}
+
+fn is_one_of(name: &str, list: &[&str]) -> bool {
+    list.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// Whether what stands under this name is a place in a file system.
 pub fn is_path_key(name: &str) -> bool {
     words(name)
@@ -117,6 +157,9 @@ fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut open = false;
     let mut before: Option<char> = None;
+    // Full-width letters, and those that only look like Latin ones, are read as those.
+    let folded = fold(name, &[]);
+    let name = folded.map_or(Cow::Borrowed(name), |folded| Cow::Owned(folded.text));
     let mut characters = name.chars().take(256).peekable();
     while let Some(c) = characters.next() {
         if !c.is_alphanumeric() {

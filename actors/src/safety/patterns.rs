@@ -140,6 +140,21 @@ patterns! {
         r#"(?:(?P<escaped>\\+")(?P<e>[^"\r\n]*)|(?P<double>")(?P<d>(?:[^"\\\r\n]|\\.)*)"#,
         r#"|(?P<single>')(?P<s>[^'\r\n]*)|(?P<plain>[^\s,;&"'\\{}()\[\]]+))"#,
     );
+    /// A name and, behind it, its value: `"name": "password", "value": "…"`, also as YAML.
+    NAME_THEN_VALUE = concat!(
+        r#"(?i)\b(?:name|key|field|header|variable|var|parameter|param|env|label)\\*["']?[ \t]*[:=][ \t]*\\*["']?"#,
+        r#"(?P<name>[a-z][-a-z0-9_.]{1,63})\\*["']?\s*,?\s*\\*["']?(?:values?|val|content|data|default)\\*["']?"#,
+        r#"[ \t]*[:=][ \t]*(?:\\+"(?P<e>[^"\r\n]*)|"(?P<d>(?:[^"\\\r\n]|\\.)*)|'(?P<s>[^'\r\n]*)"#,
+        r#"|(?P<secret>[^\s,;&"'\\{}()\[\]]+))"#,
+    );
+    /// The same the other way round.
+    VALUE_THEN_NAME = concat!(
+        r#"(?i)\b(?:values?|val|content|data|default)\\*["']?[ \t]*[:=][ \t]*"#,
+        r#"(?:\\+"(?P<e>[^"\r\n]*?)\\+"|"(?P<d>(?:[^"\\\r\n]|\\.)*)"|'(?P<s>[^'\r\n]*)'"#,
+        r#"|(?P<secret>[^\s,;&"'\\{}()\[\]]+))\s*,?\s*\\*["']?"#,
+        r#"(?:name|key|field|header|variable|var|parameter|param|env|label)\\*["']?[ \t]*[:=][ \t]*\\*["']?"#,
+        r#"(?P<name>[a-z][-a-z0-9_.]{1,63})"#,
+    );
     /// What a person cannot see, the marks of what is not shown, and a backslash that would make an escape.
     UNSEEN = r"\\u\{|[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\x{2800}\x{1d159}\x{27e6}\x{27e7}--[ \n\t]]";
     /// Letters and digits in a row, long enough to be a key.

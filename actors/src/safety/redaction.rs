@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     cut,
-    keys::{is_path_key, is_secret_key},
+    keys::{is_path_key, is_secret_key, is_value_key, names_a_secret},
     secrets::places,
     showing::printable_line,
 };
@@ -165,8 +165,10 @@ impl Redaction {
         }
         match value {
             Value::Object(fields) => {
+                let names_one = names_a_secret(fields);
                 let fields = fields.iter().map(|(name, value)| {
-                    let shown = if is_secret_key(name) && !value.is_null() {
+                    let is_secret = is_secret_key(name) || (names_one && is_value_key(name));
+                    let shown = if is_secret && !value.is_null() {
                         Value::String(REDACTED.to_owned())
                     } else {
                         self.at(value, Some(name), depth + 1)

@@ -6,10 +6,11 @@ use regex::Captures;
 use serde_json::Value;
 
 use super::{
+    folding::fold,
     keys::is_secret_key,
     patterns::{
-        ASSIGNMENT, AUTHORIZATION, COOKIES, FLAG, HEADER, KNOWN_KEY, LONG_WORD, PRIVATE_KEY,
-        Pattern, SECRET_ADDRESS, TAGGED, USER_FLAG, USER_INFO,
+        ASSIGNMENT, AUTHORIZATION, COOKIES, FLAG, HEADER, KNOWN_KEY, LONG_WORD, NAME_THEN_VALUE,
+        PRIVATE_KEY, Pattern, SECRET_ADDRESS, TAGGED, USER_FLAG, USER_INFO, VALUE_THEN_NAME,
     },
 };
 
@@ -47,19 +48,30 @@ const MAX_PIECES: usize = 64;
 /// What is shorter than this, in bytes, and has none of [`MARKS`], fits no pattern: the shortest that
 /// needs none of them is `basic`, a space and eight characters.
 const SHORTEST: usize = 14;
-/// Of these bytes one is in whatever else is found.
-const MARKS: [u8; 4] = *b":=-<";
+/// Of these bytes one is in whatever else is found, or one that is no ASCII.
+const MARKS: [u8; 7] = *b":=-<%&\\";
 
-/// The places of secrets in a text, in their order, none within another.
+/// The places of secrets in a text, in their order, none within another. Where names or marks are written
+/// otherwise (full-width letters, `%3D`), it is looked at as it is meant, too.
 pub(super) fn places(text: &str) -> Vec<Range<usize>> {
     // Most of what is shown is a name or a number.
-    if text.len() < SHORTEST && !text.bytes().any(|byte| MARKS.contains(&byte)) {
+    let is_mark = |byte: u8| !byte.is_ascii() || MARKS.contains(&byte);
+    if text.len() < SHORTEST && !text.bytes().any(is_mark) {
         return Vec::new();
     }
     found(text)
 }
 
 fn found(text: &str) -> Vec<Range<usize>> {
+    let mut found = places_in(text);
+    if let Some(folded) = fold(text, &OTHERWISE) {
+        let places = places_in(&folded.text);
+        found.extend(places.iter().map(|place| folded.source(place)));
+    }
+    merged(found)
+}
+
+fn places_in(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let whole: [&Pattern; 4] = [&PRIVATE_KEY, &KNOWN_KEY, &SECRET_ADDRESS, &USER_INFO];
     for pattern in whole {
@@ -86,12 +98,21 @@ fn found(text: &str) -> Vec<Range<usize>> {
         });
     }
     collect(&mut places, &ASSIGNMENT, text, assigned);
+    for pattern in [&NAME_THEN_VALUE, &VALUE_THEN_NAME] {
+        collect(&mut places, pattern, text, |found| {
+            let value = escaped_value(found).or_else(|| secret(found));
+            value.filter(|_| is_secret_key(&found["name"]))
+        });
+    }
     collect(&mut places, &LONG_WORD, text, |found| {
         is_random(&found[0]).then(|| secret(found)).flatten()
     });
     in_json(&mut places, text);
-    merged(places)
+    places
 }
+
+/// What an ASCII text has where a name or the mark behind it is written otherwise.
+const OTHERWISE: [&str; 5] = ["%3", "%2", "&#", "\\u00", "\\x"];
 
 /// Adds what a pattern finds. After a match that is no secret the search goes on within it.
 fn collect(
@@ -127,11 +148,8 @@ fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
     if !is_secret_key(name) {
         return None;
     }
-    if let Some(value) = found.name("e") {
-        // The mark that closes it is escaped as well.
-        let value = value.as_str().trim_end_matches('\\').len();
-        let start = found.name("e")?.start();
-        return Some(start..start + value);
+    if let Some(value) = escaped_value(found) {
+        return Some(value);
     }
     if let Some(value) = found.name("d").or_else(|| found.name("s")) {
         return Some(value.range());
@@ -146,6 +164,14 @@ fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
         return None;
     }
     Some(value.range())
+}
+
+/// A value between escaped quotation marks.
+fn escaped_value(found: &Captures<'_>) -> Option<Range<usize>> {
+    let value = found.name("e")?;
+    // The mark that closes it is escaped as well.
+    let length = value.as_str().trim_end_matches('\\').len();
+    Some(value.start()..value.start() + length)
 }
 
 /// Whether letters and digits are mixed as only chance mixes them.
@@ -315,6 +341,38 @@ mod tests {
             "-----BEGIN RSA PRIVATE KEY-----\nabc",
         ] {
             assert!(!is_inert(secret), "{secret}");
+        }
+    }
+
+    #[test]
+    fn a_secret_whose_name_is_written_otherwise_or_stands_beside_it_has_its_place() {
+        for text in [
+            r#"{"name": "password", "value": "hunter2"}"#,
+            r#"{"value": "hunter2", "name": "DB_PASSWORD"}"#,
+            r#"[{"key":"x-api-key","value":"hunter2","on":true}]"#,
+            r#"sent {\"name\":\"client_secret\",\"value\":\"hunter2\"}"#,
+            "env:\n  - name: DB_PASSWORD\n    value: hunter2\n",
+            "ｐａｓｓｗｏｒｄ=hunter2",
+            "ｐａｓｓｗｏｒｄ：hunter2",
+            "\"раsswоrd\": \"hunter2\"",
+            "see /login?user=ada&password%3Dhunter2",
+            "password%3dhunter2",
+            "body=%22password%22%3A%22hunter2%22",
+            "password&#61;hunter2",
+        ] {
+            let found: Vec<&str> = places(text).into_iter().map(|at| &text[at]).collect();
+            assert!(
+                found.iter().any(|secret| secret.starts_with("hunter2")),
+                "{text}: {found:?}"
+            );
+        }
+        for text in [
+            r#"{"name": "Ada", "value": "hunter2"}"#,
+            r#"{"name": "password"}, {"name": "colour", "value": "blue"}"#,
+            "the value: blue, the name: token count",
+            "100%25 of the passwords are strong",
+        ] {
+            assert!(places(text).is_empty(), "{text}");
         }
     }
 }
