@@ -60,6 +60,13 @@ impl Failure {
         Self::InBand(Box::new(Report::read(body)))
     }
 
+    /// An answer whose server says, at its end, only that it failed.
+    pub(super) fn broken_off(word: &str) -> Self {
+        let error =
+            serde_json::json!({ "error": { "message": "the server broke off", "type": word } });
+        Self::InBand(Report::from_value(&error))
+    }
+
     /// The error that this answer is, if it is one.
     pub(in crate::models) fn in_answer(value: &Value) -> Option<Self> {
         let is_error = !value["error"].is_null() || value["object"] == "error";

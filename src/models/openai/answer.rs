@@ -103,6 +103,10 @@ impl Answer {
         if !self.has_choice {
             return Err(Failure::Malformed(String::from("it has no choices")));
         }
+        if let Some(word) = self.finish.as_deref().filter(|word| is_error(word)) {
+            // What came before it is no answer: the server broke off.
+            return Err(Failure::broken_off(word));
+        }
         let calls = std::mem::take(&mut self.calls).complete(conversation, &mut self.signed)?;
         let refused = self.text.is_empty() && calls.is_empty() && !self.refusal.is_empty();
         let finish = finish(self.finish.take(), refused, !calls.is_empty());
@@ -172,6 +176,19 @@ impl Content {
             _ => {}
         }
     }
+}
+
+/// Whether the server's word says that it failed on the way.
+fn is_error(word: &str) -> bool {
+    let words = [
+        "error",
+        "failed",
+        "failure",
+        "network_error",
+        "server_error",
+        "internal_error",
+    ];
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// What the server's word means. Whether tools are called is seen by the calls and not by it;
@@ -271,6 +288,20 @@ mod tests {
         );
         assert_eq!(response.content(), "I cannot.");
         assert_eq!(response.finish, FinishReason::ContentFilter);
+    }
+
+    #[test]
+    fn what_was_said_before_a_server_failed_is_no_answer() {
+        for word in ["error", "ERROR", "failed", "network_error"] {
+            let piece = json!({"choices": [{
+                "message": {"content": "Half of"}, "finish_reason": word,
+            }]});
+            let failed = read(vec![piece]);
+            assert!(
+                matches!(failed, Err(Failure::InBand(_))),
+                "{word}: {failed:?}"
+            );
+        }
     }
 
     #[test]
