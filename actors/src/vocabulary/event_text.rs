@@ -135,9 +135,11 @@ impl fmt::Display for Preview {
             Self::ModelStarted { model, attempt, .. } => {
                 write!(f, "asks model {model} (attempt {attempt})")
             }
+            // Of a piece nobody can say whether it is a part of a secret. The whole is told at its end.
             Self::Delta { delta, .. } => match delta {
-                Delta::Text(text) | Delta::Reasoning(text) => write!(f, "… {}", quoted(text)),
-                other => write!(f, "… {}", told(format_args!("{other:?}"))),
+                Delta::Text(text) => write!(f, "… says {} characters", text.chars().count()),
+                Delta::Reasoning(text) => write!(f, "… thinks {} characters", text.chars().count()),
+                _ => f.write_str("… writes a call"),
             },
             Self::ModelRetry {
                 error, pause_ms, ..
@@ -149,7 +151,9 @@ impl fmt::Display for Preview {
                 Some(fraction) => write!(f, "… {:.0}% {}", fraction * 100.0, told(message)),
                 None => write!(f, "… {}", told(message)),
             },
-            Self::ToolOutput { text, .. } => write!(f, "… {}", quoted(text)),
+            Self::ToolOutput { text, .. } => {
+                write!(f, "… puts out {} characters", text.chars().count())
+            }
         }
     }
 }

@@ -178,6 +178,7 @@ fn planted(text: &str) -> Vec<(&'static str, Event)> {
             Event::ToolCalled {
                 operation,
                 result: ToolResult::new(&call, ToolStatus::Success, text),
+                call: None,
             },
         ),
         (
@@ -362,4 +363,29 @@ fn what_is_no_secret_is_shown_as_it_is() {
         "digest": "da39a3ee5e6b4b0d3255bfef95601890afd80709", "escape": "\u{1b}[0m",
     });
     assert_eq!(redact_json(&value), value);
+}
+
+#[test]
+fn a_piece_of_an_answer_is_told_by_its_length_as_it_may_be_a_part_of_a_secret() {
+    let operation = OperationId::default();
+    let said = |text: &str| {
+        let delta = Delta::Text(text.into());
+        let attempt = 1;
+        let preview = Preview::Delta {
+            operation,
+            attempt,
+            delta,
+        };
+        Event::Preview(preview).to_string()
+    };
+    let put_out = |text: &str| {
+        let text = text.into();
+        Event::Preview(Preview::ToolOutput { operation, text }).to_string()
+    };
+    for tell in [&said as &dyn Fn(&str) -> String, &put_out] {
+        let told: Vec<String> = ["the password=", "hunt", "er2 is new"].map(tell).into();
+        let told = told.join("");
+        assert!(!told.contains("hunt") && !told.contains("er2"), "{told}");
+        assert!(told.contains("13 characters"), "{told}");
+    }
 }
