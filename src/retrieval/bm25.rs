@@ -3,7 +3,10 @@
 //! After Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond*
 //! (2009), with the inverse document frequency that is never negative, as Lucene has it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasherDefault, DefaultHasher, Hash as _, Hasher},
+};
 
 use super::terms::{content_terms, terms};
 
@@ -18,10 +21,67 @@ const B: f64 = 0.75;
 /// the order of a hash, and of two documents that fit equally well the earlier one comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Bm25Index {
-    /// For each term the documents that have it, in their order, and how often.
-    postings: HashMap<Box<str>, Vec<(u32, u32)>>,
+    /// For each term the documents that have it. A term is known by a hash of 64 bits: most terms of a large
+    /// text stand in it once, and their letters would take several times the room of the rest. Two that
+    /// share a hash, one pair in some billions of billions, would be found by each other's name.
+    postings: HashMap<u64, Postings, BuildHasherDefault<Hashed>>,
     /// How many terms each document has.
     lengths: Vec<u32>,
+}
+
+/// The documents that have a term, in their order, and how often.
+#[derive(Clone, Debug)]
+enum Postings {
+    One((u32, u32)),
+    Many(Vec<(u32, u32)>),
+}
+
+impl Postings {
+    fn add(&mut self, document: u32) {
+        let first = (document, 1);
+        match self {
+            Self::One((of, count)) if *of == document => *count = count.saturating_add(1),
+            Self::One(only) => *self = Self::Many(vec![*only, first]),
+            Self::Many(all) => match all.last_mut() {
+                Some((of, count)) if *of == document => *count = count.saturating_add(1),
+                _ => all.push(first),
+            },
+        }
+    }
+
+    fn all(&self) -> &[(u32, u32)] {
+        match self {
+            Self::One(only) => std::slice::from_ref(only),
+            Self::Many(all) => all,
+        }
+    }
+}
+
+/// The same on every machine and in each process.
+fn hash(term: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    term.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is a hash already is not hashed again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 /// A document that fits a query.
@@ -50,13 +110,11 @@ impl Bm25Index {
         self.lengths.push(small(terms.len()));
         let number = small(place);
         for term in terms {
-            // Most terms of a large text stand in one document: room for four is not made at once.
-            let entry = self.postings.entry(term.into_boxed_str());
-            let postings = entry.or_insert_with(|| Vec::with_capacity(1));
-            match postings.last_mut() {
-                Some((document, count)) if *document == number => *count = count.saturating_add(1),
-                _ => postings.push((number, 1)),
-            }
+            let postings = self.postings.entry(hash(&term));
+            let first = Postings::One((number, 1));
+            postings
+                .and_modify(|known| known.add(number))
+                .or_insert(first);
         }
         place
     }
@@ -81,7 +139,7 @@ impl Bm25Index {
         let total: f64 = self.lengths.iter().copied().map(f64::from).sum();
         let mean = (total / count.max(1.0)).max(1.0);
         let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
-        let found = |term: &String| self.postings.get(term.as_str());
+        let found = |term: &String| self.postings.get(&hash(term)).map(Postings::all);
         for postings in terms.iter().filter_map(found) {
             let having = postings.len() as f64;
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
