@@ -121,7 +121,10 @@ impl<'a> Draft<'a> {
         if self.tokens <= tokens {
             return;
         }
-        let cuts = self.view.cuts(self.layout.cut);
+        let keep = usize::try_from(self.spec.preserve_recent).unwrap_or(usize::MAX);
+        let last = self.view.len().saturating_sub(keep);
+        let mut cuts = self.view.cuts(self.layout.cut);
+        cuts.retain(|cut| keep == 0 || *cut <= last);
         let chosen = cuts
             .get(self.first_fit(&cuts, tokens))
             .or(cuts.last())

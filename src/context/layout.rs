@@ -163,6 +163,11 @@ impl View {
         earlier.chain([self.turn]).collect()
     }
 
+    /// How many messages there are.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
     /// Where it may be cut after this place: before a turn, and in the current turn before a step
     /// or what a person says. So no call is parted from its result.
     pub(super) fn cuts(&self, after: usize) -> Vec<usize> {

@@ -226,6 +226,17 @@ proptest! {
         }
     }
 
+    /// The last messages stay also where they are more than fit; what else fits is left out as before.
+    #[test]
+    fn a_window_keeps_the_last_messages((conversation, asked) in history(), keep in 1_u32..9) {
+        let spec = ContextSpec::new(1_000).failures(0).preserve_recent(keep);
+        let view = View::new(conversation, &asked);
+        let count = view.len();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        draft.cut_to(1);
+        prop_assert!(count - draft.layout.cut >= count.min(keep as usize));
+    }
+
     /// What was decided of a conversation holds for what extends it, and for no other.
     #[test]
     fn a_layout_is_of_one_conversation(

@@ -45,10 +45,17 @@ pub struct ContextSpec {
     /// read as they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phrasings: Vec<String>,
+    /// How many of the last messages a window of tokens keeps, also where they are more than fit.
+    #[serde(skip_serializing_if = "is_none_kept")]
+    pub preserve_recent: u32,
     /// How many failures of the current task's tools stay visible of what is left out.
     pub failures: u32,
     /// Whether each request tells observers how much of it the one before began with.
     pub report: bool,
+}
+
+fn is_none_kept(messages: &u32) -> bool {
+    *messages == 0
 }
 
 impl Default for ContextSpec {
@@ -65,6 +72,7 @@ impl Default for ContextSpec {
             spill: None,
             other_agents: OtherAgents::default(),
             phrasings: Vec::new(),
+            preserve_recent: 0,
             failures: 3,
             report: false,
         }
@@ -121,6 +129,13 @@ impl ContextSpec {
     #[must_use]
     pub fn phrasings(mut self, phrasings: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.phrasings = phrasings.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets how many of the last messages a window of tokens keeps, also where they are more than fit.
+    #[must_use]
+    pub fn preserve_recent(mut self, messages: u32) -> Self {
+        self.preserve_recent = messages;
         self
     }
 
