@@ -84,6 +84,10 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
                 })
                 .or_else(|| team.entry("agent").map(|(key, _)| key.place))
         }
+        DefinitionError::Reserved { name } => {
+            let mut named = names(team).filter(|node| node.text() == Some(name.as_str()));
+            named.next().map(|node| node.place)
+        }
         DefinitionError::Twice { name } => {
             let mut named = names(team).filter(|node| node.text() == Some(name.as_str()));
             named.nth(1).map(|node| node.place)

@@ -125,6 +125,11 @@ impl TeamSpec {
                     name: agent.name.clone(),
                 });
             }
+            if RESERVED.contains(&agent.name.as_str()) {
+                return Err(DefinitionError::Reserved {
+                    name: agent.name.clone(),
+                });
+            }
             if !names.insert(agent.name.as_str()) {
                 return Err(DefinitionError::Twice {
                     name: agent.name.clone(),
@@ -227,6 +232,9 @@ pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec
         .filter(|peer| peer.name != agent.name && peer.reach.transfers());
     children.chain(up).chain(peers).collect()
 }
+
+/// Names that no agent has: messages of people bear them.
+const RESERVED: [&str; 1] = ["user"];
 
 /// Whether names of teams, agents and schedules may look so.
 fn well_formed(name: &str) -> bool {
@@ -345,6 +353,12 @@ pub enum DefinitionError {
     Name {
         /// Whose name.
         what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// An agent has a name that stands for people.
+    #[error("an agent is called {name:?}: that name stands for the people who write; rename it")]
+    Reserved {
         /// The name.
         name: String,
     },
@@ -478,6 +492,16 @@ mod tests {
             }
             open.remove(0)
         })
+    }
+
+    #[test]
+    fn no_agent_is_called_as_people_are() {
+        let mut desk = AgentSpec::new("desk");
+        desk.agents.push(AgentSpec::new("user"));
+        let refused = TeamSpec::new(desk.clone()).check();
+        assert!(matches!(refused, Err(DefinitionError::Reserved { name }) if name == "user"));
+        desk.agents[0].name = "users".into();
+        assert_eq!(TeamSpec::new(desk).check(), Ok(()));
     }
 
     proptest! {
