@@ -15,6 +15,7 @@ use ghostlight::{
     models::Secret,
     protocols::ApprovalWebhook,
     run::{Agent, RunContext},
+    session::Turn,
     testing::{EffectLog, InMemoryStore, ScriptedModel},
     vocabulary::{ModelResponse, Outcome, ToolCall, ToolDefinition, ToolStatus},
 };
@@ -88,7 +89,11 @@ async fn decided(url: String, timeout: Duration) -> (ToolStatus, String, usize) 
         .start()
         .await
         .unwrap();
-    let run = system.session("a", "s").send("go").await.unwrap();
+    let run = system
+        .session("a", "s")
+        .send(Turn::text("go").owner("ada"))
+        .await
+        .unwrap();
     let outcome = run.outcome().await.unwrap();
     let result: Value = serde_json::from_str(outcome.text()).unwrap();
     let status = serde_json::from_value(result["status"].clone()).unwrap();
@@ -132,6 +137,10 @@ async fn the_server_is_asked_in_a_signed_request_that_holds_no_secret() {
     assert_eq!(
         (&asked["tool"], &asked["agent"]),
         (&json!("wipe"), &json!("a"))
+    );
+    assert_eq!(
+        (&asked["session"], &asked["user"]),
+        (&json!("a/s"), &json!("ada"))
     );
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"shared");
     let signed = format!("{}.{body}", header("Ghostlight-Timestamp"));

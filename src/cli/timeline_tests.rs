@@ -92,6 +92,7 @@ fn desk() -> Vec<(&'static [&'static str], Event)> {
             Event::ToolCalled {
                 operation: operation(1),
                 result: ToolResult::new(&add, ToolStatus::Success, "3"),
+                call: None,
             },
         ),
         (
@@ -183,6 +184,7 @@ fn what_goes_wrong_and_what_is_asked_is_always_told() {
     let result = |status| Event::ToolCalled {
         operation: operation(1),
         result: ToolResult::new(&call, status, "why"),
+        call: None,
     };
     let error = AgentError::Operation(OperationError::new(ErrorKind::Model, "no server"));
     let events = vec![
@@ -279,6 +281,7 @@ fn no_event_can_act_on_the_terminal() {
         Event::ToolCalled {
             operation: id,
             result: ToolResult::new(&call, ToolStatus::Error, evil),
+            call: None,
         },
         Event::OperationFailed {
             operation: id,

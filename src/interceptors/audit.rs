@@ -7,7 +7,7 @@ use std::{
 use ghostlight_actors::{
     contract::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, Origin, ToolContext, ToolError,
-        ToolOutput,
+        ToolOutput, Unattempted,
     },
     safety,
     vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse},
@@ -21,8 +21,8 @@ use crate::files;
 
 /// Writes down each attempt before it is made and how it ended, redacted, one JSON object a line: its run,
 /// operation, session, user (the session's owner) and agent, and of a call that wanted approval the
-/// `approver` and the `decision` (`approved`, `edited` or `remembered`). What was denied is not attempted; it
-/// is in the run's journal as the answer to its question.
+/// `approver` and the `decision` (`approved`, `edited` or `remembered`). A call that has its result without an
+/// attempt (denied, refused, answered by a policy, of no tool) has one line, with `answered_by` and how it ended.
 /// What cannot be written down is not done.
 ///
 /// A file that has reached its bound is kept once more, with `.1` added to its name, and begun
@@ -240,6 +240,21 @@ impl Interceptor for Audit {
             tracing::error!(%error, "the end of a call was not written down");
         }
         output
+    }
+
+    fn unattempted(&self, call: &Unattempted<'_>) {
+        let what = json!({
+            "tool": call.result.name,
+            "arguments": safety::redact_arguments(call.call.arguments.text()),
+            "answered_by": call.call.by,
+            "end": call.result.status,
+        });
+        let (run, operation) = (call.run.to_string(), call.operation.to_string());
+        let written = self.write(&line(call.at.0, what, run, operation, Some(call.origin)));
+        // It is not done anyway.
+        if let Err(error) = written {
+            tracing::error!(%error, "a call that was not made was not written down");
+        }
     }
 }
 

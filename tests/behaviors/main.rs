@@ -15,6 +15,7 @@ mod hooks;
 mod instructions;
 mod interleavings;
 mod invariants;
+mod long_loops;
 mod own_functions;
 mod plan_and_solve;
 mod policies;

@@ -7,7 +7,7 @@ use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::{ToolError, ToolHandle},
     definition::BehaviorSpec,
-    run::{Agent, Registry},
+    run::{Agent, Registry, Team},
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel, check_transcript},
     vocabulary::{
@@ -36,10 +36,12 @@ impl Stage {
     }
 
     pub(crate) async fn on(store: &InMemoryStore, agent: Agent, model: ScriptedModel) -> Self {
+        Self::of_team(store, agent.into_team().unwrap(), model).await
+    }
+
+    pub(crate) async fn of_team(store: &InMemoryStore, team: Team, model: ScriptedModel) -> Self {
         let builder = System::builder(store.clone()).registry(behaviors::register(Registry::new()));
-        let builder = builder
-            .model("default", model.clone())
-            .team(agent.into_team().unwrap());
+        let builder = builder.model("default", model.clone()).team(team);
         let system = builder.start().await.unwrap();
         Self { system, model }
     }

@@ -21,7 +21,7 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
     let agent = Agent::from_fn("desk", |cx: RunContext| async move {
         let request = cx.model_request(cx.conversation());
         cx.model(request).await?;
-        for euro in [1, 2, 1] {
+        for euro in [1, 2, 1, 9] {
             let call = ToolCall::new("c", "pay", json!({ "euro": euro }));
             cx.tools([call]).await?;
         }
@@ -44,6 +44,7 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
     for answer in [
         json!({ "approved": true, "remember": true }),
         json!({ "approved": true, "arguments": { "euro": 3 } }),
+        json!({ "approved": false, "reason": "too much" }),
     ] {
         run.wait().await.unwrap();
         let (_, operation, _) = run.questions().await.unwrap().remove(0);
@@ -56,13 +57,13 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 8, "{text}");
+    assert_eq!(lines.len(), 9, "{text}");
     for line in &lines {
         let who = (&line["session"], &line["user"], &line["agent"]);
         assert_eq!(who, (&json!("desk/s"), &json!("ada"), &json!("desk")));
     }
     assert_eq!(lines[0]["approver"], Value::Null, "a model's call");
-    let decided: Vec<(&Value, &Value)> = lines[2..]
+    let decided: Vec<(&Value, &Value)> = lines[2..8]
         .iter()
         .map(|line| (&line["approver"], &line["decision"]))
         .collect();
@@ -71,4 +72,9 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
         assert_eq!(pair, [(&ada, &json!(decision)); 2]);
     }
     assert_eq!(lines[4]["arguments"], json!({ "euro": 3 }));
+    let denied = &lines[8];
+    let told = (&denied["approver"], &denied["decision"], &denied["end"]);
+    assert_eq!(told, (&ada, &json!("denied"), &json!("denied")));
+    assert_eq!(denied["answered_by"], json!({ "person": "ada" }));
+    assert_eq!(denied["arguments"], json!({ "euro": 9 }));
 }

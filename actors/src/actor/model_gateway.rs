@@ -21,7 +21,7 @@ use crate::{
     contract::{
         BoxFuture, Clock, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling,
     },
-    run::{Called, ModelCall},
+    run::{Called, ModelCall, Tries},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
@@ -154,7 +154,12 @@ impl ModelGateway {
         let telling = Telling::default();
         let end = self.tried(&call, &telling).await;
         let told = telling.into_told();
-        Called { end, told }
+        let tries = end.as_ref().map(|response| Tries {
+            attempts: response.attempts,
+            took_ms: response.latency_ms,
+        });
+        let tries = tries.unwrap_or_default();
+        Called { end, told, tries }
     }
 
     async fn tried(

@@ -6,7 +6,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,7 @@ use crate::{
         BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
         ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Called, ToolCode, ToolEnd, ToolInvocation, operations::schema_fault},
+    run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::schema_fault},
     safety,
     vocabulary::{
         Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
@@ -91,16 +91,21 @@ impl ToolCaller {
             });
         let cx = self.context(invocation);
         let telling = Telling::default();
-        let output = if chain.is_empty() {
+        let began = self.clock.monotonic();
+        let (output, attempts) = if chain.is_empty() {
             let arguments = call.arguments.clone();
-            self.attempt(invocation, tool, arguments, cx).await
+            (self.attempt(invocation, tool, arguments, cx).await, 1)
         } else {
-            let around = (&**chain, &telling);
-            self.intercepted(invocation, tool, around, cx).await
+            let (around, made) = ((&**chain, &telling), AtomicU32::new(0));
+            let output = self.intercepted(invocation, tool, around, &made, cx).await;
+            (output, made.into_inner())
         };
+        let took = self.clock.monotonic().since(began).as_millis();
         let end = finish(invocation, tool, output);
         let told = telling.into_told();
-        Called { end, told }
+        let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        let tries = Tries { attempts, took_ms };
+        Called { end, told, tries }
     }
 
     /// One try, through the interceptors. A `once` tool is attempted at most once, and what it
@@ -110,6 +115,7 @@ impl ToolCaller {
         invocation: &ToolInvocation,
         tool: &ToolHandle,
         (chain, telling): (&[InterceptorHandle], &Telling),
+        made: &AtomicU32,
         cx: ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let definition = &invocation.definition;
@@ -131,6 +137,7 @@ impl ToolCaller {
                     )));
                 }
                 state.store(UNDER_WAY, Ordering::Relaxed);
+                made.fetch_add(1, Ordering::Relaxed);
                 let output = self.attempt(invocation, tool, arguments, cx).await;
                 let in_doubt = |error: &ToolError| error.kind == ToolErrorKind::InDoubt;
                 if !output.as_ref().is_err_and(in_doubt) {

@@ -7,9 +7,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    BoxFuture, Clock, Entropy, ModelContext, ModelError, ToolContext, ToolError, ToolOutput,
+    BoxFuture, Clock, Entropy, ModelContext, ModelError, Origin, ToolContext, ToolError, ToolOutput,
 };
-use crate::vocabulary::{Arguments, Effect, ModelRequest, ModelResponse, ToolDefinition};
+use crate::vocabulary::{
+    Arguments, CallReport, Effect, ModelRequest, ModelResponse, OperationId, RunId, Timestamp,
+    ToolDefinition, ToolResult,
+};
 
 /// Something around the calls to models and tools: it may change what is asked, answer by
 /// itself, ask again, wait, refuse, or only look on.
@@ -61,6 +64,31 @@ pub trait Interceptor: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
         async move { next.call(arguments, cx).await }
     }
+
+    /// Hears of a tool call that has its result without an attempt: a policy answered it, a person
+    /// or an approver refused it, its agent may not call it now, or there is no such tool. It is
+    /// told before this is recorded and not in replay; after a crash in between it is told again.
+    fn unattempted(&self, call: &Unattempted<'_>) {
+        let _ = call;
+    }
+}
+
+/// A tool call that has its result without an attempt.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Unattempted<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// The run.
+    pub run: RunId,
+    /// The place of the answer in the run's journal.
+    pub operation: OperationId,
+    /// For whom the call would have been made.
+    pub origin: &'a Origin,
+    /// What the model reads.
+    pub result: &'a ToolResult,
+    /// Who answered, and the arguments as they had become by then.
+    pub call: &'a CallReport,
 }
 
 /// An interceptor of any kind. Cloning shares it.
@@ -71,6 +99,11 @@ impl InterceptorHandle {
     /// Keeps an interceptor.
     pub fn new(interceptor: impl Interceptor) -> Self {
         Self(Arc::new(interceptor))
+    }
+
+    /// Tells it of a call that has its result without an attempt.
+    pub(crate) fn unattempted(&self, call: &Unattempted<'_>) {
+        self.0.unattempted(call);
     }
 
     /// Whether both are the same interceptor, with one state.
@@ -104,6 +137,7 @@ trait ErasedInterceptor: Send + Sync {
         cx: ToolContext,
         next: NextTool<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+    fn unattempted(&self, call: &Unattempted<'_>);
 }
 
 impl<I: Interceptor> ErasedInterceptor for I {
@@ -123,6 +157,10 @@ impl<I: Interceptor> ErasedInterceptor for I {
         next: NextTool<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(Interceptor::tool(self, arguments, cx, next))
+    }
+
+    fn unattempted(&self, call: &Unattempted<'_>) {
+        Interceptor::unattempted(self, call);
     }
 }
 

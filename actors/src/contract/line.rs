@@ -4,7 +4,9 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use super::StoreError;
-use crate::vocabulary::{CallDigest, Entry, FORMAT, OperationId, Spent, Timestamp, charge};
+use crate::vocabulary::{
+    CallDigest, CallReport, Entry, FORMAT, OperationId, Spent, Timestamp, charge,
+};
 
 /// Room for an entry's text while it is written, in bytes.
 const ROOM: usize = 1024;
@@ -48,7 +50,7 @@ impl Line {
         at: Timestamp,
         buffer: &mut Vec<u8>,
         (op, kind, name, digest): (OperationId, &str, &str, CallDigest),
-        spent: Spent,
+        (spent, call): (Spent, Option<&CallReport>),
         result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
     ) -> serde_json::Result<Self> {
         buffer.clear();
@@ -68,6 +70,10 @@ impl Line {
         if !charge::is_nothing(&spent) {
             buffer.extend_from_slice(b",\"spent\":");
             charge::serialize(&spent, &mut serde_json::Serializer::new(&mut *buffer))?;
+        }
+        if let Some(call) = call {
+            buffer.extend_from_slice(b",\"call\":");
+            serde_json::to_writer(&mut *buffer, call)?;
         }
         buffer.extend_from_slice(b"}}");
         let text = std::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
@@ -177,6 +183,8 @@ impl EntryError {
 mod tests {
     use serde_json::value::to_raw_value;
 
+    use crate::vocabulary::AnsweredBy;
+
     use super::*;
 
     #[test]
@@ -199,7 +207,8 @@ mod tests {
             tool_calls: 1,
             ..Spent::default()
         };
-        for spent in [Spent::default(), consumed] {
+        let report = CallReport::new("{}".into(), AnsweredBy::Tool);
+        for (spent, call) in [(Spent::default(), None), (consumed, Some(&report))] {
             let entry = Entry::Completed {
                 op,
                 kind: "tool".into(),
@@ -207,13 +216,14 @@ mod tests {
                 digest,
                 result: to_raw_value(&result).unwrap(),
                 spent,
+                call: call.cloned().map(Box::new),
             };
             let mut buffer = b"left over".to_vec();
             let line = Line::completed(
                 Timestamp::default(),
                 &mut buffer,
                 (op, "tool", name, digest),
-                spent,
+                (spent, call),
                 |buffer| serde_json::to_writer(buffer, &result),
             );
             assert_eq!(

@@ -24,6 +24,7 @@ mod store_handle;
 mod tool;
 mod tool_state;
 
+pub use crate::vocabulary::{ApprovalDecision, Approved};
 pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
 pub use credential::Credential;
@@ -33,10 +34,11 @@ pub use in_memory_store::InMemoryStore;
 pub use inbox::{InboxBody, InboxItem, PostedTurn};
 pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
+    Unattempted,
 };
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
-pub use origin::{ApprovalDecision, Approved, Origin};
+pub use origin::Origin;
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
     Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, RunStatus, StateSlot, StateValue,

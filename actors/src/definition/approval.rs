@@ -31,6 +31,10 @@ pub struct ApprovalRule {
     pub reveal: Vec<String>,
     /// Whether a person may decide for the whole session at once.
     pub remember: bool,
+    /// What the model reads of a call that was denied, before the reason if one was given; the engine's
+    /// own words where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denial: Option<String>,
 }
 
 /// What counts as the answer to a question that nobody answered in time.
@@ -55,6 +59,7 @@ impl ApprovalRule {
             on_expiry: OnExpiry::Deny,
             reveal: Vec::new(),
             remember: false,
+            denial: None,
         }
     }
 
@@ -95,6 +100,13 @@ impl ApprovalRule {
         self
     }
 
+    /// Sets what the model reads of a call that was denied.
+    #[must_use]
+    pub fn denial(mut self, text: impl Into<String>) -> Self {
+        self.denial = Some(text.into());
+        self
+    }
+
     /// Lets a person decide for the whole session at once.
     #[must_use]
     pub fn remember(mut self) -> Self {
@@ -108,7 +120,7 @@ impl ApprovalRule {
 #[serde(
     untagged,
     expecting = "expected true, false, the question, or a mapping with `prompt`, `by`, `expires_s`, \
-                 `on_expiry`, `reveal` or `remember`"
+                 `on_expiry`, `reveal`, `remember` or `denial`"
 )]
 enum InFile {
     /// Whether a person is asked.
@@ -136,6 +148,8 @@ struct RuleInFile {
     reveal: Vec<String>,
     /// Whether a person may decide for the whole session at once.
     remember: bool,
+    /// What the model reads of a call that was denied.
+    denial: Option<String>,
 }
 
 impl Default for RuleInFile {
@@ -148,6 +162,7 @@ impl Default for RuleInFile {
             on_expiry: OnExpiry::Deny,
             reveal: Vec::new(),
             remember: false,
+            denial: None,
         }
     }
 }
@@ -166,6 +181,7 @@ impl From<InFile> for ApprovalRule {
                 on_expiry: rule.on_expiry,
                 reveal: rule.reveal,
                 remember: rule.remember,
+                denial: rule.denial,
             },
         }
     }

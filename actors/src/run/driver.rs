@@ -330,6 +330,9 @@ impl Driver {
                 };
                 return Some(LegEnd::Diverged(error));
             }
+            if let Note::Answered { op, result, call } = &note {
+                leg.tell_unattempted(self.journal.now(), *op, result, call);
+            }
             if let Some(entry) = note.entry(leg) {
                 self.journal.append(&entry);
             }
@@ -359,9 +362,10 @@ impl Driver {
             return;
         };
         let spent = made.spent.unwrap_or_else(|| under.charge());
-        let recorded = self
-            .journal
-            .append_completed(op, &under.identity, &made, spent);
+        let call = leg.take_report(op);
+        let recorded =
+            self.journal
+                .append_completed(op, &under.identity, &made, spent, call.as_ref());
         self.strike_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));

@@ -312,6 +312,7 @@ impl Copier<'_> {
                     digest,
                     result,
                     spent,
+                    call,
                 } => {
                     let result = match children.get(&op) {
                         Some(child) if Family::of(&kind) == Family::Spawn => {
@@ -326,6 +327,7 @@ impl Copier<'_> {
                         digest,
                         result,
                         spent,
+                        call,
                     }
                 }
                 // What interceptors told of a call that is done anew.

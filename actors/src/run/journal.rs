@@ -19,7 +19,8 @@ use super::{
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
     vocabulary::{
-        Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent, Timestamp,
+        CallReport, Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent,
+        Timestamp,
     },
 };
 
@@ -177,6 +178,7 @@ impl JournalWriter {
         identity: &CallIdentity,
         made: &Completion,
         spent: Spent,
+        call: Option<&CallReport>,
     ) -> Result<(), OperationError> {
         let CallIdentity { kind, name, digest } = identity;
         let (at, head) = (
@@ -187,19 +189,23 @@ impl JournalWriter {
             let result: Result<(), &OperationError> = Err(error);
             serde_json::to_writer(buffer, &result)
         };
-        let line = Line::completed(at, &mut self.buffer, head, spent, |buffer| {
-            match &made.ended {
+        let line = Line::completed(
+            at,
+            &mut self.buffer,
+            head,
+            (spent, call),
+            |buffer| match &made.ended {
                 Ended::Result(result) => result.write(buffer),
                 Ended::Failed(error) => failed(error, buffer),
-            }
-        });
+            },
+        );
         let (line, ended) = match line {
             Ok(line) => (Some(line), Ok(())),
             Err(error) => {
                 let message = format!("the result could not be recorded as JSON: {error}");
                 let error = OperationError::new(ErrorKind::Malformed, message);
                 let buffer = &mut self.buffer;
-                let line = Line::completed(at, buffer, head, spent, |b| failed(&error, b));
+                let line = Line::completed(at, buffer, head, (spent, call), |b| failed(&error, b));
                 (line.ok(), Err(error))
             }
         };

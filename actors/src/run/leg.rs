@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    Recorded, Registry, RunSender, handover,
+    Recorded, Registry, RunSender, Tries, handover,
     load::RecordedDelivery,
     notes::{Note, RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
@@ -23,8 +23,8 @@ use crate::{
     contract::{Emission, Origin},
     definition::{Pinned, PinnedAgent},
     vocabulary::{
-        AgentError, Begun, CallDigest, Digest, Entry, Message, OperationError, OperationId,
-        OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
+        AgentError, AnsweredBy, Begun, CallDigest, CallReport, Digest, Entry, Message,
+        OperationError, OperationId, OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
     },
 };
 
@@ -64,6 +64,8 @@ pub(crate) struct Leg {
     taken: Mutex<Vec<Steering>>,
     /// What interceptors told of calls whose end is not recorded yet.
     told: Mutex<Vec<(OperationId, Emission)>>,
+    /// How tool calls were answered whose end is not recorded yet.
+    reports: Mutex<OperationMap<CallReport>>,
     /// What people said to the run that its loops have heard: in earlier legs, and in this one.
     pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's passing state.
@@ -107,6 +109,8 @@ pub(crate) struct Books {
     pub(crate) notes: Vec<Note>,
     /// Branches, by number; the first is the leg's own context.
     pub(crate) branches: u32,
+    /// How many calls were answered that no operation of a tool has the result of.
+    pub(crate) answered: u32,
     /// How often the model called those of the engine's own tools that are counted, in this leg.
     pub(crate) used: BTreeMap<&'static str, u32>,
     /// Agents that the model has made, by what it asked for, while they are at work.
@@ -252,6 +256,7 @@ impl Leg {
             steering: Mutex::default(),
             taken: Mutex::default(),
             told: Mutex::default(),
+            reports: Mutex::default(),
             heard,
             temp: recorded.temp.clone(),
             versions: recorded.versions.clone(),
@@ -357,13 +362,16 @@ impl Leg {
     }
 
     /// A divergence: the result that is recorded is none of the type that the code expects.
-    fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
+    pub(crate) fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
         let mut books = self.books.lock();
         let call = books.recorded.get(&at);
         let call = call.map(|call| format!("{} {:?}", call.kind, call.name));
         let error = AgentError::Diverged {
             at,
-            recorded: format!("a result of {}", call.unwrap_or_default()),
+            recorded: format!(
+                "a result of {}",
+                call.as_deref().unwrap_or("this operation")
+            ),
             found: format!(
                 "code that expects one of another type, as which it does not read: {error}"
             ),
@@ -399,6 +407,32 @@ impl Leg {
         let told = told.extract_if(.., |(of, _)| *of == op);
         told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
             .collect()
+    }
+
+    /// Keeps how a tool call was answered until its end is recorded.
+    pub(crate) fn report(&self, op: OperationId, call: CallReport) {
+        self.reports.lock().insert(op, call);
+    }
+
+    /// Adds how often the tool was attempted. What refused the call before the first attempt was not
+    /// the tool, unless it was only asked how an earlier one had ended.
+    pub(crate) fn tried(&self, op: OperationId, tries: Tries, in_doubt: bool) {
+        if let Some(report) = self.reports.lock().get_mut(&op) {
+            (report.attempts, report.latency_ms) = (tries.attempts, tries.took_ms);
+            if tries.attempts == 0 && !in_doubt {
+                report.by = AnsweredBy::Engine;
+            }
+        }
+    }
+
+    /// How a tool call was answered.
+    pub(crate) fn report_of(&self, op: OperationId) -> Option<CallReport> {
+        self.reports.lock().get(&op).cloned()
+    }
+
+    /// Takes how a tool call was answered.
+    pub(crate) fn take_report(&self, op: OperationId) -> Option<CallReport> {
+        self.reports.lock().remove(&op)
     }
 
     /// Takes what people said to the run, for a result that is recorded now.

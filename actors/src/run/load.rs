@@ -15,6 +15,7 @@ use crate::{
     vocabulary::{
         AgentError, Begun, Budget, Entry, Family, Message, OperationError, OperationId,
         OperationMap, ParentPolicy, RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
+        ToolResult,
     },
 };
 
@@ -189,6 +190,7 @@ impl Recorded {
                 digest,
                 result,
                 spent,
+                ..
             } => {
                 self.ledger.charge(spent);
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
@@ -260,6 +262,10 @@ impl Recorded {
             Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
             Entry::Emitted { op, name, .. } => {
                 self.noted.insert(op, RecordedNote::Emitted(name));
+            }
+            Entry::CallAnswered { op, result, .. } => {
+                let ToolResult { name, status, .. } = *result;
+                self.noted.insert(op, RecordedNote::Answered(name, status));
             }
             Entry::VersionChosen { name, version } => self.versions.record(name, version),
             Entry::Drifted { op, found, .. } => {

@@ -46,7 +46,7 @@ pub use policy::{
 pub use ports::Task;
 pub(crate) use ports::{
     Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, ParentSender,
-    Ports, RunMailbox, RunSender, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
+    Ports, RunMailbox, RunSender, StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};

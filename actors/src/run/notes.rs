@@ -7,7 +7,16 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 use super::leg::Leg;
-use crate::vocabulary::{AgentError, CallDigest, Entry, OperationId, ToolCall};
+use crate::{
+    contract::{Origin, Unattempted},
+    vocabulary::{
+        AgentError, AnsweredBy, CallDigest, CallReport, Entry, OperationId, TELLS_OF_CALLS,
+        Timestamp, ToolCall, ToolResult, ToolStatus,
+    },
+};
+
+/// The branch in which answers to calls have their places: none of the function's.
+const ANSWERS: u32 = u32::MAX;
 
 /// Something to be written that nobody waits for.
 pub(crate) enum Note {
@@ -29,6 +38,11 @@ pub(crate) enum Note {
         name: String,
         version: u32,
     },
+    Answered {
+        op: OperationId,
+        result: Box<ToolResult>,
+        call: Box<CallReport>,
+    },
 }
 
 /// A note that takes a place in the order of operations, as an earlier life recorded it.
@@ -37,6 +51,8 @@ pub(crate) enum RecordedNote {
     /// An event of this name. Nothing rests on what it holds, which is not compared.
     Emitted(String),
     Undo(ToolCall),
+    /// The answer to a call of this tool, which ended so.
+    Answered(String, ToolStatus),
 }
 
 impl RecordedNote {
@@ -54,6 +70,7 @@ impl fmt::Display for RecordedNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Emitted(name) => write!(f, "emit {name:?}"),
+            Self::Answered(tool, status) => write!(f, "an answer to {tool:?} ({status:?})"),
             Self::Undo(call) => {
                 write!(
                     f,
@@ -95,6 +112,54 @@ impl Leg {
             books.undo.push((agent, call.clone()));
             books.notes.push(Note::Undo { op, call });
         }
+    }
+
+    /// Takes down how a call of a step was answered that no operation of a tool has the result of,
+    /// once over all lives. A run that began before journals said so goes on without it.
+    pub(crate) fn answered(&self, call: CallReport, result: ToolResult) {
+        if self.start.format < TELLS_OF_CALLS {
+            return;
+        }
+        let op = {
+            let mut books = self.books.lock();
+            books.answered += 1;
+            OperationId {
+                leg: self.number,
+                branch: ANSWERS,
+                number: books.answered - 1,
+            }
+        };
+        let found = RecordedNote::Answered(result.name.clone(), result.status);
+        if self.is_new(op, &found) {
+            let (result, call) = (Box::new(result), Box::new(call));
+            let note = Note::Answered { op, result, call };
+            self.books.lock().notes.push(note);
+        }
+    }
+
+    /// Tells the tool's interceptors of a call that has its result without an attempt.
+    pub(crate) fn tell_unattempted(
+        &self,
+        at: Timestamp,
+        operation: OperationId,
+        result: &ToolResult,
+        call: &CallReport,
+    ) {
+        if matches!(call.by, AnsweredBy::Tool | AnsweredBy::Agent(_)) {
+            return;
+        }
+        let mut origin = Origin::clone(&self.origin);
+        origin.approval.clone_from(&call.approval);
+        let told = Unattempted {
+            at,
+            run: self.run,
+            operation,
+            origin: &origin,
+            result,
+            call,
+        };
+        let chain = self.registry.tool_chain(&result.name);
+        chain.iter().for_each(|one| one.unattempted(&told));
     }
 
     /// Whether nothing is recorded in a note's place. Something else there is a divergence.
@@ -151,6 +216,7 @@ impl Note {
             Self::Emitted { op, name, data } => Entry::Emitted { op, name, data },
             Self::Undo { op, call } => Entry::UndoRegistered { op, call },
             Self::Version { name, version } => Entry::VersionChosen { name, version },
+            Self::Answered { op, result, call } => Entry::CallAnswered { op, result, call },
             Self::Drifted {
                 op,
                 recorded,

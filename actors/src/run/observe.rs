@@ -8,9 +8,10 @@ use serde_json::{Value, value::RawValue};
 use super::{ChildResult, operations};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
+    safety,
     vocabulary::{
-        AgentError, Begun, Entry, Event, EventRecord, Family, ModelResponse, OperationError, Part,
-        RunEnd, RunId, RunResult, Spent, ToolResult,
+        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse,
+        OperationError, Part, RunEnd, RunId, RunResult, Spent, ToolResult,
     },
 };
 
@@ -91,6 +92,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             kind,
             name,
             result,
+            call,
             ..
         } => {
             let operation = *op;
@@ -106,12 +108,17 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             }
             match operations::recorded_change(entry) {
                 Some(changed) => Event::Changed { operation, changed },
-                None => completed(operation, kind, name, result),
+                None => completed(operation, kind, name, result, call.as_deref()),
             }
         }
         Entry::Changed { op, changed } => Event::Changed {
             operation: *op,
             changed: (**changed).clone(),
+        },
+        Entry::CallAnswered { op, result, call } => Event::ToolCalled {
+            operation: *op,
+            result: (**result).clone(),
+            call: Some(shown(call)),
         },
         Entry::Dropped { op, .. } => Event::OperationDropped { operation: *op },
         Entry::Emitted { name, data, .. } => Event::Custom {
@@ -182,6 +189,7 @@ fn completed(
     kind: &str,
     name: &str,
     result: &RawValue,
+    call: Option<&CallReport>,
 ) -> Event {
     let other = || Event::OperationCompleted {
         operation,
@@ -194,7 +202,11 @@ fn completed(
             .and_then(Result::ok)
             .map_or_else(other, |response| model_called(operation, name, response)),
         Family::Tool => match read::<ToolResult>(result) {
-            Ok(Ok(result)) => Event::ToolCalled { operation, result },
+            Ok(Ok(result)) => Event::ToolCalled {
+                operation,
+                result,
+                call: call.map(shown),
+            },
             _ => other(),
         },
         Family::Delegate | Family::Join => match read::<ChildResult>(result) {
@@ -220,6 +232,13 @@ fn completed(
         },
         _ => other(),
     }
+}
+
+/// How a call was answered, without the secrets in its arguments.
+fn shown(call: &CallReport) -> CallReport {
+    let mut call = call.clone();
+    call.arguments = safety::redact_arguments(call.arguments.text()).into();
+    call
 }
 
 fn model_called(

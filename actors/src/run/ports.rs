@@ -222,12 +222,23 @@ pub(crate) struct Called<T> {
     pub end: T,
     /// What was told of it, to be recorded with its end.
     pub told: Vec<Emission>,
+    /// How many real attempts were made, and how long they took together, with the pauses.
+    pub tries: Tries,
+}
+
+/// How many real attempts at a call were made, and how long they took together, with the pauses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// How many.
+    pub attempts: u32,
+    /// How long, in milliseconds.
+    pub took_ms: u64,
 }
 
 impl<T> From<T> for Called<T> {
     fn from(end: T) -> Self {
-        let told = Vec::new();
-        Self { end, told }
+        let (told, tries) = (Vec::new(), Tries::default());
+        Self { end, told, tries }
     }
 }
 

@@ -1,4 +1,5 @@
 //! Running a recorded run again, against today's code, with no effects.
+mod closing;
 mod text;
 
 use std::{
@@ -10,6 +11,8 @@ use std::{
 };
 
 use serde::Serialize;
+
+use closing::of_function;
 
 use super::{
     Leg, Recorded, Recording, RecordingError, Registry, RunContext, RunSender,
@@ -179,8 +182,12 @@ impl Rehearsal<'_> {
         let mut recorded = Recorded::default();
         let mut divergence = None;
         let mut end = None;
+        let mut entries = Vec::with_capacity(journal.len());
         for stored in &journal {
-            let entry = decode(self.run, stored)?;
+            entries.push(decode(self.run, stored)?);
+        }
+        let by_function = of_function(&entries);
+        for (stored, entry) in journal.iter().zip(entries).take(by_function) {
             match &entry {
                 Entry::LegStarted {
                     agent,
@@ -199,6 +206,7 @@ impl Rehearsal<'_> {
                 Entry::Started { op, .. }
                 | Entry::Completed { op, .. }
                 | Entry::Emitted { op, .. }
+                | Entry::CallAnswered { op, .. }
                 | Entry::UndoRegistered { op, .. } => {
                     self.places.insert(*op, stored.sequence);
                 }

@@ -1,6 +1,6 @@
 //! A run from where its journal ends to its own end: leg after leg.
 
-mod close;
+pub(super) mod close;
 pub(super) mod end;
 
 use std::{sync::Arc, time::Duration};

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentError, Answer, Budget, CallDigest, Changed, Digest, FORMAT, Message, OperationId, Outcome,
-    Question, Resource, RunId, SessionId, Spent, StopReason, budget::charge, format,
+    AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Message,
+    OperationId, Outcome, Question, Resource, RunId, SessionId, Spent, StopReason, ToolResult,
+    budget::charge, format,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -78,6 +79,18 @@ pub enum Entry {
         /// What it consumed of the run's budget, its child run included.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
+        /// Of a tool call, how it was answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Box<CallReport>>,
+    },
+    /// A call that a model asked for was answered, and no operation of a tool has its result.
+    CallAnswered {
+        /// A place of its own, in no branch of the function.
+        op: OperationId,
+        /// What the model reads.
+        result: Box<ToolResult>,
+        /// How it was answered.
+        call: Box<CallReport>,
     },
     /// A call changed something that its team keeps: the entry that records its result is of the
     /// same commit.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentError, Changed, Delta, FinishReason, OperationId, Outcome, Question, Resource, RunId,
-    Spent, StopReason, Timestamp, ToolCall, ToolResult, Usage,
+    AgentError, CallReport, Changed, Delta, FinishReason, OperationId, Outcome, Question, Resource,
+    RunId, Spent, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 
 /// Where an event stands: the run, and the sequence number of its entry in that run's journal.
@@ -123,12 +123,14 @@ pub enum Event {
         /// The tool.
         tool: String,
     },
-    /// A tool call ended.
+    /// A call that a model asked for has its result, whoever gave it: one event for each call.
     ToolCalled {
-        /// The operation.
+        /// The operation; for a call that no tool answered, a place of its own.
         operation: OperationId,
         /// Its result.
         result: ToolResult,
+        /// How it was answered; `None` in journals of programs that did not say it.
+        call: Option<CallReport>,
     },
     /// A task was given to a child run.
     Delegated {
@@ -423,7 +425,9 @@ mod wire {
             operation: OperationId, kind: String, name: String, error: AgentError,
         } = "operation_failed",
         ToolStarted { operation: OperationId, tool: String } = "tool_started",
-        ToolCalled { operation: OperationId, result: ToolResult } = "tool_called",
+        ToolCalled {
+            operation: OperationId, result: ToolResult, call: Option<CallReport>,
+        } = "tool_called",
         Delegated { operation: OperationId, agent: String, run: RunId } = "delegated",
         DelegationEnded {
             operation: OperationId, agent: String, text: String,

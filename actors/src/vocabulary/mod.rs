@@ -7,6 +7,7 @@
 
 mod artifact;
 mod budget;
+mod call_report;
 pub(crate) mod canonical;
 mod changed;
 mod digest;
@@ -32,6 +33,7 @@ mod usage;
 pub use artifact::{Artifact, ArtifactInfo};
 pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
+pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};
 pub use changed::Changed;
 pub use digest::{CallDigest, Digest};
 pub use entry::{Begun, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd};
@@ -39,6 +41,7 @@ pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
 pub use format::FORMAT;
+pub(crate) use format::TELLS_OF_CALLS;
 pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
 pub use message::{

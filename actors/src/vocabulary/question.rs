@@ -106,6 +106,15 @@ impl Question {
         }
     }
 
+    /// Yes or no. Where it expires nobody's answer is a no.
+    pub fn confirmation(prompt: impl Into<String>) -> Self {
+        Self {
+            kind: QuestionKind::Confirmation,
+            default: Some(Value::Bool(false)),
+            ..Self::new(prompt)
+        }
+    }
+
     /// A choice among options.
     pub fn choice<O: Into<String>>(
         prompt: impl Into<String>,

@@ -84,6 +84,7 @@ async fn a_divergence_parks_the_run_and_a_retry_with_the_old_code_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_parked_run_can_be_cancelled() {
     let mut stage = Stage::new();
+    stage.not_replayed("the code that was recorded is gone");
     let version = Arc::new(AtomicU8::new(OLD));
     let system = stage.start(changing(&stage, &version)).await;
     let run = ask(&system, "a", "go").await;

@@ -278,6 +278,7 @@ async fn a_function_that_wakes_itself_for_ever_gives_way_and_is_cancelled() {
 async fn a_function_that_waits_for_something_outside_is_waited_for_and_then_parked() {
     for comes in [true, false] {
         let mut stage = Stage::new();
+        stage.not_replayed("the function waits for what comes in its first life alone");
         let lives = Arc::new(AtomicU32::new(0));
         let team = || {
             let lives = lives.clone();

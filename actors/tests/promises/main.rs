@@ -3,6 +3,7 @@
 
 #[path = "../agents/mod.rs"]
 mod agents;
+mod answered_calls;
 mod answers;
 mod approvals;
 mod approved_bytes;

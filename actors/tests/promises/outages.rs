@@ -16,6 +16,8 @@ use ghostlight_actors::{
     vocabulary::{Entry, ErrorKind, Event, ModelResponse, Outcome},
 };
 
+use parking_lot::Mutex;
+
 use crate::stage::{Stage, ask, pause, text};
 
 fn provider(down: &Arc<AtomicBool>, calls: &Arc<AtomicU32>) -> ScriptedModel {
@@ -63,6 +65,32 @@ async fn a_hundred_outages_restart_nothing_and_are_typed_errors() {
     assert_eq!(restarts, 0);
     down.store(false, Ordering::SeqCst);
     assert_eq!(text(&ask(&system, "a", "go").await).await, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pauses_between_the_attempts_at_one_call_double() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let noted = times.clone();
+    let model = ScriptedModel::from_fn(move |_, _| {
+        noted.lock().push(tokio::time::Instant::now());
+        Err(ModelError::new(ErrorKind::Model, "no server").retryable())
+    });
+    let mut stage = Stage::new();
+    let base = stage.limits.gateway.base_pause;
+    stage.limits.gateway.max_pause = base * 100;
+    let system = stage.start_with(asking(), model).await;
+    assert!(ask(&system, "a", "go").await.outcome().await.is_err());
+    let times = times.lock().clone();
+    assert_eq!(times.len(), 4);
+    let slack = Duration::from_millis(50);
+    for (number, two) in times.windows(2).enumerate() {
+        // Half of it is left to chance, so that many callers do not come back at once.
+        let (paused, bound) = (two[1] - two[0], base * (1 << number));
+        assert!(
+            (bound / 2..bound + slack).contains(&paused),
+            "pause {number}: {paused:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -160,6 +160,7 @@ async fn two_processes_say_each_time_once() {
         log: house.stage.log.clone(),
         limits: house.stage.limits,
         clock: house.stage.clock.clone(),
+        code: house.stage.code.clone(),
     };
     let one = house.start([hourly()]).await;
     let two = house.start_in(&other, [hourly()]).await;

@@ -11,12 +11,13 @@ use std::{
 
 use futures_util::FutureExt;
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Limits, Run, System, recording},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, TreeLine,
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, SystemClock,
+        TreeLine,
     },
-    run::Agent,
+    run::{Agent, Registry, replay},
     session::{SessionFold, Turn},
     testing::{EffectLog, Fault, Harm, InMemoryStore, ScriptedModel, Strike, check_transcript},
     vocabulary::{
@@ -24,6 +25,7 @@ use ghostlight_actors::{
         ToolDefinition,
     },
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 pub(crate) struct Stage {
@@ -32,6 +34,9 @@ pub(crate) struct Stage {
     pub(crate) limits: Limits,
     /// One for all processes: time that a slow machine takes between them does not count.
     pub(crate) clock: SystemClock,
+    /// The code of the teams that were started, the latest last. What is recorded is replayed against it
+    /// when the test is over.
+    pub(crate) code: Arc<Mutex<Option<Vec<Registry>>>>,
 }
 
 impl Stage {
@@ -41,6 +46,7 @@ impl Stage {
             log: EffectLog::new(),
             limits: Limits::default(),
             clock: SystemClock::new(),
+            code: Arc::new(Mutex::new(Some(Vec::new()))),
         }
     }
 
@@ -58,11 +64,15 @@ impl Stage {
     }
 
     pub(crate) async fn start_with(&self, agent: Agent, model: ScriptedModel) -> System {
+        let team = agent.into_team().unwrap();
+        if let Some(code) = &mut *self.code.lock() {
+            code.push(team.registry.clone());
+        }
         System::builder(self.store.clone())
             .limits(self.limits)
             .clock(self.clock.clone())
             .model("default", model)
-            .team(agent.into_team().unwrap())
+            .team(team)
             .start()
             .await
             .unwrap()
@@ -106,6 +116,42 @@ impl Stage {
         }
     }
 
+    /// What is left is not replayed: the functions of this test do other things in each life, on purpose.
+    pub(crate) fn not_replayed(&self, _why: &str) {
+        *self.code.lock() = None;
+    }
+
+    /// What every run recorded is what the code of some life asks for, from its first entry to its last.
+    fn check_journals(&self) {
+        let code = self.code.lock().take().unwrap_or_default();
+        let disk = StoreHandle::new(self.store.another_process());
+        let rows = disk.runs(RunFilter::default()).now_or_never();
+        let rows = rows.unwrap().unwrap_or_default();
+        let roots = rows.iter().filter(|row| row.run == row.root);
+        for row in roots.filter(|row| row.status != RunStatus::Parked) {
+            let read = recording(&disk, row.run).now_or_never().unwrap();
+            let Ok(recording) = read else { continue };
+            let mut told = Vec::new();
+            let is_faithful = code
+                .iter()
+                .rev()
+                .any(|code| match replay(&recording, code, None) {
+                    Ok(replay) if replay.is_faithful() => true,
+                    Ok(replay) => {
+                        told.push(format!("{replay:?}"));
+                        false
+                    }
+                    // It is another team's, or what it needs is deleted.
+                    Err(_) => false,
+                });
+            assert!(
+                is_faithful || told.is_empty(),
+                "replayed, run {} differs: {told:#?}",
+                row.run
+            );
+        }
+    }
+
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
         let lines = self.store.read(JournalId::Run(run), 0, 10_000).await;
         let lines = lines.unwrap().into_iter();
@@ -129,6 +175,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.check_conversations();
+            self.check_journals();
         }
     }
 }

@@ -531,3 +531,33 @@ async fn a_dry_run_changes_nothing_whatever_a_tool_says_of_itself() {
     let run = session.send("go").await.unwrap();
     assert_eq!(text(&run).await, "noted Some(1)");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_another_type_parks_the_run_until_code_comes_that_knows_it() {
+    let mut stage = Stage::new();
+    let agent = |as_text: bool| {
+        Agent::from_fn("a", move |cx: RunContext| async move {
+            let state = cx.state(Scope::Session);
+            state.set("n", &7).await?;
+            let found = match as_text {
+                true => state.get::<String>("n").await?.unwrap_or_default(),
+                false => state.get::<u32>("n").await?.unwrap_or_default().to_string(),
+            };
+            cx.sleep(std::time::Duration::from_secs(60)).await?;
+            Ok(Outcome::answer(found))
+        })
+    };
+    let system = stage.start(agent(false)).await;
+    let run = crate::stage::ask(&system, "a", "go").await;
+    pause(1000).await;
+    stage.crash(&system).await;
+    let system = stage.start(agent(true)).await;
+    pause(120_000).await;
+    let status = stage.rows().await.remove(0).status;
+    assert_eq!(status, ghostlight_actors::contract::RunStatus::Parked);
+    stage.crash(&system).await;
+    let system = stage.start(agent(false)).await;
+    let run = system.run(run.id());
+    run.retry().await.unwrap();
+    assert_eq!(text(&run).await, "7");
+}

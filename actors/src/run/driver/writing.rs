@@ -120,7 +120,10 @@ impl Driver {
         let before = self.journal.entries();
         let entries = told.iter().chain(&changes.entries);
         entries.for_each(|entry| self.journal.append(entry));
-        let recorded = self.journal.append_completed(op, identity, &made, spent);
+        let call = leg.report_of(op);
+        let recorded = self
+            .journal
+            .append_completed(op, identity, &made, spent, call.as_ref());
         if !changes.writes.is_empty()
             && let Some(mut batch) = self.journal.take()
         {
@@ -142,7 +145,7 @@ impl Driver {
                 Err(error) => return Err(error),
             }
         }
-        drop(leg.take_told(op));
+        drop((leg.take_told(op), leg.take_report(op)));
         changes
             .entries
             .into_iter()

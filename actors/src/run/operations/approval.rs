@@ -7,16 +7,15 @@ use serde_json::{Value, json};
 
 use super::{
     Ask, CallTool, Decision, authentication::CallAuthenticated, repeated::repeated_name,
-    toolset::as_result,
+    toolset::Answered,
 };
 use crate::{
-    contract::{ApprovalDecision, Approved},
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
     safety::{self, deciding},
     vocabulary::{
-        AgentError, Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult,
-        ToolStatus,
+        AgentError, AnsweredBy, ApprovalDecision, Approved, Arguments, ErrorKind, Question,
+        ToolCall, ToolDefinition, ToolResult, ToolStatus,
     },
 };
 
@@ -36,9 +35,30 @@ enum CallVerdict {
     /// It may, with these arguments, as this one decided.
     Approved(Arguments, Approved),
     /// A person gave this in the place of its result.
-    Supplied(Value),
-    /// It may not.
-    Denied(Option<String>),
+    Supplied(Value, Approved),
+    /// It may not, for this reason.
+    Denied(Option<String>, Approved),
+}
+
+impl CallVerdict {
+    fn denied(reason: Option<String>, by: Option<String>) -> Self {
+        Self::Denied(reason, Approved::new(by, ApprovalDecision::Denied))
+    }
+}
+
+/// The result of a call that this decision answered.
+fn decided(rule: &ApprovalRule, approved: Approved, result: ToolResult) -> Answered {
+    let by = match &rule.by {
+        Some(tool) => AnsweredBy::Approver(tool.clone()),
+        None => AnsweredBy::Person(approved.by.clone()),
+    };
+    let by = Some((by, Some(approved)));
+    Answered { result, by }
+}
+
+/// The result of a call for which nobody gave a credential, or that lost it.
+fn unauthenticated(call: &ToolCall, who: &str, by: AnsweredBy, reason: &str) -> Answered {
+    Answered::by(by, denied(call, who, Some(reason)))
 }
 
 impl RunContext {
@@ -49,11 +69,12 @@ impl RunContext {
         rule: Option<ApprovalRule>,
         call: ToolCall,
         definition: Arc<ToolDefinition>,
-    ) -> Result<ToolResult, AgentError> {
+    ) -> Result<Answered, AgentError> {
         // Nobody is asked to approve what cannot be read, and it is not run.
         if let Err(fault) = fits(&definition, &call.arguments) {
             let text = format!("{fault} Send the call again.");
-            return Ok(ToolResult::new(&call, ToolStatus::Error, text));
+            let result = ToolResult::new(&call, ToolStatus::Error, text);
+            return Ok(Answered::by(AnsweredBy::Engine, result));
         }
         let mut approved = call.clone();
         let mut approval = None;
@@ -62,21 +83,23 @@ impl RunContext {
                 Ok(CallVerdict::Approved(arguments, by)) => {
                     (approved.arguments, approval) = (arguments, Some(by));
                 }
-                Ok(CallVerdict::Supplied(value)) => {
+                Ok(CallVerdict::Supplied(value, by)) => {
                     let text = value
                         .as_str()
                         .map_or_else(|| value.to_string(), str::to_owned);
                     let text = safety::sanitize(&text).into_owned();
-                    return Ok(ToolResult::new(&call, ToolStatus::Success, text));
+                    let result = ToolResult::new(&call, ToolStatus::Success, text);
+                    return Ok(decided(&rule, by, result));
                 }
-                Ok(CallVerdict::Denied(reason)) => {
-                    let who = match rule.by {
-                        Some(_) => "This call was refused",
-                        None => PERSON,
+                Ok(CallVerdict::Denied(reason, by)) => {
+                    let who = match (&rule.denial, &rule.by) {
+                        (Some(denial), _) => denial.as_str(),
+                        (None, Some(_)) => "This call was refused",
+                        (None, None) => PERSON,
                     };
-                    return Ok(denied(&call, who, reason.as_deref()));
+                    return Ok(decided(&rule, by, denied(&call, who, reason.as_deref())));
                 }
-                Err(error) => return as_result(&call, Err(error)),
+                Err(error) => return Answered::called(&call, Err(error)),
             }
         }
         let Some(prompt) = definition.authentication.clone() else {
@@ -85,7 +108,7 @@ impl RunContext {
                 definition,
                 approval,
             };
-            return as_result(&call, self.perform(call_tool).await);
+            return Answered::called(&call, self.perform(call_tool).await);
         };
         for _ in 0..AUTHENTICATED {
             let question = about(
@@ -97,8 +120,11 @@ impl RunContext {
             let asked = ask.id();
             match ask.await {
                 Ok(answer) if answer.get("given").is_some() => {}
-                Ok(_) => return Ok(denied(&call, PERSON, Some("no credential was given"))),
-                Err(error) => return as_result(&call, Err(error)),
+                Ok(_) => {
+                    let (by, reason) = (AnsweredBy::Person(None), "no credential was given");
+                    return Ok(unauthenticated(&call, PERSON, by, reason));
+                }
+                Err(error) => return Answered::called(&call, Err(error)),
             }
             let (call, definition) = (approved.clone(), definition.clone());
             let call_tool = CallTool {
@@ -110,14 +136,12 @@ impl RunContext {
                 // It was lost with the process that had it: it is asked for again.
                 Err(AgentError::Operation(error))
                     if error.kind == ErrorKind::Authentication && error.retryable => {}
-                end => return as_result(&approved, end),
+                end => return Answered::called(&approved, end),
             }
         }
-        Ok(denied(
-            &call,
-            "This call was not made",
-            Some("the credential was lost again and again"),
-        ))
+        let reason = "the credential was lost again and again";
+        let by = AnsweredBy::Engine;
+        Ok(unauthenticated(&call, "This call was not made", by, reason))
     }
 
     async fn verdict(
@@ -129,21 +153,26 @@ impl RunContext {
         if rule.remember
             && let Some(decision) = self.remembered(call).await?
         {
+            let by = decision.by.clone();
             let verdict = read(decision, rule, call, definition);
-            return Ok(match verdict.unwrap_or_else(CallVerdict::Denied) {
-                CallVerdict::Approved(arguments, by) => {
-                    let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
-                    CallVerdict::Approved(arguments, remembered)
-                }
-                other => other,
-            });
+            return Ok(
+                match verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by)) {
+                    CallVerdict::Approved(arguments, by) => {
+                        let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
+                        CallVerdict::Approved(arguments, remembered)
+                    }
+                    other => other,
+                },
+            );
         }
         if let Some(approver) = &rule.by {
             let mut decision = self.decided_by(approver, rule, call).await?;
             decision.by = Some(approver.clone());
-            return Ok(read(decision, rule, call, definition).unwrap_or_else(CallVerdict::Denied));
+            let by = decision.by.clone();
+            let verdict = read(decision, rule, call, definition);
+            return Ok(verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by)));
         }
-        let mut fault: Option<String> = None;
+        let (mut fault, mut by): (Option<String>, _) = (None, None);
         for time in 0..ASKED {
             let mut question = question(rule, call);
             if let Some(fault) = &fault {
@@ -156,14 +185,15 @@ impl RunContext {
                 ask = ask.expires_after(Duration::from_secs(seconds), default);
             }
             let decision = Decision::from(self.perform(ask).await?);
+            by.clone_from(&decision.by);
             let remember = decision.remember.clone().filter(|_| rule.remember);
             match read(decision.clone(), rule, call, definition) {
                 Ok(verdict) => {
                     // What was decided, and not what was asked; a value was for this call alone.
                     let decided = match &verdict {
                         CallVerdict::Approved(arguments, _) => Some(arguments),
-                        CallVerdict::Denied(_) => Some(&call.arguments),
-                        CallVerdict::Supplied(_) => None,
+                        CallVerdict::Denied(..) => Some(&call.arguments),
+                        CallVerdict::Supplied(..) => None,
                     };
                     if let (Some(pattern), Some(arguments)) = (remember, decided) {
                         let arguments = arguments.value().cloned().unwrap_or_default();
@@ -174,7 +204,7 @@ impl RunContext {
                 Err(reason) => fault = reason,
             }
         }
-        Ok(CallVerdict::Denied(fault))
+        Ok(CallVerdict::denied(fault, by))
     }
 
     /// Asks a tool. Whatever is not plainly a yes is a no.
@@ -236,11 +266,12 @@ fn read(
     definition: &ToolDefinition,
 ) -> Result<CallVerdict, Option<String>> {
     if !decision.approved {
-        return Ok(CallVerdict::Denied(decision.reason));
+        return Ok(CallVerdict::denied(decision.reason, decision.by));
     }
     decision.is_for(call)?;
     if let Some(value) = decision.value {
-        return Ok(CallVerdict::Supplied(value));
+        let by = Approved::new(decision.by, ApprovalDecision::Supplied);
+        return Ok(CallVerdict::Supplied(value, by));
     }
     let Some(edited) = decision.arguments else {
         let by = Approved::new(decision.by, ApprovalDecision::Approved);

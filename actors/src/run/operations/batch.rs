@@ -5,14 +5,16 @@ use std::collections::VecDeque;
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
 
-use super::toolset::CallEnd;
+use super::toolset::{Answered, CallEnd};
 use crate::{
     contract::BoxFuture,
     run::{
         Composed, HookContext, RunContext,
         policy::{Asking, Decided},
     },
-    vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{
+        AgentError, AnsweredBy, Approved, Arguments, CallReport, ToolCall, ToolResult, ToolStatus,
+    },
 };
 
 /// What a loop itself does about the calls of a step; see [`RunContext::tools_at`]. Left as it is,
@@ -102,7 +104,7 @@ impl RunContext {
         let mut batch = Batch::new(self, calls, own);
         for (place, call) in calls.iter().enumerate() {
             if let Some(refused) = batch.own.refuse(call) {
-                batch.results[place] = Some(refused);
+                batch.answered(place, call, refused, (AnsweredBy::Function, None));
                 continue;
             }
             let decided = match self.watch() {
@@ -130,7 +132,7 @@ impl RunContext {
 
 /// What a part of a batch came to.
 enum Ended {
-    Call(Result<ToolResult, AgentError>),
+    Call(Result<Answered, AgentError>),
     Question(Asking, Result<Value, AgentError>),
 }
 
@@ -140,6 +142,8 @@ struct Batch<'a, A> {
     calls: &'a [ToolCall],
     own: &'a mut A,
     results: Vec<Option<ToolResult>>,
+    /// The arguments of calls that may run, as they had become by then.
+    made: Vec<Option<Arguments>>,
     /// Calls that may run, with their places. Their operations have their ids.
     ready: VecDeque<(usize, CallEnd)>,
     under_way: FuturesUnordered<BoxFuture<'static, (usize, Ended)>>,
@@ -152,22 +156,44 @@ impl<'a, A: Answering> Batch<'a, A> {
             calls,
             own,
             results: vec![None; calls.len()],
+            made: vec![None; calls.len()],
             ready: VecDeque::new(),
             under_way: FuturesUnordered::new(),
         }
+    }
+
+    /// Keeps the result of a call that no operation of a tool has, and has it recorded.
+    fn answered(
+        &mut self,
+        place: usize,
+        call: &ToolCall,
+        result: ToolResult,
+        (by, approval): (AnsweredBy, Option<Approved>),
+    ) {
+        let mut report = CallReport::new(call.arguments.clone(), by);
+        report.approval = approval;
+        self.cx.leg().answered(report, result.clone());
+        self.results[place] = Some(result);
     }
 
     /// Does as was decided: a call gets its result, or is ready to run, or somebody is asked.
     fn follow(&mut self, place: usize, decided: Decided) {
         match decided {
             Decided::Run(call) => match self.own.answer(&call) {
-                Some(result) => self.results[place] = Some(result),
-                // Its operations take their ids here.
-                None => self.ready.push_back((place, self.cx.answer_call(call))),
+                Some(result) => self.answered(place, &call, result, (AnsweredBy::Function, None)),
+                None => {
+                    self.made[place] = Some(call.arguments.clone());
+                    // Its operations take their ids here.
+                    self.ready.push_back((place, self.cx.answer_call(call)));
+                }
             },
-            Decided::Answered(mut result) => {
+            Decided::Answered {
+                call,
+                mut result,
+                by,
+            } => {
                 result.call_id.clone_from(&self.calls[place].id);
-                self.results[place] = Some(result);
+                self.answered(place, &call, result, (by, None));
             }
             Decided::Ask(asking) => {
                 let answer = self.cx.ask((*asking.question).clone());
@@ -193,10 +219,23 @@ impl<'a, A: Answering> Batch<'a, A> {
                 None => return Ok(()),
                 Some((place, Ended::Call(end))) => {
                     running -= 1;
-                    self.results[place] = Some(match end {
-                        Ok(result) => result,
-                        Err(error) => self.own.failed(&self.calls[place], error)?,
-                    });
+                    let (result, by) = match end {
+                        Ok(Answered { result, by }) => (result, by),
+                        Err(error) => {
+                            let result = self.own.failed(&self.calls[place], error)?;
+                            (result, Some((AnsweredBy::Function, None)))
+                        }
+                    };
+                    match by {
+                        Some(by) => {
+                            let mut call = self.calls[place].clone();
+                            if let Some(arguments) = self.made[place].take() {
+                                call.arguments = arguments;
+                            }
+                            self.answered(place, &call, result, by);
+                        }
+                        None => self.results[place] = Some(result),
+                    }
                 }
                 Some((place, Ended::Question(asking, answer))) => {
                     if let (Some(watch), Some(moment)) = (self.cx.watch(), moment) {
@@ -209,11 +248,13 @@ impl<'a, A: Answering> Batch<'a, A> {
     }
 
     /// One result for each call.
-    fn complete(self) -> Vec<ToolResult> {
-        let not_run = |call| ToolResult::new(call, ToolStatus::Interrupted, "Not run.");
-        let complete = self.calls.iter().zip(self.results);
-        complete
-            .map(|(call, result)| result.unwrap_or_else(|| not_run(call)))
-            .collect()
+    fn complete(mut self) -> Vec<ToolResult> {
+        for (place, call) in self.calls.iter().enumerate() {
+            if self.results[place].is_none() {
+                let not_run = ToolResult::new(call, ToolStatus::Interrupted, "Not run.");
+                self.answered(place, call, not_run, (AnsweredBy::Engine, None));
+            }
+        }
+        self.results.into_iter().flatten().collect()
     }
 }

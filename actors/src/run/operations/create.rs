@@ -5,13 +5,13 @@ use futures_util::future::{FutureExt, Shared, WeakShared};
 use super::{
     Assignee, Delegated,
     approval::fits,
-    toolset::{CallEnd, ready, told},
+    toolset::{Answered, CallEnd, ready, told},
 };
 use crate::{
     contract::BoxFuture,
     definition::CREATE_AGENT,
     run::{Leg, RunContext, Task},
-    vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{AgentError, AnsweredBy, ToolCall, ToolResult, ToolStatus},
 };
 
 type Work = BoxFuture<'static, Result<Delegated, AgentError>>;
@@ -29,10 +29,12 @@ impl RunContext {
             Some(Err(fault)) => return refused(fault),
             None => return refused("No agent can be made here.".to_owned()),
         };
+        let made = AnsweredBy::Agent(agent.name().to_owned());
+        let by = |result| Answered::by(made, result);
         let arguments = call.arguments.value();
         let key = arguments.map_or_else(|_| String::new(), ToString::to_string);
         if let Some(work) = self.at_work(&key) {
-            return Box::pin(async move { told(&call, work.await) });
+            return Box::pin(async move { told(&call, work.await).map(by) });
         }
         let bound = self.spec().create_agent.as_ref().map_or(0, |c| c.agents);
         if self.used_before(CREATE_AGENT) >= bound {
@@ -46,7 +48,7 @@ impl RunContext {
             let mut books = self.leg().books.lock();
             books.made.insert(key, MadeAgent(work));
         }
-        Box::pin(async move { told(&call, work.await) })
+        Box::pin(async move { told(&call, work.await).map(by) })
     }
 
     /// What was made for this and has not come to its end.

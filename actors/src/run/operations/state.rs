@@ -252,17 +252,20 @@ impl Shared<'_> {
     /// The value under this key.
     ///
     /// # Errors
-    /// When it is not of this type.
+    /// When it is not of this type: then the run is parked, as for any recorded result that is of another
+    /// type than the code expects.
     pub fn get<T: DeserializeOwned + Send + 'static>(
         &self,
         key: impl Into<String>,
     ) -> Composed<Option<T>> {
         let get = self.get_versioned(key);
+        let (id, leg) = (get.id(), self.cx.leg().clone());
         Composed(Box::pin(async move {
             let found = get.await?.map(|(value, _)| serde_json::from_value(value));
+            // The run is parked, and not failed: code that knows the type goes on from here.
             found
                 .transpose()
-                .map_err(|error| AgentError::Operation(mistyped(&error)))
+                .map_err(|error| leg.unreadable(id, &error))
         }))
     }
 

@@ -8,15 +8,16 @@ use super::{
     changes::{Changing, TeamToolState},
 };
 use crate::{
-    contract::{Approved, Credential, Origin},
+    contract::{Credential, Origin},
     run::{
         Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
         Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, leg::Leg,
     },
     safety,
     vocabulary::{
-        Begun, Digest, Effect, ErrorKind, InDoubt, OperationError, Question, QuestionKind,
-        Resource, Spent, ToolCall, ToolDefinition, ToolResult, ToolStatus,
+        AnsweredBy, Approved, Begun, CallReport, Digest, Effect, ErrorKind, InDoubt,
+        OperationError, Question, QuestionKind, Resource, Spent, ToolCall, ToolDefinition,
+        ToolResult, ToolStatus,
     },
 };
 
@@ -86,16 +87,26 @@ impl CallTool {
                 ..(*cx.leg.origin).clone()
             }),
         };
+        let mut report = CallReport::new(call.arguments.clone(), AnsweredBy::Tool);
+        report.approval.clone_from(&origin.approval);
         if cx.start().dry_run && definition.effect != Effect::Read {
+            report.by = AnsweredBy::Engine;
+            cx.leg.report(cx.id, report);
             return Begin::Ready(Ok(would_call(&call)));
         }
         match &cx.started {
-            Some(Begun::Ticket) => return Begin::Wait(wait_for_ticket(call)),
+            Some(Begun::Ticket) => {
+                cx.leg.report(cx.id, report);
+                return Begin::Wait(wait_for_ticket(call));
+            }
             Some(Begun::Question(question)) => {
+                report.by = AnsweredBy::Person(None);
+                cx.leg.report(cx.id, report);
                 return Begin::Wait(wait_for_person(call, (**question).clone()));
             }
             _ => {}
         }
+        cx.leg.report(cx.id, report);
         let effect = definition.effect;
         let once = effect == Effect::Once;
         let in_doubt = once && cx.started.is_some();
@@ -216,6 +227,7 @@ pub(crate) async fn call_or_reconcile(
         None => ports.tool(invocation).await,
     };
     leg.tell(operation, called.told);
+    leg.tried(operation, called.tries, in_doubt);
     called.end
 }
 

@@ -5,10 +5,37 @@ use crate::{
     contract::BoxFuture,
     definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
     run::{Leg, RunContext, Task},
-    vocabulary::{AgentError, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus, Transfer},
+    vocabulary::{
+        AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
+        Transfer,
+    },
 };
 
-pub(super) type CallEnd = BoxFuture<'static, Result<ToolResult, AgentError>>;
+pub(super) type CallEnd = BoxFuture<'static, Result<Answered, AgentError>>;
+
+/// The result of a call, and who gave it.
+pub(super) struct Answered {
+    pub(super) result: ToolResult,
+    /// `None` where the entry of a tool's operation says so.
+    pub(super) by: Option<(AnsweredBy, Option<Approved>)>,
+}
+
+impl Answered {
+    /// By this one, and by no operation of a tool.
+    pub(super) fn by(by: AnsweredBy, result: ToolResult) -> Self {
+        let by = Some((by, None));
+        Self { result, by }
+    }
+
+    /// What the operation of a tool came to.
+    pub(super) fn called(
+        call: &ToolCall,
+        end: Result<ToolResult, AgentError>,
+    ) -> Result<Self, AgentError> {
+        let by = end.is_err().then_some((AnsweredBy::Engine, None));
+        as_result(call, end).map(|result| Self { result, by })
+    }
+}
 
 impl RunContext {
     /// The transfer that this call asks for, when it asks for one that the agent may make.
@@ -38,16 +65,23 @@ impl RunContext {
             let text = format!("The conversation was handed to {}.", transfer.to);
             let mut result = ToolResult::new(&call, ToolStatus::Success, text);
             result.ends_step = true;
-            return ready(result);
+            let answered = Answered::by(AnsweredBy::Agent(transfer.to), result);
+            return Box::pin(async move { Ok(answered) });
         }
         if call.name == CLARIFY && self.spec().clarify.is_some() {
-            return Box::pin(self.clarify_call(call));
+            let end = self.clarify_call(call);
+            return Box::pin(async move {
+                let by = |result| Answered::by(AnsweredBy::Person(None), result);
+                end.await.map(by)
+            });
         }
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
             return self.delegate_call(agent.to_owned(), call);
         }
         if call.name == PUBLISH && !self.spec().publishes.is_empty() {
-            return Box::pin(self.branch(PUBLISH).publish_call(call));
+            let end = self.branch(PUBLISH).publish_call(call);
+            let by = |result| Answered::by(AnsweredBy::Engine, result);
+            return Box::pin(async move { end.await.map(by) });
         }
         if call.name == CREATE_AGENT && self.spec().create_agent.is_some() {
             return self.create_call(call);
@@ -64,7 +98,9 @@ impl RunContext {
                 definition,
                 approval: None,
             });
-            return performing.map(move |end| as_result(&call, end)).boxed();
+            return performing
+                .map(move |end| Answered::called(&call, end))
+                .boxed();
         }
         let cx = self.branch(format!("approval of {}", call.name));
         Box::pin(cx.ask_then_call(rule, call, definition))
@@ -86,11 +122,12 @@ impl RunContext {
         }
         let task = task_of(self.leg(), &agent, &call);
         let ends_step = spec.is_some_and(|spec| spec.ends_step);
+        let by = AnsweredBy::Agent(agent.clone());
         let delegation = self.delegate(agent, task);
         Box::pin(async move {
             let mut result = told(&call, delegation.await)?;
             result.ends_step = ends_step && result.status == ToolStatus::Success;
-            Ok(result)
+            Ok(Answered::by(by, result))
         })
     }
 }
@@ -135,7 +172,7 @@ pub(super) fn task_of(leg: &Leg, agent: &str, call: &ToolCall) -> Task {
 }
 
 pub(super) fn ready(result: ToolResult) -> CallEnd {
-    Box::pin(async move { Ok(result) })
+    Box::pin(async move { Ok(Answered::by(AnsweredBy::Engine, result)) })
 }
 
 fn argument(call: &ToolCall, name: &str) -> Option<String> {

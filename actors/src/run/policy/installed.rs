@@ -10,8 +10,8 @@ use super::{
 use crate::{
     run::{RunContext, operations::as_result},
     vocabulary::{
-        AgentError, Digest, Message, ModelRequest, ModelResponse, OperationError, Outcome, Part,
-        Question, Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+        AgentError, AnsweredBy, Digest, Message, ModelRequest, ModelResponse, OperationError,
+        Outcome, Part, Question, Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
     },
 };
 
@@ -173,7 +173,11 @@ impl Policies {
         let Asking { policy, call, .. } = asking;
         match answer {
             Ok(answer) => self.decide(moment, call, policy, Some(answer)).await,
-            Err(error) => as_result(&call, Err(error)).map(Decided::Answered),
+            Err(error) => {
+                let result = as_result(&call, Err(error))?;
+                let (call, by) = (Box::new(call), AnsweredBy::Engine);
+                Ok(Decided::Answered { call, result, by })
+            }
         }
     }
 
@@ -205,7 +209,9 @@ impl Policies {
                         });
                         cx.emit("call_held_back", &told);
                     }
-                    return Ok(Decided::Answered(result));
+                    let by = AnsweredBy::Policy(cx.name().to_owned());
+                    let call = Box::new(call);
+                    return Ok(Decided::Answered { call, result, by });
                 }
                 BeforeTool::Ask(question) => {
                     return Ok(Decided::Ask(Asking {
@@ -325,8 +331,12 @@ impl Policies {
 pub(crate) enum Decided {
     /// It runs, with these arguments.
     Run(ToolCall),
-    /// It does not run: this is its result.
-    Answered(ToolResult),
+    /// It does not run, as it had become by then: this is its result.
+    Answered {
+        call: Box<ToolCall>,
+        result: ToolResult,
+        by: AnsweredBy,
+    },
     /// Somebody is asked, and [`Policies::answered`] is told what was said.
     Ask(Asking),
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The leg in whose name undo steps are recorded, beyond all legs that a function has.
-const UNDO_LEG: u32 = u32::MAX;
+pub(in crate::run) const UNDO_LEG: u32 = u32::MAX;
 
 /// What is told of a call whose end is in doubt because its process died.
 const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of";
@@ -134,6 +134,7 @@ impl Carrier {
                 digest,
                 result,
                 spent,
+                call: None,
             });
             self.driver.ledger.charge(spent);
         }
@@ -189,6 +190,7 @@ impl Carrier {
                 digest,
                 result,
                 spent,
+                call: None,
             };
             self.driver.journal.append(&entry);
             self.driver.ledger.charge(spent);

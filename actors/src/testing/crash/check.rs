@@ -32,6 +32,11 @@ pub(super) fn check(report: &mut CrashReport, place: &str, life: &Life, calm: Op
     if let Some(stuck) = &life.stuck {
         faults.push(stuck.clone());
     }
+    faults.extend(
+        life.unfaithful
+            .iter()
+            .map(|fault| format!("replayed, {fault}")),
+    );
     let calls = check_journals(life, &mut faults);
     check_prefixes(life, &mut faults);
     check_effects(life, &calls, &mut faults);

@@ -34,6 +34,9 @@ use std::{fmt, time::Duration};
 
 use super::{Fault, Harm, Scenario, Strike};
 
+/// Of how many disturbed lives one is replayed.
+const REPLAYED: u64 = 5;
+
 /// How a scenario is crashed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -158,6 +161,8 @@ impl fmt::Display for CrashReport {
 /// * what was recorded before the crash stands unchanged at the front of each journal;
 /// * no call whose result was recorded ran again, no `once` effect began twice, none began before
 ///   its start was recorded, and one that was cut off is reported as being in doubt;
+/// * replayed against the same code, what is recorded of each run is what the code asks for (of the
+///   undisturbed life and of every fifth);
 /// * each operation has one result, and the events read afterwards are one consistent sequence.
 ///
 /// It must run on a current-thread runtime with paused time; it is deterministic then.
@@ -166,7 +171,7 @@ pub async fn crash_everywhere(scenario: &Scenario, options: CrashOptions) -> Cra
         scenario: scenario.name.clone(),
         ..CrashReport::default()
     };
-    let calm = process::live_through(scenario, options, &[]).await;
+    let calm = process::live_through(scenario, options, &[], true).await;
     check::check(&mut report, "undisturbed", &calm, None);
     report.commits = calm.commits;
     report.outcomes.clone_from(&calm.outcomes);
@@ -197,7 +202,8 @@ async fn disturb(
     faults: &[Fault],
 ) {
     let places: Vec<String> = faults.iter().map(describe).collect();
-    let life = process::live_through(scenario, options, faults).await;
+    let is_replayed = report.crashes.is_multiple_of(REPLAYED);
+    let life = process::live_through(scenario, options, faults, is_replayed).await;
     report.crashes += 1;
     check::check(report, &places.join(", then "), &life, Some(calm));
 }

@@ -9,11 +9,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::CrashOptions;
 use crate::{
-    actor::{Run, System, SystemError},
+    actor::{Run, System, SystemError, recording},
     contract::{
-        Clock, InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoredLine,
-        SystemClock, Ticket,
+        Clock, InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoreHandle,
+        StoredLine, SystemClock, Ticket,
     },
+    run::{Registry, replay},
     testing::{EffectLog, Fault, FaultyStore, InMemoryStore, Scenario, effect_log::LoggedEffect},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},
 };
@@ -37,6 +38,8 @@ pub(super) struct Life {
     /// The events of each turn's tree.
     pub(super) events: Vec<Vec<EventRecord>>,
     pub(super) effects: Vec<LoggedEffect>,
+    /// Where replaying what is left asks for something else than what is recorded.
+    pub(super) unfaithful: Vec<String>,
     /// What went wrong so badly that the work could not go on.
     pub(super) stuck: Option<String>,
 }
@@ -61,6 +64,7 @@ pub(super) async fn live_through(
     scenario: &Scenario,
     options: CrashOptions,
     faults: &[Fault],
+    is_replayed: bool,
 ) -> Life {
     let memory = InMemoryStore::new();
     let clock = SystemClock::starting_at(Timestamp(1_700_000_000_000));
@@ -75,8 +79,10 @@ pub(super) async fn live_through(
         checkpoint: None,
         events: Vec::new(),
         effects: Vec::new(),
+        unfaithful: Vec::new(),
         stuck: None,
     };
+    let mut code = None;
     let mut faults = faults.iter();
     loop {
         let inner = memory.another_process();
@@ -97,6 +103,7 @@ pub(super) async fn live_through(
         let builder = (scenario.build)(builder, log.clone());
         let work = async {
             let system = builder.start_linked(process.get_cell()).await?;
+            code = system.shared().team(&scenario.team);
             work(scenario, &system).await
         };
         let end = tokio::select! {
@@ -136,6 +143,9 @@ pub(super) async fn live_through(
         key: KEY.to_owned(),
     };
     let journal = JournalId::Session(session.clone());
+    if let Some(code) = code.filter(|_| is_replayed) {
+        life.unfaithful = replayed(&memory, &life.rows, &code.registry).await;
+    }
     life.session = memory
         .read(journal, 0, usize::MAX)
         .await
@@ -143,6 +153,29 @@ pub(super) async fn live_through(
     life.checkpoint = memory.checkpoint(session).await.ok().flatten();
     life.effects = log.effects();
     life
+}
+
+/// Replays the journals of all roots, and says where the code asks for something else than what is recorded.
+async fn replayed(store: &InMemoryStore, rows: &[RunRow], registry: &Registry) -> Vec<String> {
+    let store = StoreHandle::new(store.clone());
+    let mut unfaithful = Vec::new();
+    for root in rows.iter().filter(|row| row.run == row.root) {
+        let replayed = match recording(&store, root.run).await {
+            Ok(recording) => replay(&recording, registry, None).map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match replayed {
+            Ok(replay) => unfaithful.extend(replay.runs.into_iter().filter_map(|run| {
+                let at = run.divergence?;
+                Some(format!(
+                    "run {} of {} recorded {} and does {}",
+                    run.run, run.agent, at.recorded, at.found
+                ))
+            })),
+            Err(error) => unfaithful.push(error),
+        }
+    }
+    unfaithful
 }
 
 type Done = (Vec<String>, Vec<Vec<EventRecord>>);
