@@ -24,7 +24,8 @@ use crate::{
     definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, AnsweredBy, Begun, CallDigest, CallReport, Digest, Entry, Message,
-        OperationError, OperationId, OperationMap, Resource, RunId, RunStart, ToolCall, Transcript,
+        OperationError, OperationId, OperationMap, Resource, RunId, RunStart, TELLS_OF_CALLS,
+        ToolCall, Transcript,
     },
 };
 
@@ -59,6 +60,9 @@ pub(crate) struct Leg {
     pub(crate) books: Mutex<Books>,
     /// What people said to the run, until a model call takes it along.
     pub(crate) steering: Mutex<Vec<Steering>>,
+    /// What people said with answers that the function dropped without having looked at them: the next
+    /// answer brings it.
+    unheard: Mutex<Vec<Message>>,
     /// What the model call takes along whose result is being recorded: it is struck off the inbox
     /// in that commit.
     taken: Mutex<Vec<Steering>>,
@@ -254,6 +258,7 @@ impl Leg {
             note,
             books: Mutex::new(books),
             steering: Mutex::default(),
+            unheard: Mutex::default(),
             taken: Mutex::default(),
             told: Mutex::default(),
             reports: Mutex::default(),
@@ -493,9 +498,19 @@ impl Leg {
     pub(crate) fn dropped(&self, id: OperationId) {
         self.contents.lock().remove(&id);
         let mut books = self.books.lock();
-        if books.slots.remove(&id).is_some() && !books.detached {
+        if let Some(slot) = books.slots.remove(&id).filter(|_| !books.detached) {
             books.dropped.push(id);
+            drop(books);
+            // Old journals replay as they were recorded.
+            if self.start.format >= TELLS_OF_CALLS {
+                self.unheard.lock().extend(operations::words_in(slot));
+            }
         }
+    }
+
+    /// Takes what people said with answers that the function dropped without having looked at them.
+    pub(crate) fn take_unheard(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.unheard.lock())
     }
 
     /// Ends every further operation with this error.

@@ -2,10 +2,12 @@
 //! call that held it.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -20,7 +22,7 @@ use ghostlight_actors::{
     },
 };
 
-use crate::stage::{SlowStore, pause};
+use crate::stage::{SlowStore, Stage, ask, pause, text};
 
 const STOP: &str = "stop";
 
@@ -152,4 +154,35 @@ async fn no_word_is_lost_with_a_call_that_is_cancelled_or_a_process_that_dies() 
         assert_eq!(heard, acknowledged, "seed {seed}");
     }
     assert!(cancelled > 100, "hardly any call was cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_in_an_answer_that_nobody_looked_at_is_heard_with_the_next() {
+    let mut stage = Stage::new();
+    let agent = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let request = cx.model_request(cx.conversation());
+            let mut first = Box::pin(cx.model(request.clone()));
+            // It is asked and answered, and its answer is never taken.
+            poll_fn(|task| Poll::Ready(first.as_mut().poll(task).is_ready())).await;
+            cx.sleep(Duration::from_secs(10)).await?;
+            drop(first);
+            let next = cx.model(request).await?;
+            let heard: Vec<String> = next.steering.iter().map(|said| said.content()).collect();
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer(heard.join(" ")))
+        })
+    };
+    let model = || {
+        let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("ok")));
+        model.delay(Duration::from_secs(1))
+    };
+    let system = stage.start_with(agent(), model()).await;
+    let run = ask(&system, "a", "go").await;
+    pause(500).await;
+    run.steer("slowly").await.unwrap();
+    pause(15_000).await;
+    stage.crash(&system).await;
+    let system = stage.start_with(agent(), model()).await;
+    assert_eq!(text(&system.run(run.id())).await, "slowly");
 }

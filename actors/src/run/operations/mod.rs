@@ -35,6 +35,7 @@ pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use grants::covers;
 pub use message::{AgentMessage, Receive, Target, Tell};
 pub use model::CallModel;
+pub(crate) use model::words_in;
 pub use state::{Get, Shared, Update, Updated};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};

@@ -1,9 +1,12 @@
 use crate::{
     run::{
-        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Performing, Progress,
-        RunContext,
+        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Progress, RunContext,
+        leg::ResultSlot,
     },
-    vocabulary::{Digest, ErrorKind, ModelRequest, ModelResponse, OperationError, Resource, Spent},
+    vocabulary::{
+        AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
+        Resource, Spent,
+    },
 };
 
 /// A model call.
@@ -113,10 +116,34 @@ impl RunContext {
     }
 
     /// Asks a model, and no policy.
-    pub(crate) fn call_model(&self, mut request: ModelRequest) -> Performing<CallModel> {
+    pub(crate) fn call_model(
+        &self,
+        mut request: ModelRequest,
+    ) -> impl Future<Output = Result<ModelResponse, AgentError>> + Send + 'static {
         if request.model.is_empty() {
             request.model.clone_from(&self.agent().model);
         }
-        self.perform(CallModel(request))
+        let (leg, asked) = (self.leg().clone(), self.perform(CallModel(request)));
+        async move {
+            let mut response = asked.await?;
+            response.steering.splice(..0, leg.take_unheard());
+            Ok(response)
+        }
     }
+}
+
+/// What people said that came with an answer which is in its slot.
+pub(crate) fn words_in(slot: ResultSlot) -> Vec<Message> {
+    let response: Option<ModelResponse> = match slot {
+        ResultSlot::Live(value) => value
+            .downcast::<Result<ModelResponse, OperationError>>()
+            .ok()
+            .and_then(|response| response.ok()),
+        ResultSlot::Recorded(json) if json.get().contains("\"steering\":[{") => {
+            let response: Result<Result<_, OperationError>, _> = serde_json::from_str(json.get());
+            response.ok().and_then(Result::ok)
+        }
+        _ => None,
+    };
+    response.map_or_else(Vec::new, |response| response.steering)
 }
