@@ -228,7 +228,7 @@ pub(crate) struct Called<T> {
 
 /// How many real attempts at a call were made, and how long they took together, with the pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tries {
+pub(crate) struct Tries {
     /// How many.
     pub attempts: u32,
     /// How long, in milliseconds.

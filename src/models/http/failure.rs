@@ -61,7 +61,7 @@ impl Failure {
     }
 
     /// An answer whose server says, at its end, only that it failed.
-    pub(super) fn broken_off(word: &str) -> Self {
+    pub(in crate::models) fn broken_off(word: &str) -> Self {
         let error =
             serde_json::json!({ "error": { "message": "the server broke off", "type": word } });
         Self::InBand(Report::from_value(&error))
