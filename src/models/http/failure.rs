@@ -64,7 +64,7 @@ impl Failure {
     pub(in crate::models) fn broken_off(word: &str) -> Self {
         let error =
             serde_json::json!({ "error": { "message": "the server broke off", "type": word } });
-        Self::InBand(Report::from_value(&error))
+        Self::InBand(Box::new(Report::from_value(&error)))
     }
 
     /// The error that this answer is, if it is one.
