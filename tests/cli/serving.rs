@@ -115,11 +115,11 @@ fn a_changed_file_is_taken_for_new_runs_and_a_broken_one_is_refused_with_its_pla
         let turns = log
             .first()
             .map(|log| log["turns"].as_array().unwrap().clone());
-        let answers = turns
+        let mut answers = turns
             .unwrap_or_default()
             .into_iter()
             .map(|turn| turn["answer"].clone());
-        answers.filter(|answer| !answer.is_null()).next_back()
+        answers.rfind(|answer| !answer.is_null())
     };
     desk.until("an old turn", |desk| last(desk) == Some(json!("the old")));
     desk.write("woken.yaml", &team("the new, and longer"));

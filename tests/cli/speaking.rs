@@ -117,7 +117,10 @@ fn a_run_whose_process_was_killed_is_interrupted_and_runs_are_found_by_how_they_
             .map(|row| row["run"].as_str().unwrap()[..8].to_owned());
         ids.collect::<Vec<_>>()
     };
-    assert_eq!(found(&["--state", "interrupted"]), [run.clone()]);
+    assert_eq!(
+        found(&["--state", "interrupted"]),
+        std::slice::from_ref(&run)
+    );
     assert_eq!(
         found(&["--state", "running,answered"]),
         Vec::<String>::new()
@@ -126,7 +129,7 @@ fn a_run_whose_process_was_killed_is_interrupted_and_runs_are_found_by_how_they_
         let sums = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/helpdesk.yaml");
         desk.shipped(&["run", sums, text]).exits(0);
     }
-    assert_eq!(found(&["--team", "desk"]), [run.clone()]);
+    assert_eq!(found(&["--team", "desk"]), std::slice::from_ref(&run));
     assert_eq!(found(&["--all", "--since", "1h"]).len(), 4);
     let first = found(&["--all", "--limit", "2"]);
     let page = desk.shipped(&["runs", "--all", "--limit", "2"]).exits(0);

@@ -4,7 +4,7 @@ use ghostlight::{behaviors, policies, tool};
 use ghostlight_actors::{
     actor::System,
     contract::ToolError,
-    definition::{BehaviorSpec, PolicySpec},
+    definition::BehaviorSpec,
     run::{Agent, Registry},
     session::Turn,
     testing::InMemoryStore,
