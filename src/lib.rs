@@ -193,6 +193,11 @@ struct Readme;
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
 
+/// And of the page about changing code.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/changing_code.md")]
+struct ChangingCode;
+
 /// And the example of the attribute `tool`.
 #[cfg(doctest)]
 #[doc = include_str!("../macros/src/tool.md")]
@@ -202,3 +207,28 @@ struct Attribute;
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../docs/command.md")]
 struct Command;
+
+/// And those of the guide, page by page.
+#[cfg(all(doctest, feature = "openai", feature = "sqlite"))]
+mod guide {
+    #[doc = include_str!("../docs/guide/first-agent.md")]
+    struct FirstAgent;
+    #[doc = include_str!("../docs/guide/tools-and-effects.md")]
+    struct ToolsAndEffects;
+    #[doc = include_str!("../docs/guide/teams.md")]
+    struct Teams;
+    #[doc = include_str!("../docs/guide/behaviors-and-workflows.md")]
+    struct BehaviorsAndWorkflows;
+    #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]
+    struct SessionsStateArtifacts;
+    #[doc = include_str!("../docs/guide/people-in-the-loop.md")]
+    struct PeopleInTheLoop;
+    #[doc = include_str!("../docs/guide/what-survives-a-crash.md")]
+    struct WhatSurvivesACrash;
+    #[doc = include_str!("../docs/guide/production.md")]
+    struct Production;
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    struct ComingFrom;
+    #[doc = include_str!("../docs/guide/extending.md")]
+    struct Extending;
+}

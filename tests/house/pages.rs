@@ -80,6 +80,35 @@ fn every_example_and_every_team_file_is_in_its_table() {
     );
 }
 
+/// A page that is in no summary is not in the book, and one that `src/lib.rs` does not include is
+/// not compiled; those that only include another page are compiled there.
+#[test]
+fn every_page_of_the_guide_is_in_its_summary_and_compiled() {
+    let (summary, library) = (page("docs/guide/SUMMARY.md"), page("src/lib.rs"));
+    let mut pages = 0;
+    for entry in fs::read_dir(root().join("docs/guide")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".md") || name == "SUMMARY.md" {
+            continue;
+        }
+        pages += 1;
+        let path = format!("docs/guide/{name}");
+        let text = page(&path);
+        let included = text.split("{{#include ../").nth(1);
+        let compiled = match included.and_then(|rest| rest.split("}}").next()) {
+            Some(other) => format!("docs/{other}"),
+            None => path.clone(),
+        };
+        assert!(summary.contains(&format!("({name})")), "{path}: SUMMARY.md");
+        assert!(
+            library.contains(&format!("include_str!(\"../{compiled}\")")),
+            "{path}: src/lib.rs does not compile {compiled}"
+        );
+    }
+    let listed = summary.matches("](").count();
+    assert_eq!(pages, listed, "SUMMARY.md lists pages that are not there");
+}
+
 #[test]
 fn an_example_without_a_row_is_a_finding() {
     let text = "| `resume` | two deaths |\nThe example `hello` is in no table.";
