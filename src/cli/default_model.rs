@@ -71,10 +71,13 @@ pub(super) fn define(
 }
 
 /// Lets a person be asked before an agent that a stand-in for a model moves calls what must not be repeated.
-/// What the file itself says of such a call stands.
+/// What the file itself says of such a call stands, and so does what a behavior of one's own calls: no model
+/// chose that.
 fn ask_first(agent: &mut AgentSpec, above: &str, offline: &[String], registry: &Registry) {
     let model = agent.model.clone().unwrap_or_else(|| above.to_owned());
-    if offline.contains(&model) {
+    let built_in = crate::builtin();
+    let built_in = built_in.behavior_names();
+    if offline.contains(&model) && built_in.contains(&agent.behavior.name.as_str()) {
         let once = |name: &&String| {
             let tool = registry.tool_named(name);
             tool.is_some_and(|tool| tool.definition().effect == Effect::Once)

@@ -15,6 +15,7 @@ mod journal;
 mod ledger;
 mod leg;
 mod load;
+mod mailbox;
 mod names;
 mod notes;
 mod observe;
@@ -35,6 +36,7 @@ pub use driver::answers;
 pub use fork::ForkError;
 pub use interception::Intercept;
 pub use load::Recorded;
+pub(crate) use mailbox::{ParentSender, RunMailbox, RunSender};
 pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Progress,
@@ -45,8 +47,8 @@ pub use policy::{
 };
 pub use ports::Task;
 pub(crate) use ports::{
-    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, ParentSender,
-    Ports, RunMailbox, RunSender, StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
+    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, Ports,
+    StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};

@@ -20,6 +20,7 @@ fn says(text: &'static str) -> Agent {
 #[tokio::test(start_paused = true)]
 async fn a_new_definition_is_for_new_runs_and_sessions_go_on() {
     let stage = Stage::new();
+    stage.not_replayed("two definitions carried its runs, each its own");
     let system = stage.start(says("old")).await;
     let first = ask(&system, "desk", "one").await;
     pause(1000).await;
