@@ -115,14 +115,18 @@ impl AgentExt for Agent {
 
     fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self {
         self.define(|spec| {
+            let tool = tool.into();
             let known = spec
                 .policies
                 .iter_mut()
-                .find(|policy| policy.name == LIMITS);
+                .find(|policy| policy.name == LIMITS)
+                .and_then(|policy| policy.settings.get_mut("calls")?.as_object_mut());
             match known {
-                Some(policy) => policy.settings["calls"][tool.into()] = calls.into(),
+                Some(limits) => {
+                    limits.insert(tool, calls.into());
+                }
                 None => {
-                    let settings = json!({ "calls": { tool.into(): calls } });
+                    let settings = json!({ "calls": { tool: calls } });
                     let policy = PolicySpec::new(LIMITS).settings(settings);
                     spec.policies.push(policy);
                 }

@@ -10,7 +10,7 @@ use proc_macro::TokenStream;
 
 // Its example is tested in ghostlight, which this package does not name: it would be compiled a second time for that,
 // with the engine and all below, because cargo builds what a macro needs apart from what a program needs.
-#[doc = include_str!("tool.md")]
+#[cfg_attr(not(doctest), doc = include_str!("tool.md"))]
 #[proc_macro_attribute]
 pub fn tool(settings: TokenStream, function: TokenStream) -> TokenStream {
     expand::tool(settings.into(), function.into())

@@ -92,6 +92,23 @@ impl<T: Send + 'static> CallTable<T> {
         let _ = self.keeper.send(KeeperMessage::Forget(key));
     }
 
+    /// Ends what is with the keeper of a run that is about to end: what an earlier life began on an
+    /// answer that was lost on its way to the disk.
+    pub(crate) async fn forget_run(&self, run: RunId) {
+        if self.away.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if self
+            .keeper
+            .send(KeeperMessage::ForgetRun(run, sender))
+            .is_ok()
+        {
+            // A keeper that died has taken the calls along.
+            let _ = receiver.await;
+        }
+    }
+
     async fn ask(
         &self,
         message: impl FnOnce(oneshot::Sender<Option<T>>) -> KeeperMessage<T>,
@@ -193,6 +210,8 @@ pub(crate) enum KeeperMessage<T> {
     Abort(CallKey, oneshot::Sender<Option<T>>),
     /// Nobody waits for this call's end any more.
     Forget(CallKey),
+    /// Nobody waits for the ends of this run's calls any more.
+    ForgetRun(RunId, oneshot::Sender<()>),
     /// This call has ended; `None` for one that nobody wants and that stopped.
     Ended(CallKey, Option<T>),
 }
@@ -240,6 +259,12 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
             KeeperMessage::Abort(key, reply) => state.abort(key, reply),
             KeeperMessage::Forget(key) => {
                 state.calls.remove(&key);
+            }
+            KeeperMessage::ForgetRun(run, reply) => {
+                state.calls.retain(|(of, _), _| *of != run);
+                state.ended.retain(|((of, _), ..)| *of != run);
+                // Whoever asked may be gone by now.
+                let _ = reply.send(());
             }
             KeeperMessage::Ended(key, end) => state.ended(key, end),
         }

@@ -172,6 +172,11 @@ impl Ports for Services {
         Box::pin(self.executor.clone().abort((run, operation)))
     }
 
+    fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()> {
+        let executor = self.executor.clone();
+        Box::pin(async move { executor.calls.forget_run(run).await })
+    }
+
     fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
         let mut given = self.credentials.lock();
         let place = given.iter().position(|(key, _)| *key == (run, question))?;

@@ -2,7 +2,7 @@
 //! of their results, and replay.
 //!
 //! Architecture invariant: a run knows no actor and no store. It asks the world through
-//! [`Ports`], and is told things through its door, [`RunSender`].
+//! `Ports`, and is told things through its mailbox, `RunMailbox`.
 
 mod behavior;
 mod builder;

@@ -51,6 +51,10 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     fn abort_tool(&self, run: RunId, operation: OperationId)
     -> BoxFuture<'static, Option<ToolEnd>>;
 
+    /// Ends the tool calls that earlier lives of this run left behind and that it did not take over:
+    /// it is about to end, and no tool may begin for it afterwards.
+    fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
+
     /// Takes the credential that was given in this process as the answer to a question.
     fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
         let _ = (run, question);

@@ -97,6 +97,7 @@ impl Carrier {
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return self.continue_as(*input, spent, leg).await;
         }
+        self.driver.ports.forget_calls(self.run).await;
         let end = RunEnd::of(&outcome, spent);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         let status = status_of(&outcome);
@@ -224,6 +225,7 @@ impl Carrier {
         if let Err(rest) = continued {
             return rest;
         }
+        self.driver.ports.forget_calls(self.run).await;
         match self.commit_last(batch).await {
             Ok(()) => RunExit::Continued {
                 next,
