@@ -308,7 +308,8 @@ async fn load_pinned(
     Ok(Arc::new(pinned))
 }
 
-/// What its first turn makes a session with: nobody has claimed it before.
+/// The claim with which the first turn makes its session. No process has claimed that session
+/// before.
 const UNMADE: Claim = Claim {
     epoch: 1,
     entries: 0,

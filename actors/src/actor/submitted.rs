@@ -38,8 +38,8 @@ impl Session {
     /// It must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`SystemError::EmptyTurn`]. What else [`send`](Self::send) refuses is told when the turn's
-    /// end is asked for.
+    /// [`SystemError::EmptyTurn`]. The handle returns the other errors of [`send`](Self::send) when
+    /// it is asked for the turn's outcome.
     pub fn submit(&self, turn: impl Into<Turn>) -> Result<Submitted, SystemError> {
         let turn = self.with_id(turn.into())?;
         let id = turn.id.as_deref().unwrap_or_default();

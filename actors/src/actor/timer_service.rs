@@ -23,7 +23,7 @@ pub(crate) struct TimerService;
 /// The service takes no messages: requests reach it by their queue, which outlives it.
 pub(crate) enum Nothing {}
 
-/// What the timer service is asked.
+/// A request to the timer service.
 #[derive(Debug)]
 pub(crate) enum TimerRequest {
     /// Wake this run then.

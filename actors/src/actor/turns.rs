@@ -132,7 +132,7 @@ impl Shared {
         Ok(Some(run))
     }
 
-    /// What the owner of the session told of a posted turn that is no run of its own.
+    /// The answer of the session's owner to a posted turn that did not become a run of its own.
     async fn told(
         &self,
         run: RunId,
@@ -171,7 +171,7 @@ impl Shared {
         let now = self.services.clock.now();
         let posted = match item.body {
             InboxBody::Begin(posted) => *posted,
-            // Whoever waited for it is gone.
+            // The sender has stopped waiting for this answer.
             InboxBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
                 return self.settle(run, &item.id, None).await;
             }

@@ -78,7 +78,7 @@ impl Memory {
                 Err(_) => self.ended.roots.push_back(root),
             }
         }
-        // What all journals refer to is looked for once for so many that went.
+        // Finding unused blobs reads every journal, so it is done once for many deleted trees.
         if self.ended.gone > self.ended.keep.max(super::InMemoryStore::KEPT) {
             self.ended.gone = 0;
             self.drop_blobs();
