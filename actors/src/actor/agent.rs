@@ -25,7 +25,7 @@ use starting::answer;
 
 use super::{
     SystemError,
-    launch::{Claiming, Loaded, LoadedSession, TakenUp, load_run},
+    launch::{Claiming, Loaded, LoadedSession, RecoveredSession, load_run},
     live_runs::Route,
     run_actor::{Carry, RunActor},
     services::Services,
@@ -70,7 +70,7 @@ pub(crate) enum AgentMessage {
     /// the session is open or being read already.
     Expect(RunId, oneshot::Sender<Option<Expected>>),
     /// That was done, unless it could not be done together.
-    TakenUp(RunId, Option<Box<TakenUp>>),
+    RecoveredSession(RunId, Option<Box<RecoveredSession>>),
     /// A run of this agent begins or recovers a child run.
     Child(Box<ChildStart>),
     /// A run of this agent began a tree of its own in a session of its own.
@@ -255,7 +255,7 @@ impl Actor for Agent {
             AgentMessage::Expect(run, reply) => {
                 let _ = reply.send(state.stands_by().then(|| Expected::new(&myself, run)));
             }
-            AgentMessage::TakenUp(run, taken) => {
+            AgentMessage::RecoveredSession(run, taken) => {
                 Box::pin(state.recovered(&myself, run, taken)).await;
             }
             AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,

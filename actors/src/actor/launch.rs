@@ -161,7 +161,7 @@ pub(crate) async fn load_run(
 
 /// A session whose open run was recovered together with others.
 #[derive(Debug)]
-pub(crate) struct TakenUp {
+pub(crate) struct RecoveredSession {
     pub(crate) session: LoadedSession,
     pub(crate) run: Loaded,
 }
@@ -174,7 +174,7 @@ pub(crate) async fn recover_together(
     services: &Services,
     rows: Vec<(SessionId, RunRow)>,
     known: impl Fn(&str) -> Option<(Digest, Arc<Pinned>)>,
-) -> Result<Vec<Option<TakenUp>>, StoreError> {
+) -> Result<Vec<Option<RecoveredSession>>, StoreError> {
     let of_session = |(session, _): &(SessionId, RunRow)| JournalId::Session(session.clone());
     let journals = rows
         .iter()
@@ -189,12 +189,12 @@ pub(crate) async fn recover_together(
         let known = known(&session.team)?;
         let of_session = fold_session(&session_lines.ok()?, session, row.run)?;
         let run = fold_run(&run_lines.ok()?, row.clone(), known)?;
-        Some(TakenUp {
+        Some(RecoveredSession {
             session: of_session,
             run,
         })
     };
-    let mut taken: Vec<Option<TakenUp>> = rows.iter().map(&mut fold).collect();
+    let mut taken: Vec<Option<RecoveredSession>> = rows.iter().map(&mut fold).collect();
     let journals = rows.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
     let journals = journals.map(|(row, _)| of_session(row)).collect();
     let claims = claims_of(services, journals).await?;
@@ -207,7 +207,7 @@ pub(crate) async fn recover_together(
     // Whoever is not named has an empty inbox; what comes later is told.
     let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
-    for TakenUp { run, .. } in taken.iter_mut().flatten() {
+    for RecoveredSession { run, .. } in taken.iter_mut().flatten() {
         run.inbox_is_empty = !called.contains(&run.run);
     }
     Ok(taken)
@@ -215,9 +215,9 @@ pub(crate) async fn recover_together(
 
 /// Keeps those whose claim was granted, and to whose journals nothing was added since they were read.
 fn hold(
-    taken: &mut [Option<TakenUp>],
+    taken: &mut [Option<RecoveredSession>],
     granted: Vec<Option<Claim>>,
-    claim_of: impl Fn(&mut TakenUp) -> &mut Claim,
+    claim_of: impl Fn(&mut RecoveredSession) -> &mut Claim,
 ) {
     let there = taken.iter_mut().filter(|taken| taken.is_some());
     for (slot, granted) in there.zip(granted) {

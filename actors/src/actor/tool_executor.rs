@@ -26,7 +26,7 @@ use super::{
     tool_call::ToolCaller,
 };
 use crate::{
-    contract::{BoxFuture, Clock, Entropy, Throttle},
+    contract::{BoxFuture, Clock, Entropy, ToolPace},
     run::{Called, ToolEnd, ToolInvocation, ToolSlot},
     vocabulary::{Effect, ToolDefinition},
 };
@@ -118,7 +118,7 @@ impl Drop for OwnTask {
 struct Watched {
     work: BoxFuture<'static, Called<ToolEnd>>,
     tool: Arc<ToolDefinition>,
-    pace: Arc<Throttle>,
+    pace: Arc<ToolPace>,
     clock: Arc<dyn Clock>,
     longest: Duration,
 }
@@ -131,11 +131,11 @@ impl Future for Watched {
         let polled = self.work.poll_unpin(cx);
         let kept = self.clock.monotonic().since(began);
         self.longest = self.longest.max(kept);
-        if kept >= Throttle::BLOCKING {
+        if kept >= ToolPace::BLOCKING {
             let (tool, kept_ms) = (&self.tool.name, kept.as_millis() as u64);
             tracing::warn!(%tool, kept_ms, "the tool's code blocks its thread: use spawn_blocking in it");
         }
-        if polled.is_ready() || kept >= Throttle::BLOCKING {
+        if polled.is_ready() || kept >= ToolPace::BLOCKING {
             self.pace.kept(self.longest);
         }
         polled

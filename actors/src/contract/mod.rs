@@ -46,7 +46,7 @@ pub use store::{
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
-pub(crate) use tool::Throttle;
+pub(crate) use tool::ToolPace;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };

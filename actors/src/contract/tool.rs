@@ -81,7 +81,7 @@ where
 pub struct ToolHandle {
     definition: Arc<ToolDefinition>,
     tool: Arc<dyn ErasedTool>,
-    pace: Arc<Throttle>,
+    pace: Arc<ToolPace>,
 }
 
 impl ToolHandle {
@@ -95,7 +95,7 @@ impl ToolHandle {
     }
 
     /// How soon its code gives its thread back.
-    pub(crate) fn pace(&self) -> &Arc<Throttle> {
+    pub(crate) fn pace(&self) -> &Arc<ToolPace> {
         &self.pace
     }
 
@@ -147,9 +147,9 @@ impl fmt::Debug for ToolHandle {
 
 /// How soon a tool's code gives its thread back, as far as it was seen.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle(AtomicU32);
+pub(crate) struct ToolPace(AtomicU32);
 
-impl Throttle {
+impl ToolPace {
     /// After so many quick calls in a row a tool counts as quick.
     const TRIED: u32 = 8;
     /// A tool that was seen to block.

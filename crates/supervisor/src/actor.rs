@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::child::Child;
+use super::child_life::{ChildLife, Event, Events};
 use super::exit::{EndReason, Escalation, Exit, RestartDecision, SHUTDOWN};
 use super::handle::{Change, ChildInfo, StartError};
-use super::live_child::{Event, Events, LiveChild};
 use super::machine::{
     Answer, Caller, ChildError, ChildKey, ChildView, Command, How, Incarnation, Input, Machine,
     Timer,
@@ -80,7 +80,7 @@ pub(super) struct State {
     /// Ends during the first start, looked at when ractor's events can be.
     deferred: Vec<Event>,
     children: BTreeMap<ChildKey, Child>,
-    lives: BTreeMap<Incarnation, LiveChild>,
+    lives: BTreeMap<Incarnation, ChildLife>,
     /// Lives whose actor is not known yet.
     starting: usize,
     known: HashMap<ActorId, Incarnation>,
@@ -325,7 +325,7 @@ impl State {
         if self
             .lives
             .get(&incarnation)
-            .is_some_and(LiveChild::awaits_report)
+            .is_some_and(ChildLife::awaits_report)
         {
             self.ended(incarnation, true);
         }
@@ -333,7 +333,7 @@ impl State {
 
     fn forget_life(&mut self, incarnation: Incarnation) {
         match self.lives.remove(&incarnation) {
-            Some(LiveChild {
+            Some(ChildLife {
                 actor: Some(actor), ..
             }) => {
                 self.known.remove(&actor.get_id());
@@ -401,7 +401,7 @@ impl State {
         let Some(child) = self.children.get(&incarnation.child) else {
             return;
         };
-        let (life, started) = LiveChild::start(child, incarnation, self.events.clone());
+        let (life, started) = ChildLife::start(child, incarnation, self.events.clone());
         self.lives.insert(incarnation, life);
         self.starting += 1;
         if let Some(actor) = started {

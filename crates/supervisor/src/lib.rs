@@ -58,9 +58,9 @@
 
 mod actor;
 mod child;
+mod child_life;
 mod exit;
 mod handle;
-mod live_child;
 pub mod machine;
 mod spec;
 

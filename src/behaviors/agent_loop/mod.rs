@@ -287,7 +287,7 @@ impl AgentLoop<'_> {
 
 impl fmt::Debug for AgentLoop<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loop")
+        f.debug_struct("AgentLoop")
             .field("steps", &self.steps)
             .field("open", &self.open)
             .field("messages", &self.conversation.len())

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     actor::{
         SystemError,
-        launch::{Loaded, LoadedSession, TakenUp, load_session},
+        launch::{Loaded, LoadedSession, RecoveredSession, load_session},
     },
     contract::{Append, Batch, Claim, Line, StoreError},
     run::{Ports, Recorded, row_of},
@@ -66,16 +66,20 @@ impl Expected {
         }
     }
 
-    pub(crate) fn tell(mut self, taken: Option<Box<TakenUp>>) {
+    pub(crate) fn tell(mut self, taken: Option<Box<RecoveredSession>>) {
         self.told = true;
-        let _ = self.agent.cast(AgentMessage::TakenUp(self.run, taken));
+        let _ = self
+            .agent
+            .cast(AgentMessage::RecoveredSession(self.run, taken));
     }
 }
 
 impl Drop for Expected {
     fn drop(&mut self) {
         if !self.told {
-            let _ = self.agent.cast(AgentMessage::TakenUp(self.run, None));
+            let _ = self
+                .agent
+                .cast(AgentMessage::RecoveredSession(self.run, None));
         }
     }
 }
@@ -251,7 +255,7 @@ impl AgentState {
         &mut self,
         myself: &ActorRef<AgentMessage>,
         run: RunId,
-        taken: Option<Box<TakenUp>>,
+        taken: Option<Box<RecoveredSession>>,
     ) {
         if let Some(session) = &mut self.session {
             session.loading = false;
@@ -260,7 +264,7 @@ impl AgentState {
             self.wake(myself, run, false, None);
             return;
         };
-        let TakenUp {
+        let RecoveredSession {
             session,
             run: loaded,
         } = *taken;

@@ -61,7 +61,7 @@ impl Events {
 
 /// A hold on one life. Dropping it drops a start that is under way.
 #[derive(Debug)]
-pub(super) struct LiveChild {
+pub(super) struct ChildLife {
     pub(super) actor: Option<ActorCell>,
     cancel: Option<oneshot::Sender<()>>,
     below: Arc<Mutex<Vec<ActorCell>>>,
@@ -69,7 +69,7 @@ pub(super) struct LiveChild {
     task: AbortOnDropHandle<()>,
 }
 
-impl LiveChild {
+impl ChildLife {
     /// Starts a life. `Some` with its actor where that is there at once.
     pub(super) fn start(
         child: &Child,
