@@ -10,16 +10,32 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 5] = [
+const PACKAGES: [(&str, &[&str]); 11] = [
     (
         FACE,
-        &[ENGINE, "ghostlight_macros", "ghostlight_structured_output"],
+        &[
+            ENGINE,
+            "ghostlight_macros",
+            "ghostlight_mcp",
+            "ghostlight_memory",
+            "ghostlight_postgres",
+            "ghostlight_retrieval",
+            "ghostlight_server",
+            "ghostlight_structured_output",
+            "ghostlight_tools",
+        ],
     ),
     (ENGINE, &["ghostlight_supervisor"]),
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
+    ("ghostlight_mcp", &[ENGINE]),
+    ("ghostlight_memory", &[ENGINE]),
+    ("ghostlight_postgres", &[ENGINE]),
+    ("ghostlight_retrieval", &[ENGINE]),
+    ("ghostlight_server", &[ENGINE]),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),
+    ("ghostlight_tools", &[ENGINE]),
 ];
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.

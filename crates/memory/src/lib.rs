@@ -1,0 +1,1 @@
+//! What agents remember within a run and between runs.

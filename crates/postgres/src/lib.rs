@@ -1,0 +1,1 @@
+//! The store of Ghostlight's agents in PostgreSQL.

@@ -1,0 +1,1 @@
+//! Reading, cutting, indexing and searching of documents.

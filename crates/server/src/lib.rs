@@ -1,0 +1,1 @@
+//! Agents on the network: one HTTP core, and the protocols that clients of agents speak.

@@ -1,0 +1,1 @@
+//! Tools for files, processes and the network, each confined.
