@@ -1,7 +1,7 @@
 //! What is plugged into the engine: models, tools, stores, the clock and chance.
 //!
 //! Each trait is implemented as plain `async fn` and kept as `Arc<dyn …>` behind one erasing
-//! adapter ([`ModelHandle`], [`ToolHandle`], [`StoreHandle`]), so no public type has a
+//! adapter ([`ModelHandle`], [`EmbedderHandle`], [`ToolHandle`], [`StoreHandle`]), so no public type has a
 //! parameter for its model, tools or store.
 //!
 //! Architecture invariant: a contract knows the vocabulary, and how to redact, and nothing else.
@@ -10,6 +10,7 @@ pub mod artifact_scopes;
 mod clock;
 mod credential;
 mod deletion;
+mod embedder;
 mod entropy;
 mod in_memory_store;
 mod inbox;
@@ -29,6 +30,9 @@ pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
 pub use credential::Credential;
 pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
+pub use embedder::{
+    Embedder, EmbedderHandle, Embedding, EmbeddingKind, EmbeddingPurpose, EmbeddingSpace,
+};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
 pub use inbox::{InboxBody, InboxItem, PostedTurn};
