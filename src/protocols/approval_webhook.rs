@@ -165,10 +165,13 @@ impl Tool for ApprovalWebhook {
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let mut asked = arguments.value().cloned().map_err(ToolError::new)?;
-        if let (Some(asked), Some(origin)) = (asked.as_object_mut(), cx.origin()) {
-            let session = origin.session.as_ref().map(ToString::to_string);
-            asked.insert("session".to_owned(), json!(session));
-            asked.insert("user".to_owned(), json!(origin.user));
+        if let Some(asked) = asked.as_object_mut() {
+            asked.insert("run".to_owned(), json!(cx.run()));
+            if let Some(origin) = cx.origin() {
+                let session = origin.session.as_ref().map(ToString::to_string);
+                asked.insert("session".to_owned(), json!(session));
+                asked.insert("user".to_owned(), json!(origin.user));
+            }
         }
         let body = serde_json::to_vec(&asked)?;
         let decision = self.ask(body, cx.idempotency_key()).await?;

@@ -7,10 +7,14 @@
 /// and with each process that takes it up, a session with each turn. What has a later format, or
 /// holds something unknown, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// The format from which on each call of a step has an entry that says how it was answered.
 pub(crate) const TELLS_OF_CALLS: u32 = 3;
+
+/// The format from which on no call of an approver names its run in its arguments: they are compared
+/// in replay, and a fork is another run.
+pub(crate) const APPROVERS_HAVE_RUN_IN_CONTEXT: u32 = 4;
 
 /// The format of entries that say none.
 pub(super) fn first() -> u32 {

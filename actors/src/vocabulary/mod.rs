@@ -41,7 +41,7 @@ pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
 pub use format::FORMAT;
-pub(crate) use format::TELLS_OF_CALLS;
+pub(crate) use format::{APPROVERS_HAVE_RUN_IN_CONTEXT, TELLS_OF_CALLS};
 pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
 pub use message::{

@@ -35,6 +35,7 @@ mod fairness;
 mod falling_asleep;
 mod first_use;
 mod foreign_operations;
+mod forked_approvals;
 mod forked_children;
 mod forked_topics;
 mod going_on;

@@ -14,8 +14,8 @@ use crate::{
     run::{OperationContext, RunContext, answers},
     safety::{self, deciding},
     vocabulary::{
-        AgentError, AnsweredBy, ApprovalDecision, Approved, Arguments, ErrorKind, Question,
-        ToolCall, ToolDefinition, ToolResult, ToolStatus,
+        APPROVERS_HAVE_RUN_IN_CONTEXT, AgentError, AnsweredBy, ApprovalDecision, Approved,
+        Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult, ToolStatus,
     },
 };
 
@@ -221,15 +221,17 @@ impl RunContext {
             )));
         };
         let question = question(rule, call);
-        let asked = json!({
+        let mut asked = json!({
             "question": question.prompt,
             "tool": call.name,
             "arguments": question.call.as_ref().and_then(|call| call.arguments.value().ok()),
             "agent": self.spec().name,
-            "run": self.run(),
             "call": call.id,
             "digest": call.digest(),
         });
+        if self.leg().start.format < APPROVERS_HAVE_RUN_IN_CONTEXT {
+            asked["run"] = json!(self.run());
+        }
         let call = ToolCall::new(call.id.clone(), approver, asked);
         let result = match self
             .perform(CallTool {

@@ -55,7 +55,7 @@ impl RunContext {
     /// A call that needs approval asks first, while the others go on: a person, or the tool that
     /// the agent's [`ApprovalRule`](crate::definition::ApprovalRule) names, which is called with
     /// `question`, `tool`, `arguments` (as [`Question::call`](crate::vocabulary::Question::call)
-    /// shows them), `digest` (of the exact call), `agent`, `run` and `call`, and answers with a
+    /// shows them), `digest` (of the exact call), `agent` and `call`, and answers with a
     /// JSON object whose `approved` is true; whatever else it does is a refusal. A call that
     /// reaches another agent delegates; one that transfers only says so ([`transfer_of`]).
     ///
