@@ -38,7 +38,9 @@ pub fn schema_for(registry: &Registry) -> Value {
     let mut schema = schema();
     let behaviors = registry.behavior_names();
     let models: Vec<&str> = registry.models().map(|(name, _)| name).collect();
-    let tools: Vec<&str> = registry.tools().map(|(name, _)| name).collect();
+    let tools = registry.tools().map(|(name, _)| name);
+    let toolsets = registry.toolsets().map(|(name, _)| name);
+    let tools: Vec<&str> = tools.chain(toolsets).collect();
     let settings = [
         (
             "/$defs/ModelSpec/properties/provider",
@@ -46,7 +48,7 @@ pub fn schema_for(registry: &Registry) -> Value {
         ),
         (
             "/$defs/ToolSpec/properties/kind",
-            closed(&registry.tool_kind_names()),
+            closed(&[registry.tool_kind_names(), registry.toolset_kind_names()].concat()),
         ),
         (
             "/$defs/AgentSpec/properties/model",

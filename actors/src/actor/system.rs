@@ -150,16 +150,34 @@ pub(crate) struct Shared {
 pub(crate) struct TeamEntry {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) digest: Digest,
+    /// The definition as it was given, with toolsets by their names.
+    spec: Arc<TeamSpec>,
     pub(crate) bytes: Arc<[u8]>,
     /// What its runs find under the names of its agents.
     pub(crate) registry: Arc<Registry>,
 }
 
 impl TeamEntry {
+    /// The same with the tools that its toolsets have now, where they have others.
+    fn with_changed_toolsets(&self) -> Option<Self> {
+        if !self.registry.toolsets_changed() {
+            return None;
+        }
+        let mut registry = (*self.registry).clone();
+        match registry.ask_toolsets(&self.spec, true) {
+            Ok(()) => Some(Self::new(registry, &self.spec)),
+            Err(error) => {
+                tracing::warn!(team = %self.spec.name, %error, "the team goes on with the tools that it had");
+                None
+            }
+        }
+    }
+
     fn new(registry: Registry, spec: &TeamSpec) -> Self {
         let pinned = registry.pin(spec);
         let (digest, bytes) = pinned.encode();
         Self {
+            spec: Arc::new(spec.clone()),
             registry: Arc::new(registry),
             pinned: Arc::new(pinned),
             digest,
@@ -170,7 +188,13 @@ impl TeamEntry {
 
 impl Shared {
     pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
-        self.teams.read().get(name).cloned()
+        let entry = self.teams.read().get(name).cloned()?;
+        let Some(changed) = entry.with_changed_toolsets() else {
+            return Some(entry);
+        };
+        // Of two that see the change at once either may win: both have asked since.
+        self.teams.write().insert(name.to_owned(), changed.clone());
+        Some(changed)
     }
 
     pub(crate) fn team_names(&self) -> String {

@@ -24,6 +24,7 @@ mod store_error;
 mod store_handle;
 mod tool;
 mod tool_state;
+mod toolset;
 
 pub use crate::vocabulary::{ApprovalDecision, Approved};
 pub use clock::{Clock, ClockJump, SystemClock};
@@ -55,6 +56,7 @@ pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };
 pub use tool_state::{Change, ToolState};
+pub use toolset::{Toolset, ToolsetHandle};
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -94,6 +94,13 @@ impl ToolHandle {
         }
     }
 
+    /// The same tool, with one state, under another definition: another name or other limits.
+    #[must_use]
+    pub fn defined(mut self, definition: ToolDefinition) -> Self {
+        self.definition = Arc::new(definition);
+        self
+    }
+
     /// How soon its code gives its thread back.
     pub(crate) fn pace(&self) -> &Arc<ToolPace> {
         &self.pace

@@ -10,7 +10,7 @@ use super::{
     AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, PolicySpec, Reach,
     Schedule, WhileAsking, WhileBusy,
 };
-use crate::vocabulary::Budget;
+use crate::vocabulary::{Budget, ToolFilter, ToolLimits};
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -284,12 +284,21 @@ impl ModelSpec {
     }
 }
 
-/// A tool of a team that is made from settings: of which kind, and how.
+/// A tool or toolset of a team that is made from settings: of which kind, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ToolSpec {
     /// The registered name of the kind, such as `docs_search`.
     pub kind: String,
+    /// Which tools are taken of a kind that makes several; all when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<ToolFilter>,
+    /// What is put before the name of each tool of a kind that makes several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Limits in the place of a tool's own, by its name or a pattern such as `*`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, ToolLimits>,
     /// Settings of its own, such as `folder`.
     #[serde(flatten)]
     pub settings: serde_json::Map<String, Value>,
@@ -300,6 +309,9 @@ impl ToolSpec {
     pub fn new(kind: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
+            only: None,
+            prefix: None,
+            limits: BTreeMap::new(),
             settings: serde_json::Map::new(),
         }
     }

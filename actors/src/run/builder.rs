@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext};
 use crate::{
-    contract::{Model, ModelHandle, ToolHandle},
+    contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
         DefinitionError, Durability, ModelSpec, OnHandoff, PolicySpec, Reach, Schedule, TeamSpec,
@@ -224,7 +224,16 @@ impl Agent {
         self
     }
 
-    /// Gives it a tool that is registered elsewhere.
+    /// Gives it the tools of a toolset, which agents below it may name too, by this name.
+    #[must_use]
+    pub fn toolset(mut self, name: impl Into<String>, toolset: impl Into<ToolsetHandle>) -> Self {
+        let name = name.into();
+        self.spec.tools.push(name.clone());
+        self.registry = self.registry.toolset(name, toolset);
+        self
+    }
+
+    /// Gives it a tool or toolset that is registered elsewhere.
     #[must_use]
     pub fn tool_named(mut self, name: impl Into<String>) -> Self {
         self.spec.tools.push(name.into());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::registry::Registry;
+use super::{registry::Registry, toolsets::Members};
 use crate::{
     contract::{Interceptor, InterceptorHandle, ModelHandle, ToolHandle},
     definition::{DefinitionError, InterceptorSpec, TeamSpec},
@@ -56,8 +56,10 @@ impl Intercept {
         wraps(&self.models, self.tools.is_none(), name)
     }
 
-    fn wraps_tool(&self, name: &str) -> bool {
+    fn wraps_tool(&self, name: &str, members: &Members) -> bool {
+        let of_toolset = |named: &String| members.holds(named, name);
         wraps(&self.tools, self.models.is_none(), name)
+            || self.tools.iter().flatten().any(of_toolset)
     }
 }
 
@@ -135,7 +137,7 @@ impl Registry {
             }
         }
         for tool in spec.tools.iter().flatten() {
-            if !tools.contains(&tool.as_str()) {
+            if !tools.contains(&tool.as_str()) && !self.members.has_toolset(tool) {
                 return Err(unknown("tool", tool, self.places.known::<ToolHandle>()));
             }
         }
@@ -157,7 +159,7 @@ impl Registry {
 
     /// What stands around a tool's calls, from the outermost on.
     pub(super) fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
-        self.chain(|intercept| intercept.wraps_tool(name))
+        self.chain(|intercept| intercept.wraps_tool(name, &self.members))
     }
 
     fn chain(&self, wraps: impl Fn(&Intercept) -> bool) -> Arc<[InterceptorHandle]> {

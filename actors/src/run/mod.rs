@@ -28,6 +28,7 @@ mod registry;
 mod replay;
 mod spoken;
 mod task;
+mod toolsets;
 
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};

@@ -12,10 +12,10 @@ use std::{
 use super::{
     Registry,
     interception::MakeInterceptor,
-    registry::{MakeBehavior, MakeModel, MakePolicy, MakeTool},
+    registry::{MakeBehavior, MakeModel, MakePolicy, MakeTool, MakeToolset},
 };
 use crate::{
-    contract::{ModelHandle, ToolHandle},
+    contract::{ModelHandle, ToolHandle, ToolsetHandle},
     definition::DefinitionError,
 };
 
@@ -26,6 +26,8 @@ pub(super) struct Names {
     providers: BTreeMap<String, MakeModel>,
     tools: BTreeMap<String, ToolHandle>,
     tool_kinds: BTreeMap<String, MakeTool>,
+    toolsets: BTreeMap<String, ToolsetHandle>,
+    toolset_kinds: BTreeMap<String, MakeToolset>,
     behaviors: BTreeMap<String, MakeBehavior>,
     policies: BTreeMap<String, MakePolicy>,
     interceptor_kinds: BTreeMap<String, MakeInterceptor>,
@@ -69,6 +71,8 @@ named! {
     MakeModel: providers, "provider", Arc::ptr_eq;
     ToolHandle: tools, "tool", ToolHandle::is;
     MakeTool: tool_kinds, "kind of tool", Arc::ptr_eq;
+    ToolsetHandle: toolsets, "toolset", ToolsetHandle::is;
+    MakeToolset: toolset_kinds, "kind of toolset", Arc::ptr_eq;
     MakeBehavior: behaviors, "behavior", Arc::ptr_eq;
     MakePolicy: policies, "policy", Arc::ptr_eq;
     MakeInterceptor: interceptor_kinds, "interceptor", Arc::ptr_eq;
@@ -90,6 +94,8 @@ impl Names {
         self.providers.extend(other.providers);
         self.tools.extend(other.tools);
         self.tool_kinds.extend(other.tool_kinds);
+        self.toolsets.extend(other.toolsets);
+        self.toolset_kinds.extend(other.toolset_kinds);
         self.behaviors.extend(other.behaviors);
         self.policies.extend(other.policies);
         self.interceptor_kinds.extend(other.interceptor_kinds);
@@ -142,6 +148,25 @@ impl Places {
     pub(super) fn narrow_to(&mut self, agent: &str) {
         let own = std::mem::take(&mut self.all);
         self.agents.entry(agent.to_owned()).or_default().extend(own);
+    }
+
+    /// Gives an agent a thing of its own, in the place of nothing.
+    pub(super) fn give_to<T: Named>(&mut self, agent: &str, name: &str, thing: T) {
+        let own = self.agents.entry(agent.to_owned()).or_default();
+        T::table_mut(own).insert(name.to_owned(), thing);
+    }
+
+    /// Takes a thing of an agent's own from it.
+    pub(super) fn take<T: Named>(&mut self, agent: &str, name: &str) {
+        if let Some(own) = self.agents.get_mut(agent) {
+            T::table_mut(own).remove(name);
+        }
+    }
+
+    /// Whether an agent has a thing of its own of this name.
+    pub(super) fn has<T: Named>(&self, agent: &str, name: &str) -> bool {
+        let own = self.agents.get(agent);
+        own.is_some_and(|own| T::table(own).contains_key(name))
     }
 
     /// What this name stands for in the last of these agents, each of which is below the one

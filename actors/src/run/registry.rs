@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::{
     Behavior, BehaviorHandle, Intercept, PolicyHandle,
     names::{Named, Places},
+    toolsets::Members,
 };
 use crate::{
-    contract::{InterceptorHandle, ModelHandle, ToolHandle},
+    contract::{InterceptorHandle, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
@@ -30,6 +31,10 @@ pub(super) type MakeModel =
 /// Makes a tool of this name from its settings; the error says what is wrong with them.
 pub(super) type MakeTool =
     Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
+/// Makes a toolset of this name from its settings; the error says what is wrong with them.
+pub(super) type MakeToolset = Arc<
+    dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolsetHandle, String> + Send + Sync,
+>;
 
 /// The code behind the names that definitions use: models and their providers, tools and their
 /// kinds, behaviors, policies and interceptors. Builder and team file fill one; the command takes
@@ -47,6 +52,8 @@ pub struct Registry {
     pub(super) intercepts: Vec<Intercept>,
     /// Those of each team's definition, inside of those of code.
     pub(super) defined_intercepts: BTreeMap<String, Vec<Intercept>>,
+    /// What the agents of the team that was resolved have from toolsets.
+    pub(super) members: Members,
 }
 
 /// A model, and what stands around its calls.
@@ -335,22 +342,26 @@ impl Registry {
             defined = defined.model(name, model);
         }
         for (name, spec) in &team.tools {
-            defined = defined.tool(self.make_tool(name, spec, root)?);
+            defined = match self.make_toolset(name, spec, root)? {
+                Some(toolset) => defined.toolset(name, toolset),
+                None => defined.tool(self.make_tool(name, spec, root)?),
+            };
         }
         self = self.with(defined);
+        self.ask_toolsets(team, false)?;
         for policy in &team.policies {
             self.make_policy(policy, root, || format!("team {:?}", team.name))?;
         }
         for (above, agent) in team.agent.walk() {
             self.check_agent(agent, &path_of(&above, agent))?;
             // A rule that is misspelt would let its tool be called unasked.
-            let stray = |name: &&String| *name != "*" && !tools_of(agent).any(|tool| tool == *name);
+            let stray = |name: &&String| *name != "*" && !self.may_have(agent, name);
             if let Some(name) = agent.approval.keys().find(stray) {
                 return Err(DefinitionError::Unknown {
                     wanted_by: format!("the approval of agent {:?}", agent.name),
                     what: "tool",
                     name: name.clone(),
-                    known: list(tools_of(agent)),
+                    known: self.known_to(agent),
                 });
             }
         }
@@ -368,8 +379,20 @@ impl Registry {
         let make: &MakeTool = self.places.wanted(path, &spec.kind, wanted_by)?;
         let made = make(name, &spec.settings).and_then(|tool| {
             let called = &tool.definition().name;
-            if called == name {
-                Ok(tool)
+            if spec.only.is_some() || spec.prefix.is_some() {
+                Err(
+                    "it is one tool: `only` and `prefix` are for kinds that make several"
+                        .to_owned(),
+                )
+            } else if called == name {
+                let limits = spec.limits.get("*").or_else(|| spec.limits.get(name));
+                Ok(match limits {
+                    Some(limits) => {
+                        let definition = limits.applied((**tool.definition()).clone());
+                        tool.defined(definition)
+                    }
+                    None => tool,
+                })
             } else {
                 Err(format!("it made a tool that is called {called:?}"))
             }
@@ -404,6 +427,9 @@ impl Registry {
             let _: &ModelHandle = self.places.wanted(path, model, wanted_by)?;
         }
         for tool in tools_of(agent) {
+            if let Ok(Some(_)) = self.places.look_up::<ToolsetHandle>(path, tool) {
+                continue;
+            }
             let _: &ToolHandle = self.places.wanted(path, tool, wanted_by)?;
         }
         self.make_policies(agent, path)?;
@@ -426,6 +452,7 @@ impl Registry {
 
     /// The same, where all its agents are in one place.
     fn pin_in(&self, team: &TeamSpec, place: Option<&[String]>) -> Pinned {
+        let team = self.with_members(team);
         let mut pinned = Pinned::new(team.clone(), BTreeMap::new());
         for (above, agent) in team.agent.walk() {
             let path = place.map_or_else(|| path_of(&above, agent), <[String]>::to_vec);
@@ -494,7 +521,7 @@ fn several(name: &str, agents: &str) -> String {
 }
 
 /// The names from the root's to this agent's.
-fn path_of(above: &[&str], agent: &AgentSpec) -> Vec<String> {
+pub(super) fn path_of(above: &[&str], agent: &AgentSpec) -> Vec<String> {
     let above = above.iter().copied();
     let path = above.chain([agent.name.as_str()]);
     path.map(str::to_owned).collect()
@@ -529,6 +556,7 @@ impl fmt::Debug for Registry {
             .field("providers", &self.provider_names())
             .field("tools", &self.places.names_of::<ToolHandle>())
             .field("tool_kinds", &self.tool_kind_names())
+            .field("toolset_kinds", &self.toolset_kind_names())
             .field("behaviors", &self.behavior_names())
             .field("policies", &self.policy_names())
             .field("interceptor_kinds", &self.interceptor_kind_names())

@@ -27,6 +27,7 @@ mod question;
 mod scope;
 mod time;
 mod tool;
+mod tool_filter;
 mod transcript;
 mod usage;
 
@@ -60,5 +61,7 @@ pub(crate) use scope::{is_key_of_engine, key_of_engine};
 pub use time::Timestamp;
 pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
+pub(crate) use tool_filter::wildcard;
+pub use tool_filter::{ToolFilter, ToolLimits};
 pub use transcript::Transcript;
 pub use usage::Usage;

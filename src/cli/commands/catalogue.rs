@@ -47,7 +47,8 @@ pub(super) fn tools(arguments: &Catalogue, registry: &Registry) -> Result<Exit, 
                 .unwrap_or_default(),
         });
     }
-    for name in registry.tool_kind_names() {
+    let kinds = [registry.tool_kind_names(), registry.toolset_kind_names()].concat();
+    for name in kinds {
         let probe = |team: &mut TeamSpec| {
             let mut tool = ToolSpec::new(name);
             tool.settings.insert(NO_SETTING.to_owned(), true.into());

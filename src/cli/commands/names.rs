@@ -172,6 +172,7 @@ mod tests {
             (POLICIES, registry.policy_names()),
             (PROVIDERS, registry.provider_names()),
             (TOOL_KINDS, registry.tool_kind_names()),
+            (TOOL_KINDS, registry.toolset_kind_names()),
         ] {
             for name in names {
                 assert!(!about(table, name).is_empty(), "{name} has no words");

@@ -6,7 +6,7 @@ use super::{Decision, Scope, state::Place};
 use crate::{
     run::RunContext,
     safety,
-    vocabulary::{AgentError, ToolCall, canonical},
+    vocabulary::{AgentError, ToolCall, canonical, wildcard},
 };
 
 /// How many decisions of a session are remembered for one tool.
@@ -145,11 +145,11 @@ fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
         match (pattern.as_str(), argument.as_str()) {
             (Some(pattern), Some(text)) if is_path(name, pattern) => {
                 match (normal(pattern), normal(text)) {
-                    (Some(pattern), Some(text)) => matches(&pattern, &text),
+                    (Some(pattern), Some(text)) => wildcard(&pattern, &text),
                     _ => false,
                 }
             }
-            (Some(pattern), Some(text)) => matches(pattern, text) && !leads_up(text),
+            (Some(pattern), Some(text)) => wildcard(pattern, text) && !leads_up(text),
             _ => pattern == argument,
         }
     })
@@ -193,26 +193,6 @@ fn goes_up(part: &str) -> bool {
     plain.split(ends).any(|word| word == "..") || ["%2f", "%5c"].iter().any(|c| lower.contains(c))
 }
 
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
-        return false;
-    };
-    let mut last = None;
-    for piece in pieces {
-        if let Some(piece) = last.replace(piece) {
-            match rest.find(piece) {
-                Some(at) => rest = &rest[at + piece.len()..],
-                None => return false,
-            }
-        }
-    }
-    match last {
-        Some(last) => rest.ends_with(last),
-        None => rest.is_empty(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -233,7 +213,7 @@ mod tests {
             ("a*a", "a", false),
             ("", "", true),
         ] {
-            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(wildcard(pattern, text), fits, "{pattern} {text}");
         }
     }
 

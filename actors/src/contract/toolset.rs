@@ -1,0 +1,189 @@
+//! Tools that come together.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+
+use super::{ToolError, ToolHandle};
+use crate::vocabulary::{ToolDefinition, ToolFilter, ToolLimits};
+
+/// Several tools that are given to agents under one name, such as those of a folder or of a server.
+///
+/// A team asks for its tools when it is registered, and again for the next run whenever
+/// [`revision`](Self::revision) has changed. A run keeps the definitions with which it began.
+pub trait Toolset: Send + Sync + 'static {
+    /// The tools as they are now. It must come back at once: what has to be asked over a network is
+    /// kept from the last time that it was heard.
+    ///
+    /// # Errors
+    /// Why there are none now. Agents go on without them, and a warning is logged.
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError>;
+
+    /// A number that changes whenever [`tools`](Self::tools) would give something else.
+    fn revision(&self) -> u64 {
+        0
+    }
+}
+
+/// Tools that never change.
+impl Toolset for Vec<ToolHandle> {
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
+        Ok(self.clone())
+    }
+}
+
+/// A toolset of any kind, with what is taken of it. Cloning shares it.
+#[derive(Clone)]
+pub struct ToolsetHandle {
+    toolset: Arc<dyn Toolset>,
+    filter: Option<ToolFilter>,
+    prefix: String,
+    limits: BTreeMap<String, ToolLimits>,
+    /// The tools of this revision, so that a tool stays the same one while nothing changes.
+    kept: Arc<Mutex<Option<(u64, Arc<[ToolHandle]>)>>>,
+}
+
+impl ToolsetHandle {
+    /// Keeps a toolset.
+    pub fn new(toolset: impl Toolset) -> Self {
+        Self {
+            toolset: Arc::new(toolset),
+            filter: None,
+            prefix: String::new(),
+            limits: BTreeMap::new(),
+            kept: Arc::default(),
+        }
+    }
+
+    /// Takes only some of its tools, by the names that they have in the toolset.
+    #[must_use]
+    pub fn only(mut self, filter: ToolFilter) -> Self {
+        self.filter = Some(match self.filter.take() {
+            Some(before) => before.and(filter),
+            None => filter,
+        });
+        self.kept = Arc::default();
+        self
+    }
+
+    /// Puts this before the name of each tool.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into() + &self.prefix;
+        self.kept = Arc::default();
+        self
+    }
+
+    /// Sets limits of the tools whose names, as they are in the toolset, fit a pattern. The longest
+    /// pattern wins.
+    #[must_use]
+    pub fn limited(mut self, pattern: impl Into<String>, limits: ToolLimits) -> Self {
+        self.limits.insert(pattern.into(), limits);
+        self.kept = Arc::default();
+        self
+    }
+
+    /// The tools that are taken of it, as they are now. Where two have one name the first stands, and
+    /// a warning is logged; so is a name that no model takes.
+    ///
+    /// # Errors
+    /// Why there are none now.
+    pub fn tools(&self) -> Result<Arc<[ToolHandle]>, ToolError> {
+        // Read first: what changes meanwhile is found by the next look.
+        let revision = self.revision();
+        if let Some((kept, tools)) = &*self.kept.lock()
+            && *kept == revision
+        {
+            return Ok(tools.clone());
+        }
+        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+        let mut tools: Vec<ToolHandle> = Vec::new();
+        for tool in self.toolset.tools()? {
+            let own = tool.definition().name.clone();
+            if self.filter.as_ref().is_some_and(|only| !only.takes(&own)) {
+                continue;
+            }
+            let name = format!("{}{own}", self.prefix);
+            if !is_callable(&name) {
+                tracing::warn!(
+                    ?name,
+                    "a tool is left out: models take names of 1 to 64 letters, digits, `_` and `-`"
+                );
+                continue;
+            }
+            if taken.insert(name.clone(), tools.len()).is_some() {
+                tracing::warn!(%name, "a toolset has two tools of one name: the first is taken");
+                continue;
+            }
+            tools.push(self.shaped(tool, &own, name));
+        }
+        let tools: Arc<[ToolHandle]> = tools.into();
+        *self.kept.lock() = Some((revision, tools.clone()));
+        Ok(tools)
+    }
+
+    fn shaped(&self, tool: ToolHandle, own: &str, name: String) -> ToolHandle {
+        let fitting = self.limits.iter();
+        let fitting =
+            fitting.filter(|(pattern, _)| ToolFilter::Name((*pattern).clone()).takes(own));
+        let limits = fitting.max_by_key(|(pattern, _)| pattern.len());
+        if limits.is_none() && self.prefix.is_empty() {
+            return tool;
+        }
+        let mut definition = ToolDefinition::clone(tool.definition());
+        definition.name = name;
+        if let Some((_, limits)) = limits {
+            definition = limits.applied(definition);
+        }
+        tool.defined(definition)
+    }
+
+    /// A number that changes whenever its tools do. See [`Toolset::revision`].
+    pub fn revision(&self) -> u64 {
+        self.toolset.revision()
+    }
+
+    /// Whether both are the same toolset.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.toolset, &other.toolset) && Arc::ptr_eq(&self.kept, &other.kept)
+    }
+}
+
+impl ToolLimits {
+    /// A definition with these limits in the place of its own.
+    #[must_use]
+    pub fn applied(&self, mut definition: ToolDefinition) -> ToolDefinition {
+        let timeout = self.timeout_s.map(Duration::try_from_secs_f64);
+        if let Some(Ok(timeout)) = timeout {
+            definition = definition.timeout(timeout);
+        }
+        if let Some(characters) = self.output_limit {
+            definition = definition.output_limit(characters);
+        }
+        match self.concurrency {
+            Some(calls) => definition.concurrency(calls),
+            None => definition,
+        }
+    }
+}
+
+/// Whether providers take this name for a tool.
+fn is_callable(name: &str) -> bool {
+    let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(ok)
+}
+
+impl<T: Toolset> From<T> for ToolsetHandle {
+    fn from(toolset: T) -> Self {
+        Self::new(toolset)
+    }
+}
+
+impl fmt::Debug for ToolsetHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolsetHandle")
+            .field("filter", &self.filter)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}

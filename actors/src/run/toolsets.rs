@@ -1,0 +1,257 @@
+//! Toolsets of a team: which agent has which of their tools now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Registry,
+    names::Named,
+    registry::{MakeToolset, list, path_of, tools_of},
+};
+use crate::{
+    contract::{ToolHandle, ToolsetHandle},
+    definition::{AgentSpec, DefinitionError, TeamSpec, ToolSpec},
+};
+
+/// The tools that agents have from toolsets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members {
+    /// By agent and toolset, in the toolset's order.
+    of: BTreeMap<(String, String), Vec<String>>,
+    /// The toolsets with the revision at which they were asked.
+    asked: Vec<(ToolsetHandle, u64)>,
+    /// Those that had no tools when they were asked.
+    failed: BTreeSet<String>,
+}
+
+impl Members {
+    /// The tools that an agent has under this name, if it is a toolset's.
+    fn named(&self, agent: &str, toolset: &str) -> Option<&[String]> {
+        let key = (agent.to_owned(), toolset.to_owned());
+        self.of.get(&key).map(Vec::as_slice)
+    }
+
+    /// Whether a tool is a member of a toolset of this name, at any agent.
+    pub(super) fn holds(&self, toolset: &str, tool: &str) -> bool {
+        let mut of = self.of.iter().filter(|((_, name), _)| name == toolset);
+        of.any(|(_, tools)| tools.iter().any(|name| name == tool))
+    }
+
+    /// Whether any toolset has this name.
+    pub(super) fn has_toolset(&self, name: &str) -> bool {
+        self.of.keys().any(|(_, toolset)| toolset == name)
+    }
+}
+
+impl Registry {
+    /// Registers a toolset: agents that name it are given all its tools.
+    #[must_use]
+    pub fn toolset(mut self, name: impl Into<String>, toolset: impl Into<ToolsetHandle>) -> Self {
+        self.places.all.give(name.into(), toolset.into());
+        self
+    }
+
+    /// Registers a kind of toolset: what makes one from the settings of a team file, where it stands
+    /// among the `tools`. What is said there of `only`, `prefix` and `limits` is applied to what it
+    /// makes.
+    #[must_use]
+    pub fn toolset_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(&str, &serde_json::Map<String, serde_json::Value>) -> Result<ToolsetHandle, String>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let make: MakeToolset = std::sync::Arc::new(make);
+        self.places.all.give(name.into(), make);
+        self
+    }
+
+    /// The names of all kinds of toolsets.
+    pub fn toolset_kind_names(&self) -> Vec<&str> {
+        self.places.names_of::<MakeToolset>()
+    }
+
+    /// All toolsets by name.
+    pub fn toolsets(&self) -> impl Iterator<Item = (&str, &ToolsetHandle)> {
+        self.places.each()
+    }
+
+    /// Makes the toolset that a team defines, where its kind is one of a toolset.
+    pub(super) fn make_toolset(
+        &self,
+        name: &str,
+        spec: &ToolSpec,
+        path: &[String],
+    ) -> Result<Option<ToolsetHandle>, DefinitionError> {
+        let Ok(Some(make)) = self.places.look_up::<MakeToolset>(path, &spec.kind) else {
+            return Ok(None);
+        };
+        let mut made = make(name, &spec.settings).map_err(|reason| DefinitionError::Settings {
+            wanted_by: format!("tool {name:?}"),
+            what: "kind of tool",
+            name: spec.kind.clone(),
+            reason,
+        })?;
+        if let Some(only) = &spec.only {
+            made = made.only(only.clone());
+        }
+        if let Some(prefix) = &spec.prefix {
+            made = made.prefixed(prefix);
+        }
+        for (pattern, limits) in &spec.limits {
+            made = made.limited(pattern, limits.clone());
+        }
+        Ok(Some(made))
+    }
+
+    /// Gives each agent the tools of the toolsets that it names, in the place of those that it had
+    /// from them before.
+    ///
+    /// # Errors
+    /// Where an agent has two tools of one name. With `leave_out` such a tool is left out, with a
+    /// warning, so that what a server adds does not end a team.
+    pub(crate) fn ask_toolsets(
+        &mut self,
+        team: &TeamSpec,
+        leave_out: bool,
+    ) -> Result<(), DefinitionError> {
+        let before = std::mem::take(&mut self.members);
+        for ((agent, _), tools) in &before.of {
+            for tool in tools {
+                self.places.take::<ToolHandle>(agent, tool);
+            }
+        }
+        let mut members = Members::default();
+        let mut asked: BTreeMap<String, (ToolsetHandle, u64)> = BTreeMap::new();
+        for (above, agent) in team.agent.walk() {
+            let path = path_of(&above, agent);
+            let own: BTreeSet<&String> = tools_of(agent).collect();
+            for name in own {
+                let Ok(Some(toolset)) = self.places.look_up::<ToolsetHandle>(&path, name) else {
+                    continue;
+                };
+                let toolset = toolset.clone();
+                if matches!(self.places.look_up::<ToolHandle>(&path, name), Ok(Some(_))) {
+                    return Err(collision(agent, name));
+                }
+                let key = (agent.name.clone(), name.clone());
+                let revision = toolset.revision();
+                let tools = match toolset.tools() {
+                    Ok(tools) => tools,
+                    Err(error) => {
+                        tracing::warn!(toolset = %name, agent = %agent.name, %error, "a toolset has no tools now; the agent goes on without them");
+                        members.failed.insert(name.clone());
+                        [].into()
+                    }
+                };
+                asked.insert(name.clone(), (toolset, revision));
+                let mut given = Vec::new();
+                for tool in tools.iter() {
+                    let called = &tool.definition().name;
+                    let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
+                        || (agent.tools.contains(called) && agent.tools.contains(name));
+                    if is_taken && !leave_out {
+                        return Err(collision(agent, called));
+                    }
+                    if is_taken {
+                        tracing::warn!(tool = %called, toolset = %name, agent = %agent.name, "a tool of a toolset is left out: the agent has another one of its name");
+                        continue;
+                    }
+                    self.places.give_to(&agent.name, called, tool.clone());
+                    given.push(called.clone());
+                }
+                members.of.insert(key, given);
+            }
+        }
+        members.asked = asked.into_values().collect();
+        self.members = members;
+        Ok(())
+    }
+
+    /// Whether a toolset has other tools than when it was asked.
+    pub(crate) fn toolsets_changed(&self) -> bool {
+        let asked = self.members.asked.iter();
+        asked
+            .into_iter()
+            .any(|(toolset, at)| toolset.revision() != *at)
+    }
+
+    /// A team whose agents name the tools of their toolsets in the place of the toolsets.
+    pub(super) fn with_members(&self, team: &TeamSpec) -> TeamSpec {
+        let mut team = team.clone();
+        if self.members.of.is_empty() {
+            return team;
+        }
+        let mut open = vec![&mut team.agent];
+        while let Some(agent) = open.pop() {
+            self.name_members(agent);
+            open.extend(agent.agents.iter_mut());
+        }
+        team
+    }
+
+    fn name_members(&self, agent: &mut AgentSpec) {
+        let named = agent.name.clone();
+        let replaced = |tools: &mut Vec<String>| {
+            let each = tools
+                .iter()
+                .flat_map(|name| match self.members.named(&named, name) {
+                    Some(members) => members.to_vec(),
+                    None => vec![name.clone()],
+                });
+            *tools = each.collect();
+        };
+        replaced(&mut agent.tools);
+        if let Some(tools) = agent
+            .create_agent
+            .as_mut()
+            .and_then(|create| create.tools.as_mut())
+        {
+            replaced(tools);
+        }
+        // What is said of a toolset is said of each of its tools that has no rule of its own.
+        for (name, rule) in std::mem::take(&mut agent.approval) {
+            match self.members.named(&named, &name) {
+                Some(members) => {
+                    for member in members {
+                        agent
+                            .approval
+                            .entry(member.clone())
+                            .or_insert_with(|| rule.clone());
+                    }
+                }
+                None => {
+                    agent.approval.insert(name, rule);
+                }
+            }
+        }
+    }
+
+    /// Whether an agent may be said to have a tool of this name: it has it, or a toolset of it that
+    /// has no tools now may.
+    pub(super) fn may_have(&self, agent: &AgentSpec, tool: &str) -> bool {
+        tools_of(agent).any(|name| {
+            let members = self.members.named(&agent.name, name);
+            name == tool
+                || members.is_some_and(|members| members.iter().any(|member| member == tool))
+                || self.members.failed.contains(name)
+        })
+    }
+
+    /// The tools of an agent, and the toolsets, in words.
+    pub(super) fn known_to(&self, agent: &AgentSpec) -> String {
+        let each = tools_of(agent).flat_map(|name| {
+            let members = self.members.named(&agent.name, name).unwrap_or_default();
+            std::iter::once(name).chain(members)
+        });
+        list(each)
+    }
+}
+
+fn collision(agent: &AgentSpec, tool: &str) -> DefinitionError {
+    DefinitionError::Collision {
+        place: format!("agent {:?}", agent.name),
+        what: ToolHandle::WHAT,
+        name: tool.to_owned(),
+    }
+}

@@ -1,0 +1,4 @@
+//! Toolsets, and the built-in tools as teams use them.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod toolsets;

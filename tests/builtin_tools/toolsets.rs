@@ -1,0 +1,221 @@
+//! Several tools under one name.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use ghostlight::{
+    contract::{ToolHandle, Toolset, ToolsetHandle},
+    definition::{DefinitionError, TeamSpec},
+    prelude::*,
+    run::{Intercept, Registry},
+    vocabulary::{ToolDefinition, ToolFilter, ToolLimits},
+};
+use serde_json::json;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn tool(name: &str) -> ToolHandle {
+    let definition = ToolDefinition::new(name, format!("Does {name}.")).effect(Effect::Read);
+    let said = name.to_owned();
+    tool_fn(definition, move |_: Nothing| {
+        let said = said.clone();
+        async move { Ok(format!("{said} was done")) }
+    })
+}
+
+fn tools(names: &[&str]) -> Vec<ToolHandle> {
+    names.iter().map(|name| tool(name)).collect()
+}
+
+/// Tools that can be changed, or fail.
+#[derive(Clone, Default)]
+struct Changing {
+    tools: Arc<parking_lot::Mutex<Option<Vec<ToolHandle>>>>,
+    revision: Arc<AtomicU64>,
+}
+
+impl Changing {
+    fn set(&self, tools: Option<Vec<ToolHandle>>) {
+        *self.tools.lock() = tools;
+        self.revision.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Toolset for Changing {
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
+        let tools = self.tools.lock().clone();
+        tools.ok_or_else(|| ToolError::new("the server does not answer"))
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision.load(Ordering::SeqCst)
+    }
+}
+
+/// The tools that each agent of a team is offered, as `agent: a b`.
+fn offered(team: &TeamSpec, registry: Registry) -> Result<Vec<String>, DefinitionError> {
+    let pinned = registry.resolve(team)?.pin(team);
+    let agents = team.agent.walk();
+    let each = agents.into_iter().map(|(_, agent)| {
+        let pinned = pinned.agent(&agent.name, None).unwrap();
+        let names: Vec<&str> = pinned.tools.iter().map(|tool| tool.name.as_str()).collect();
+        format!("{}: {}", agent.name, names.join(" "))
+    });
+    Ok(each.collect())
+}
+
+fn file(text: &str) -> TeamSpec {
+    ghostlight::config::parse(text, "team.yaml")
+        .unwrap()
+        .into_spec()
+}
+
+fn registry() -> Registry {
+    ghostlight::builtin().toolset_kind("shelf", |_, _| {
+        Ok(ToolsetHandle::new(tools(&[
+            "read", "read_all", "write", "drop",
+        ])))
+    })
+}
+
+#[test]
+fn an_agent_that_names_a_toolset_has_what_is_taken_of_it() {
+    for (settings, taken) in [
+        ("", "read read_all write drop"),
+        (", only: 'read*'", "read read_all"),
+        (", only: [read, drop]", "read drop"),
+        (", only: { not: 'read*' }", "write drop"),
+        (", only: { all: ['read*', { not: read }] }", "read_all"),
+        (
+            ", only: { any: [write, { all: [] }] }",
+            "read read_all write drop",
+        ),
+        (", only: { any: [] }", ""),
+        (", only: write, prefix: shelf_", "shelf_write"),
+    ] {
+        let team = file(&format!(
+            "tools: {{ shelf: {{ kind: shelf{settings} }} }}\n\
+             models: {{ default: {{ provider: offline }} }}\n\
+             agent: {{ name: desk, tools: [calculator, shelf] }}"
+        ));
+        let expected = format!("desk: calculator {taken}");
+        assert_eq!(
+            offered(&team, registry()).unwrap(),
+            [expected.trim_end()],
+            "{settings}"
+        );
+    }
+}
+
+#[test]
+fn what_is_said_of_a_toolset_is_said_of_its_tools() {
+    let team = file(
+        "tools: { shelf: { kind: shelf, limits: { '*': { timeout_s: 2 }, read: { output_limit: 10, concurrency: 1 } } } }
+models: { default: { provider: offline } }
+interceptors: [{ name: cache, ttl_s: 60, tools: [shelf] }]
+agent: { name: desk, tools: [shelf], approval: { shelf: true, read: false } }",
+    );
+    let resolved = registry().resolve(&team).unwrap();
+    let pinned = resolved.pin(&team).agent("desk", None).unwrap();
+    let find = |name: &str| pinned.tools.get(name).unwrap().clone();
+    assert_eq!(find("write").timeout_ms, Some(2_000));
+    assert_eq!(
+        (find("read").output_limit, find("read").concurrency),
+        (10, Some(1))
+    );
+    assert!(pinned.approval_of(&find("write")).is_some());
+    assert!(
+        pinned.approval_of(&find("read")).is_none(),
+        "its own rule stands above"
+    );
+}
+
+#[test]
+fn names_that_collide_or_do_not_exist_are_refused() {
+    let team = |agent: &str| {
+        file(&format!(
+            "tools: {{ one: {{ kind: shelf }}, two: {{ kind: shelf, only: read }} }}\n\
+             models: {{ default: {{ provider: offline }} }}\nagent: {agent}"
+        ))
+    };
+    let refused = offered(&team("{ name: desk, tools: [one, two] }"), registry()).unwrap_err();
+    assert!(
+        matches!(refused, DefinitionError::Collision { ref name, .. } if name == "read"),
+        "{refused}"
+    );
+    // Two agents may have different tools of one name.
+    let both = team("{ name: desk, tools: [one], agents: [{ name: clerk, tools: [two] }] }");
+    let each = ["desk: read read_all write drop", "clerk: read"];
+    assert_eq!(offered(&both, registry()).unwrap(), each);
+    let stray = team("{ name: desk, tools: [two], approval: { writ: true } }");
+    let refused = offered(&stray, registry()).unwrap_err().to_string();
+    assert!(
+        refused.contains("\"writ\"") && refused.contains("read"),
+        "{refused}"
+    );
+    let single = file(
+        "tools: { sums: { kind: docs_search, folder: docs, only: a } }\n\
+         models: { default: { provider: offline } }\nagent: { name: desk, tools: [sums] }",
+    );
+    let refused = offered(&single, registry()).unwrap_err().to_string();
+    assert!(refused.contains("`only`"), "{refused}");
+}
+
+#[test]
+fn a_name_that_no_model_takes_is_left_out() {
+    let long = "x".repeat(65);
+    let odd = tools(&["ok", "a b", "", "ä", "../x", &long, "ok"]);
+    let kept = ToolsetHandle::new(odd).tools().unwrap();
+    assert_eq!(kept.len(), 1);
+    let limits = ToolLimits::default();
+    let shaped = ToolsetHandle::new(tools(&["a", "b"]))
+        .only(ToolFilter::names(["b"]))
+        .prefixed("x_")
+        .limited("*", limits);
+    assert_eq!(shaped.tools().unwrap()[0].definition().name, "x_b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_toolset_that_fails_leaves_the_others_and_comes_back_with_the_next_run() {
+    let changing = Changing::default();
+    let model = ScriptedModel::from_fn(|request, _| {
+        let names: Vec<&str> = request
+            .tools
+            .iter()
+            .map(|tool| tool.name.as_str())
+            .collect();
+        Ok(ModelResponse::text(names.join(" ")))
+    });
+    let desk = Agent::new("desk")
+        .tool(tool("own"))
+        .toolset("server", changing.clone())
+        .toolset("shelf", tools(&["read"]));
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", model)
+        .team(desk.into_team().unwrap().intercept(
+            Intercept::new(ghostlight::interceptors::Logging::default()).tools(["server"]),
+        ))
+        .start()
+        .await
+        .unwrap();
+    let ask = async |turn: &str| {
+        let run = system.session("desk", turn).send(turn).await.unwrap();
+        run.outcome().await.unwrap().text().to_owned()
+    };
+    assert_eq!(ask("first").await, "own read", "without the server's");
+    changing.set(Some(tools(&["look"])));
+    assert_eq!(ask("second").await, "own look read");
+    changing.set(Some(tools(&["look", "read", "own"])));
+    assert_eq!(
+        ask("third").await,
+        "own look read",
+        "what collides is left out"
+    );
+    changing.set(None);
+    assert_eq!(ask("fourth").await, "own read", "it failed again");
+    system.stop().await.unwrap();
+}
