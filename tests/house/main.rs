@@ -5,6 +5,7 @@
 //! that it can be tried on small snippets next to it; the tests at the end of each module are both.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod circles;
 mod features;
 mod files;
 mod licences;

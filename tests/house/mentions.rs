@@ -19,6 +19,8 @@ pub(crate) struct Mention {
     pub(crate) path: Vec<String>,
     /// Whether it gives a crate root another name, under which it could not be followed.
     pub(crate) renames_root: bool,
+    /// Whether it shows the name as one of its own.
+    pub(crate) re_exports: bool,
 }
 
 /// All mentions outside code that is compiled for tests only.
@@ -30,6 +32,8 @@ pub(crate) fn mentions(file: &SourceFile, packages: &[String]) -> Vec<Mention> {
         packages,
         package: &file.package,
         module: file.module.clone(),
+        below: modules_below(&file.syntax),
+        re_exports: false,
         found: Vec::new(),
     };
     finder.visit_file(&file.syntax);
@@ -40,7 +44,20 @@ struct Finder<'a> {
     packages: &'a [String],
     package: &'a str,
     module: Vec<String>,
+    /// The modules that the file declares.
+    below: Vec<String>,
+    /// Whether what is being read is a `pub use`.
+    re_exports: bool,
     found: Vec<Mention>,
+}
+
+/// The modules that stand in files of their own below this one.
+fn modules_below(file: &syn::File) -> Vec<String> {
+    let module = |item: &syn::Item| match item {
+        syn::Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
+        _ => None,
+    };
+    file.items.iter().filter_map(module).collect()
 }
 
 impl Finder<'_> {
@@ -55,6 +72,7 @@ impl Finder<'_> {
         self.found.push(Mention {
             line: span.start().line,
             within: self.module.clone(),
+            re_exports: self.re_exports,
             renames_root: renamed && path.is_empty(),
             package,
             path,
@@ -68,6 +86,7 @@ impl Finder<'_> {
             "crate" => (Vec::new(), &written[1..]),
             "self" => (self.module.clone(), &written[1..]),
             "super" => (self.module.clone(), written),
+            name if self.below.iter().any(|below| below == name) => (self.module.clone(), written),
             name if self.packages.iter().any(|package| package == name) => {
                 return Some((name.to_owned(), written[1..].to_vec()));
             }
@@ -192,7 +211,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.re_exports = !matches!(item.vis, syn::Visibility::Inherited);
         self.use_tree(&[], &item.tree);
+        self.re_exports = false;
     }
 
     fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {

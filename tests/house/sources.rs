@@ -64,7 +64,14 @@ impl Workspace {
         };
         workspace.add_package(&root);
         for member in &manifest.workspace.members {
-            workspace.add_package(&root.join(member));
+            // Of patterns there is only the one for all folders of a place.
+            match member.strip_suffix("/*") {
+                Some(place) => folders_in(&root.join(place))
+                    .iter()
+                    .filter(|folder| folder.join("Cargo.toml").is_file())
+                    .for_each(|folder| workspace.add_package(folder)),
+                None => workspace.add_package(&root.join(member)),
+            }
         }
         workspace
     }

@@ -20,97 +20,31 @@ use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
-pub(crate) use session::Expected;
 use starting::answer;
 
 use super::{
     SystemError,
-    launch::{Claiming, Loaded, LoadedSession, RecoveredSession, load_run},
+    agent_message::{AgentMessage, Expected, TurnReply, WakeReply},
+    launch::load_run,
     live_runs::Route,
+    loaded::{Claiming, Loaded},
     run_actor::{Carry, RunActor},
     services::Services,
-    system::Shared,
+    shared::Shared,
 };
 use crate::{
-    contract::{Claim, StoreError},
+    contract::Claim,
     run::{
-        ChildReport, ChildStart, Command, ParentSender, Ports, RunExit, RunMailbox, RunSender,
-        RunTask, SessionTail,
+        ChildReport, ChildStart, Command, ParentSender, Ports, RunMailbox, RunSender, RunTask,
+        SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
-    vocabulary::{AgentError, RunId, RunStart, SessionId, SessionTurn, Transcript},
+    vocabulary::{AgentError, RunId, SessionId, Transcript},
 };
 
 /// An agent of a session (the team's root, which holds the session), or an agent to which tasks
 /// are delegated. Either hosts runs; one that is delegated to may host many at once.
 pub(crate) struct Agent;
-
-pub(crate) enum AgentMessage {
-    /// Somebody says something to the session.
-    Turn(Box<Turn>, TurnReply),
-    /// A turn that waits for the run under way, whatever the team's setting is.
-    Queue(Box<Turn>, TurnReply),
-    /// A turn was said to this run, which was under way.
-    Steered(RunId, String),
-    /// This run of the session ended, perhaps without having read all turns that were said to it.
-    LookForUnread(RunId),
-    /// This turn was said to this run, which ended without having read it.
-    Unread(RunId, Box<Turn>),
-    /// This run, for whose end turns wait, waits for a person's answer.
-    Asking(RunId),
-    /// The session's journal was read.
-    SessionLoaded(Box<Result<LoadedSession, StoreError>>),
-    /// The turn's first entries are durable, or refused.
-    TurnRecorded(Box<BegunTurn>, Result<(), StoreError>),
-    /// Take this run up, if it is not live.
-    Wake(RunId, bool, Option<WakeReply>),
-    /// A run that was recovered has been read.
-    RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
-    /// The session and this run are about to be read together with others. Answers nothing when
-    /// the session is open or being read already.
-    Expect(RunId, oneshot::Sender<Option<Expected>>),
-    /// That was done, unless it could not be done together.
-    RecoveredSession(RunId, Option<Box<RecoveredSession>>),
-    /// A run of this agent begins or recovers a child run.
-    Child(Box<ChildStart>),
-    /// A run of this agent began a tree of its own in a session of its own.
-    Tree(RunId),
-    /// Host this child run.
-    Host(Box<ChildStart>),
-    /// A child run of a run of this agent is not wanted any more.
-    CancelChild(RunId, String),
-    /// A run that this agent hosts is not wanted any more.
-    CancelRun(RunId, String),
-    /// A child run of a run of this agent has ended.
-    ChildGone(RunId),
-    /// A run came to rest, in this actor's life.
-    Rested(RunId, ActorId, Box<RunExit>),
-    /// The pause before a run's next life is over.
-    Again(RunId),
-    /// The pause before the next life of an agent below is over.
-    StartBelow(String),
-    /// Somebody wants this run to be tried again, if it is parked.
-    Retry(RunId),
-    /// Stop, unless there is something to do; the answer says which.
-    Retire(oneshot::Sender<bool>),
-    /// This is a further life of the actor: what was under way goes on.
-    Recover,
-    /// Nothing happened for a while.
-    Passivate(u64),
-}
-
-pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;
-pub(crate) type WakeReply = oneshot::Sender<Result<RunId, SystemError>>;
-
-/// A turn whose first entries are on their way.
-pub(crate) struct BegunTurn {
-    run: RunId,
-    start: RunStart,
-    turn: SessionTurn,
-    reply: TurnReply,
-    /// The turn as it came, where it is to make its session and may be refused for one that is there.
-    again: Option<Turn>,
-}
 
 pub(crate) struct AgentArguments {
     pub(crate) shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-use super::{sessions::SessionDocumentError, supervisor::StartError};
+use super::{session_document::SessionDocumentError, supervisor::StartError};
 use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,

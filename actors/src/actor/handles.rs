@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    EventStream, Sessions, System, SystemError, TextStream, acting::Use, observers::Subscription,
+    EventStream, System, SystemError, TextStream, acting::Use, observers::Subscription,
     recording::row_of,
 };
 use crate::{
@@ -18,11 +18,8 @@ use crate::{
         Recorded,
         operations::{AgentMessage as Told, Allowance},
     },
-    session::{SessionFold, SessionLog, Turn},
-    vocabulary::{
-        AgentError, Answer, Artifact, ArtifactInfo, JournalId, Message, Outcome, Part, RunEnd,
-        RunId, Scope, SessionId, Transcript,
-    },
+    session::Turn,
+    vocabulary::{AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId},
 };
 
 /// How often a run that another process may change is looked at.
@@ -124,85 +121,6 @@ impl Session {
     ) -> Result<T, SystemError> {
         let run = self.send(turn).await?;
         Ok(run.outcome().await?.into_value()?)
-    }
-}
-
-impl Session {
-    /// The conversation as it is recorded, up to the last turn that ended.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn transcript(&self) -> Result<Transcript, SystemError> {
-        self.kept().check(&self.id).await?;
-        let services = &self.system.shared().services;
-        let journal = JournalId::Session(self.id.clone());
-        let lines = super::launch::read_from(services, &journal, 0).await?;
-        let mut fold = SessionFold::default();
-        fold.extend(&lines, &self.id.to_string())?;
-        Ok(fold.transcript)
-    }
-}
-
-impl Session {
-    /// What the store keeps of sessions, for the methods below.
-    fn kept(&self) -> Sessions {
-        self.system.sessions()
-    }
-
-    /// The turns of the session that count, in order.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn log(&self) -> Result<SessionLog, SystemError> {
-        self.kept().log(&self.id).await
-    }
-
-    /// Begins another session that goes on from a point of this one: see [`Sessions::branch`].
-    ///
-    /// # Errors
-    /// Those of [`Sessions::branch`].
-    pub async fn branch(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
-        let id = self.kept().branch(&self.id, turns, key).await?;
-        let system = self.system.clone();
-        Ok(Self { system, id })
-    }
-
-    /// Goes back to a point of the session: see [`Sessions::rewind`].
-    ///
-    /// # Errors
-    /// Those of [`Sessions::rewind`].
-    pub async fn rewind(&self, turns: u64) -> Result<(), SystemError> {
-        self.kept().rewind(&self.id, turns).await
-    }
-
-    /// The values of a scope of state, by key.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn state(&self, scope: Scope) -> Result<Vec<(String, Value)>, SystemError> {
-        self.kept().state(&self.id, &scope).await
-    }
-
-    /// What is known of the latest version of each artifact of a scope, by name.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn artifacts(&self, scope: Scope) -> Result<Vec<ArtifactInfo>, SystemError> {
-        self.kept().artifacts(&self.id, &scope).await
-    }
-
-    /// An artifact of a scope with its content: its latest version, or one of them.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn artifact(
-        &self,
-        scope: Scope,
-        name: &str,
-        version: Option<u64>,
-    ) -> Result<Option<Artifact>, SystemError> {
-        let kept = self.kept();
-        kept.artifact(&self.id, &scope, name, version).await
     }
 }
 
@@ -427,7 +345,7 @@ impl Run {
 
     pub(super) async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
         let services = &self.system.shared().services;
-        Ok(super::launch::read_from(services, &JournalId::Run(self.id), 0).await?)
+        Ok(super::loaded::read_journal(&services.store, &JournalId::Run(self.id), 0).await?)
     }
 
     /// What the run may consume, what it has, and when it must end, as far as it is recorded.
@@ -559,9 +477,25 @@ impl fmt::Debug for Run {
 }
 
 impl System {
-    /// The sessions of the store, to list, branch, export and import them.
-    pub fn sessions(&self) -> Sessions {
-        Sessions::of_system(self.clone())
+    /// The conversation with a team under this key. It begins with its first turn.
+    pub fn session(&self, team: impl Into<String>, key: impl Into<String>) -> Session {
+        let id = SessionId {
+            team: team.into(),
+            key: key.into(),
+        };
+        Session {
+            system: self.clone(),
+            id,
+        }
+    }
+
+    /// A run of the store, live or past.
+    pub fn run(&self, id: RunId) -> Run {
+        Run {
+            system: self.clone(),
+            id,
+            early: Early::default(),
+        }
     }
 
     /// Gives the result of a call that handed out a ticket.

@@ -2,7 +2,11 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{SystemError, services::Services};
+use super::{
+    SystemError,
+    loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, read_journal},
+    services::Services,
+};
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
@@ -11,81 +15,9 @@ use crate::{
     vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId, Transcript},
 };
 
-/// How many entries are read at once.
-const PAGE: usize = 4096;
 /// How long journals may be, in entries, that are recovered together with others, since all are in
 /// memory at once.
 const TOGETHER_MAX: usize = 2048;
-
-/// A run as its journal tells it.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) run: RunId,
-    pub(crate) row: RunRow,
-    pub(crate) claim: Claim,
-    pub(crate) recorded: Recorded,
-    pub(crate) pinned: Arc<Pinned>,
-    /// What was said before it, where that is not what the session holds now.
-    pub(crate) history: Option<Transcript>,
-    /// Whether its inbox is known to have been empty after it was claimed.
-    pub(crate) inbox_is_empty: bool,
-}
-
-/// A session as its journal tells it.
-#[derive(Debug)]
-pub(crate) struct LoadedSession {
-    pub(crate) fold: SessionFold,
-    pub(crate) claim: Claim,
-    /// How many entries the checkpoint has that can be read; 0 without one.
-    pub(crate) kept: u64,
-}
-
-/// From whom a run is claimed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Claiming {
-    /// From nobody who lives.
-    Free,
-    /// From whoever has it.
-    TakeOver,
-    /// From whoever has it, as long as its parent is carried here in this epoch.
-    Below(RunId, u64),
-}
-
-impl Claiming {
-    pub(crate) fn by(take_over: bool) -> Self {
-        match take_over {
-            true => Self::TakeOver,
-            false => Self::Free,
-        }
-    }
-}
-
-/// Reads a whole journal from an entry on.
-pub(crate) async fn read_from(
-    services: &Services,
-    journal: &JournalId,
-    from: u64,
-) -> Result<Vec<StoredLine>, StoreError> {
-    read_journal(&services.store, journal, from).await
-}
-
-/// The entries of a journal from this one on.
-pub(crate) async fn read_journal(
-    store: &StoreHandle,
-    journal: &JournalId,
-    from: u64,
-) -> Result<Vec<StoredLine>, StoreError> {
-    let mut lines: Vec<StoredLine> = Vec::new();
-    loop {
-        let next = lines.last().map_or(from, |line| line.sequence + 1);
-        let page = store.read(journal.clone(), next, PAGE).await?;
-        let last = page.len() < PAGE;
-        lines.extend(page);
-        if last {
-            return Ok(lines);
-        }
-    }
-}
 
 /// Claims a run, which closes the epoch of whoever carried it before, and reads its journal. A
 /// run that went on in another journal is followed there. For the run of a turn that was set
@@ -110,7 +42,7 @@ pub(crate) async fn load_run(
         }
         // Read before it is claimed: a newer program's run is not touched.
         let journal = JournalId::Run(run);
-        let lines = read_from(services, &journal, 0).await?;
+        let lines = read_journal(&services.store, &journal, 0).await?;
         let mut recorded = Recorded::fold(&lines, run)?;
         let claim = if row.status.is_ended() {
             Claim {
@@ -131,7 +63,7 @@ pub(crate) async fn load_run(
         // What its owner wrote until then.
         let read = lines.len() as u64;
         if claim.entries > read {
-            recorded.extend(&read_from(services, &journal, read).await?, run)?;
+            recorded.extend(&read_journal(&services.store, &journal, read).await?, run)?;
         }
         let Some(start) = &recorded.start else {
             return Err(SystemError::Store(StoreError::Damaged {
@@ -157,13 +89,6 @@ pub(crate) async fn load_run(
             inbox_is_empty: false,
         });
     }
-}
-
-/// A session whose open run was recovered together with others.
-#[derive(Debug)]
-pub(crate) struct RecoveredSession {
-    pub(crate) session: LoadedSession,
-    pub(crate) run: Loaded,
 }
 
 /// Recovers roots with their sessions: all are read in one go, then all sessions are claimed in one
@@ -278,7 +203,7 @@ async fn history_of(
     entries: u64,
 ) -> Result<Transcript, StoreError> {
     let journal = JournalId::Session(session.clone());
-    let mut lines = read_from(services, &journal, 0).await?;
+    let mut lines = read_journal(&services.store, &journal, 0).await?;
     lines.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
     let mut fold = SessionFold::default();
     fold.extend(&lines, &session.to_string())?;
@@ -286,7 +211,7 @@ async fn history_of(
 }
 
 async fn continued(services: &Services, run: RunId) -> Result<RunId, SystemError> {
-    let lines = read_from(services, &JournalId::Run(run), 0).await?;
+    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await?;
     match Recorded::fold(&lines, run)?.end {
         Some(RunEnd::Continued { next, .. }) => Ok(next),
         _ => Ok(run.next()),
@@ -337,7 +262,7 @@ pub(crate) async fn load_session(
     }
     if fold.entries < claim.entries {
         // What its owner wrote until then.
-        let lines = read_from(services, &journal, fold.entries).await?;
+        let lines = read_journal(&services.store, &journal, fold.entries).await?;
         fold.extend(&lines, &session.to_string())?;
     }
     Ok(LoadedSession { fold, claim, kept })

@@ -10,7 +10,7 @@ use ractor::ActorRef;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::AgentMessage;
+use super::agent_message::AgentMessage;
 use crate::{
     contract::StoreError,
     run::{Command, ParentSender, RunSender},

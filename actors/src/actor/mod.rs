@@ -5,6 +5,7 @@
 
 mod acting;
 mod agent;
+mod agent_message;
 mod call_table;
 mod cancelling;
 mod error;
@@ -14,19 +15,27 @@ mod fork;
 mod handles;
 mod journal;
 mod launch;
+mod limits;
 mod live_runs;
+mod loaded;
 mod member;
 mod memory_store;
 mod model_gateway;
 mod newer;
 mod observers;
+mod open_questions;
 mod posting;
+mod previewer;
 mod questions;
 mod recording;
+mod retention;
 mod run_actor;
 mod runtime_nudge;
 mod services;
+mod session_agents;
+mod session_document;
 mod sessions;
+mod shared;
 mod submitted;
 mod supervised_ref;
 pub mod supervisor;
@@ -43,24 +52,24 @@ pub use error::{AnswerError, SystemError};
 pub use event_stream::{EventStream, Missed};
 pub use fork::Fork;
 pub use handles::{Run, Session};
+pub use limits::Limits;
+pub use loaded::pinned_team;
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use newer::newer_runs;
 pub use recording::recording;
-pub use sessions::{
-    SessionDocument, SessionDocumentError, SessionPage, SessionQuery, SessionSummary, Sessions,
-};
+pub use retention::{Pruned, Retention};
+pub use session_document::{SessionDocument, SessionDocumentError};
+pub use sessions::{SessionPage, SessionQuery, SessionSummary, Sessions};
 pub use submitted::Submitted;
-pub use system::{
-    Limits, OpenRuns, Pruned, Retention, Scheduled, System, SystemBuilder, pinned_team,
-};
+pub use system::{OpenRuns, Scheduled, System, SystemBuilder};
 pub use text_stream::{TextDelta, TextStream};
 pub use tool_executor::ExecutorOptions;
 
 /// With ractor's `cluster` feature no type is a message unless it says so.
 #[cfg(feature = "cluster")]
 mod cluster {
-    impl ractor::Message for super::agent::AgentMessage {}
+    impl ractor::Message for super::agent_message::AgentMessage {}
     impl ractor::Message for super::timer_service::Nothing {}
     impl ractor::Message for super::journal::JournalMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use super::{
     call_table::{CallTable, Manner},
     fair_slots::FairSlots,
-    services::Previewer,
+    previewer::Previewer,
 };
 use crate::{
     contract::{

@@ -2,7 +2,7 @@
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use super::agent::AgentMessage;
+use super::agent_message::AgentMessage;
 use crate::{
     run::{RunExit, RunTask},
     vocabulary::RunId,

@@ -11,22 +11,21 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::{
-    agent::AgentMessage, journal::Journal, launch::read_from, live_runs::LiveRuns,
-    memory_store::MemoryMessage, model_gateway::Gateways, observers::Observers,
+    agent_message::AgentMessage, journal::Journal, loaded::read_journal,
+    memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
     supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, PreviewSink, StateSlot,
-        StateValue, StoreError, StoreHandle, StoredLine,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, StateSlot, StateValue, StoreError,
+        StoreHandle, StoredLine,
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded,
         Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
     vocabulary::{
-        Digest, ErrorKind, Event, EventRecord, JournalId, ModelResponse, OperationError,
-        OperationId, Preview, RunEnd, RunId,
+        Digest, ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId,
     },
 };
 
@@ -84,38 +83,6 @@ type Given = ((RunId, OperationId), Credential);
 
 /// How many credentials wait for their calls before the oldest is forgotten, and asked for again.
 const CREDENTIALS: usize = 256;
-
-/// Shows what is under way to those who watch.
-#[derive(Clone)]
-pub(crate) struct Previewer {
-    pub(crate) observers: Observers,
-    pub(crate) live: LiveRuns,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-impl Previewer {
-    /// Shows something, which is only made when somebody watches.
-    pub(crate) fn preview(&self, run: RunId, make: impl FnOnce() -> Preview) {
-        if !self.observers.any() {
-            return;
-        }
-        let Some(route) = self.live.get(run) else {
-            return;
-        };
-        if self.observers.watched(route.root) {
-            let event = Event::Preview(make());
-            let record = EventRecord::new(run, self.clock.now(), route.path.to_vec(), event);
-            self.observers
-                .preview(route.root, route.door.written(), record);
-        }
-    }
-
-    /// Where a call shows its previews.
-    pub(crate) fn sink(&self, run: RunId) -> PreviewSink {
-        let previewer = self.clone();
-        Arc::new(move |preview| previewer.preview(run, || preview))
-    }
-}
 
 impl Services {
     /// Keeps what was given as the answer to a question, until its call takes it.
@@ -217,7 +184,7 @@ impl Ports for Services {
                     return Err(OperationError::new(ErrorKind::NotFound, message));
                 }
                 if row.is_some_and(|row| row.status.is_ended()) {
-                    let lines = read_from(&services, &JournalId::Run(run), 0).await;
+                    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await;
                     let recorded = lines.and_then(|lines| Recorded::fold(&lines, run));
                     match recorded.map_err(store)?.end {
                         Some(RunEnd::Continued { next, .. }) => {
@@ -338,7 +305,7 @@ impl Ports for Services {
 
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
         let services = self.clone();
-        Box::pin(async move { read_from(&services, &JournalId::Run(run), 0).await })
+        Box::pin(async move { read_journal(&services.store, &JournalId::Run(run), 0).await })
     }
 
     fn inbox(

@@ -1,7 +1,7 @@
 //! What a store keeps of sessions, for whoever looks at it: a System or a command.
 
-mod document;
 mod moving;
+mod of_session;
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::{
     actor::{
         System, SystemError,
         acting::{Acting, Use},
-        launch::{folded, read_journal},
+        launch::folded,
+        loaded::read_journal,
     },
     contract::{
         Clock, SessionFilter, SessionRow, StateValue, StoreError, StoreHandle, SystemClock,
@@ -22,8 +23,6 @@ use crate::{
     session::{SessionFold, SessionLog},
     vocabulary::{Artifact, ArtifactInfo, JournalId, RunId, Scope, SessionId, Timestamp},
 };
-
-pub use document::{SessionDocument, SessionDocumentError};
 
 /// How many sessions are looked at at once.
 const PAGE: usize = 64;

@@ -9,11 +9,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{agent::AgentMessage, system::Shared};
+use super::{
+    agent_message::AgentMessage,
+    shared::{Shared, TimerRequest},
+};
 use crate::{
     contract::{WallWatch, pause_until},
     run::Command,
-    vocabulary::{RunId, SessionId, Timestamp},
+    vocabulary::{RunId, Timestamp},
 };
 
 /// Wakes sleeping runs when it is time or when something was posted to them, and puts agents to
@@ -22,19 +25,6 @@ pub(crate) struct TimerService;
 
 /// The service takes no messages: requests reach it by their queue, which outlives it.
 pub(crate) enum Nothing {}
-
-/// A request to the timer service.
-#[derive(Debug)]
-pub(crate) enum TimerRequest {
-    /// Wake this run then.
-    WakeAt(Timestamp, RunId),
-    /// This run is awake: when it falls asleep again it says anew when it is to be woken.
-    Awake(RunId),
-    /// Tell this agent then that so much had happened when it had nothing to do.
-    Idle(Timestamp, ActorRef<AgentMessage>, u64),
-    /// This session has nothing to do.
-    Passivate(SessionId),
-}
 
 pub(crate) struct TimerServiceArguments {
     pub(crate) shared: Arc<Shared>,

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use jsonschema::Validator;
 use parking_lot::Mutex;
 
-use super::services::Previewer;
+use super::previewer::Previewer;
 use crate::{
     contract::{
         BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,

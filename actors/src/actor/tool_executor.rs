@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     call_table::{CallKey, CallTable, Manner},
     fair_slots::FairSlots,
-    services::Previewer,
+    previewer::Previewer,
     tool_call::ToolCaller,
 };
 use crate::{

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{SystemError, agent::AgentMessage, handles::LOOK, launch::folded, system::Shared};
+use super::{
+    SystemError, agent_message::AgentMessage, handles::LOOK, launch::folded, shared::Shared,
+};
 use crate::{
     contract::{Batch, InboxBody, InboxItem, PostedTurn, StoreError},
     session::Turn,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::Retention;
+use super::retention::Retention;
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,

@@ -3,9 +3,9 @@
 
 use ractor::ActorRef;
 
-use super::{AgentMessage, AgentState};
+use super::AgentState;
 use crate::{
-    actor::{SystemError, questions::is_asking},
+    actor::{SystemError, agent_message::AgentMessage, open_questions::is_asking},
     contract::{InboxBody, InboxItem, RunFilter, RunStatus},
     definition::WhileAsking,
     run::Ports,

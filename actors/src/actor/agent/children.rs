@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use ractor::{ActorCell, ActorRef, ActorRuntime};
 
-use super::{Agent, AgentArguments, AgentMessage, AgentState, Below};
+use super::{Agent, AgentArguments, AgentState, Below};
 use crate::{
     actor::{
         SystemError,
-        launch::{Claiming, Loaded},
+        agent_message::AgentMessage,
+        loaded::{Claiming, Loaded},
         supervisor::{Backoff, Intensity},
     },
     contract::{Claim, RunRow, RunStatus, StoreError},

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use ractor::{ActorId, ActorRef};
 
-use super::{AgentMessage, AgentState, Hosted, SessionState};
+use super::{AgentState, Hosted, SessionState};
 use crate::{
-    actor::{launch::Claiming, live_runs::Route},
+    actor::{agent_message::AgentMessage, live_runs::Route, loaded::Claiming},
     run::{ChildReport, RunExit},
     vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };

@@ -8,14 +8,13 @@ use std::sync::{
 use futures_util::FutureExt;
 use ractor::ActorRef;
 
-use super::{
-    AgentMessage, AgentState, BegunTurn, SessionState, TurnReply, WakeReply, starting::first_start,
-    steering::item_of,
-};
+use super::{AgentState, SessionState, starting::first_start, steering::item_of};
 use crate::{
     actor::{
         SystemError,
-        launch::{Loaded, LoadedSession, RecoveredSession, load_session},
+        agent_message::{AgentMessage, BegunTurn, TurnReply, WakeReply},
+        launch::load_session,
+        loaded::{Loaded, LoadedSession, RecoveredSession},
     },
     contract::{Append, Batch, Claim, Line, StoreError},
     run::{Ports, Recorded, row_of},
@@ -46,41 +45,6 @@ impl TurnNotice {
 impl Drop for TurnNotice {
     fn drop(&mut self) {
         self.tell(Err(StoreError::Closed));
-    }
-}
-
-/// An agent that leaves it to others to read its session and an open run. Where they give up, or
-/// nobody waits for them any more, it is told so and reads by itself.
-pub(crate) struct Expected {
-    agent: ActorRef<AgentMessage>,
-    run: RunId,
-    told: bool,
-}
-
-impl Expected {
-    pub(super) fn new(agent: &ActorRef<AgentMessage>, run: RunId) -> Self {
-        Self {
-            agent: agent.clone(),
-            run,
-            told: false,
-        }
-    }
-
-    pub(crate) fn tell(mut self, taken: Option<Box<RecoveredSession>>) {
-        self.told = true;
-        let _ = self
-            .agent
-            .cast(AgentMessage::RecoveredSession(self.run, taken));
-    }
-}
-
-impl Drop for Expected {
-    fn drop(&mut self) {
-        if !self.told {
-            let _ = self
-                .agent
-                .cast(AgentMessage::RecoveredSession(self.run, None));
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! What a turn's run starts with, and the answer to whoever woke a run.
 
-use super::WakeReply;
 use crate::{
-    actor::{SystemError, system::TeamEntry},
+    actor::{SystemError, agent_message::WakeReply, shared::TeamEntry},
     session::{SessionFold, Turn},
     vocabulary::{RunId, RunStart, SessionId, Timestamp},
 };

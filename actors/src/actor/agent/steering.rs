@@ -1,13 +1,14 @@
 //! Turns that are said to the run that is under way.
 
-use std::sync::Arc;
-
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
-use super::{AgentMessage, AgentState, SessionState, TurnReply};
+use super::{AgentState, SessionState};
 use crate::{
-    actor::{questions::is_asking, system::Shared},
+    actor::{
+        agent_message::{AgentMessage, TurnReply},
+        open_questions::is_asking,
+    },
     contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus},
     definition::{WhileAsking, WhileBusy},
     run::Ports,
@@ -38,28 +39,6 @@ fn turn_of(body: InboxBody) -> Option<Turn> {
     let mut said = Turn::from(message).id(turn).budget(budget);
     (said.owner, said.deadline) = (owner, deadline);
     Some(said)
-}
-
-impl Shared {
-    /// Something is left in the inbox of a run that has ended: a turn that was said to it, perhaps,
-    /// which its session is to begin.
-    pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) {
-        let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {
-            return;
-        };
-        let team = self.team(&session.team);
-        let steers = team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer);
-        if !steers || !matches!(self.is_out_of_reach(row).await, Ok(false)) {
-            return;
-        }
-        let is_turn = |item: &InboxItem| matches!(item.body, InboxBody::Turn { .. });
-        let inbox = self.services.store.inbox(row.run).await;
-        if inbox.is_ok_and(|inbox| inbox.iter().any(is_turn))
-            && let Ok(agent) = self.agent_of(session).await
-        {
-            let _ = agent.cast(AgentMessage::LookForUnread(row.run));
-        }
-    }
 }
 
 impl AgentState {

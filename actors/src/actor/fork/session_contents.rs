@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    actor::{SystemError, launch::read_journal, recording::tree},
+    actor::{SystemError, loaded::read_journal, recording::tree},
     contract::{
         Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
     },

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{SessionDocument, SessionDocumentError, Sessions};
+use super::Sessions;
 use crate::{
     actor::{
-        SystemError,
+        SessionDocument, SessionDocumentError, SystemError,
         acting::Use,
         fork::session_contents::{SessionContents, Values, artifacts, plain, restored, writes},
-        launch::read_journal,
+        loaded::read_journal,
     },
     contract::{
         Append, Batch, EntryError, Expected, Line, StoreError, StoredLine, artifact_scopes,

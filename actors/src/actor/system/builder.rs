@@ -10,17 +10,19 @@ use parking_lot::{Mutex, RwLock};
 use ractor::ActorCell;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-use super::{Limits, Shared, System, TeamEntry};
+use super::System;
 use crate::{
     actor::{
-        SystemError,
+        Limits, SystemError,
         acting::Acting,
         journal::Journal,
         live_runs::LiveRuns,
         model_gateway::{Gateways, ModelGateway},
         observers::Observers,
+        previewer::Previewer,
         runtime_nudge::RuntimeNudge,
-        services::{Previewer, Services},
+        services::Services,
+        shared::{Shared, TeamEntry},
         supervised_ref::SupervisedRef,
         tool_executor::ToolExecutor,
         volatile::VolatileTeams,
@@ -237,6 +239,15 @@ impl SystemBuilder {
             system.recover().await?;
         }
         Ok(system)
+    }
+}
+
+impl System {
+    /// A System over this store, to be started. It knows the behaviors, tools and providers that it is given and no
+    /// other: give it those of the package `ghostlight` with `.registry(ghostlight::builtin())`, which is what
+    /// `System::open` of that package does.
+    pub fn builder(store: impl Into<StoreHandle>) -> SystemBuilder {
+        SystemBuilder::new(store.into())
     }
 }
 

@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::{sync::oneshot, task::JoinSet};
 
-use super::{Shared, System};
+use super::System;
 use crate::{
     actor::{
-        Run, SystemError, acting::Use, agent::AgentMessage, launch::recover_together,
-        recording::row_of,
+        Run, SystemError, acting::Use, agent_message::AgentMessage, launch::recover_together,
+        recording::row_of, shared::Shared,
     },
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
     vocabulary::{RunId, SessionId},

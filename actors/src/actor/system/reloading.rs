@@ -2,9 +2,9 @@
 
 use ractor::ActorStatus;
 
-use super::{System, TeamEntry, tree::answers_of};
+use super::{System, tree::answers_of};
 use crate::{
-    actor::{SystemError, model_gateway::ModelGateway},
+    actor::{SystemError, model_gateway::ModelGateway, shared::TeamEntry},
     contract::ModelHandle,
     definition::{Durability, TeamSpec},
     run::{Registry, Team},

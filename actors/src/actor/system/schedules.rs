@@ -5,9 +5,13 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::oneshot, task::JoinSet};
 
-use super::{Shared, System};
+use super::System;
 use crate::{
-    actor::{SystemError, acting::Acting},
+    actor::{
+        SystemError,
+        acting::Acting,
+        shared::{Shared, TeamEntry},
+    },
     contract::{Batch, Expected, StateWrite, StoreError},
     definition::{DefinitionError, Missed, Schedule},
     run::Ports,
@@ -229,7 +233,7 @@ impl Shared {
         let teams: Vec<_> = self.teams.read().values().cloned().collect();
         for (key, kept, version) in self.kept().await? {
             let team = teams.iter().find(|t| t.pinned.team.name == team_of(&key));
-            let named = |team: &super::TeamEntry| {
+            let named = |team: &TeamEntry| {
                 let schedules = &team.pinned.team.schedules;
                 schedules.iter().any(|s| s.name == kept.schedule.name)
             };

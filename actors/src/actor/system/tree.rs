@@ -7,17 +7,18 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, Message};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, retention::keep_pruning, schedules::keep_time};
+use super::{pruning::keep_pruning, schedules::keep_time};
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
     journal::JournalActor,
     memory_store::MemoryStore,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
+    shared::{Shared, TimerRequest},
     supervised_ref::SupervisedRef,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
-    timer_service::{Nothing, TimerBook, TimerRequest, TimerService, TimerServiceArguments},
+    timer_service::{Nothing, TimerBook, TimerService, TimerServiceArguments},
 };
 use crate::contract::BoxFuture;
 

@@ -1,0 +1,68 @@
+//! The bounds of a System.
+
+use std::time::Duration;
+
+use super::{
+    ExecutorOptions, GatewayOptions, Retention,
+    supervisor::{Backoff, Intensity},
+};
+
+/// The bounds of a System.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many turns may be on their way into sessions at once; past it `send` answers
+    /// [`SystemError::Overloaded`] at once.
+    pub admissions: usize,
+    /// How many turns wait in one session.
+    pub queued_turns: usize,
+    /// How many root runs are live at once; past it new turns are refused.
+    pub live_runs: usize,
+    /// How long a run that waits for the outside stays in memory before it sleeps.
+    pub linger: Duration,
+    /// How long a session without anything to do stays in memory; 10 milliseconds at the least.
+    pub passivate_after: Duration,
+    /// How often it is looked for what other processes posted to runs of this one. What this
+    /// process posts is seen at once.
+    pub look: Duration,
+    /// The bound on a run's journal, in entries; past it operations fail as over budget.
+    pub max_entries: u64,
+    /// How often a run's function may crash without recording anything in between before its
+    /// input counts as poison: a message that it received last is quarantined, a run that was
+    /// delegated fails with [`AgentError::Crashed`](crate::vocabulary::AgentError::Crashed), any
+    /// other run is parked with it. The count is durable; 0 is without bound.
+    pub poison_after: u32,
+    /// How often a run's function, or an agent below, may crash within a period, whatever it
+    /// records in between. Past it the run ends as one whose input is poison; for an agent below
+    /// the runs that it hosted do.
+    pub run_restarts: Intensity,
+    /// The pause before a crashed function is run again or an agent below is started again.
+    pub run_backoff: Backoff,
+    /// Which ended runs are kept; all, when nothing is set. A System that recovers runs by
+    /// itself deletes the others at its start and then at least hourly.
+    pub retention: Retention,
+    /// How models are treated.
+    pub gateway: GatewayOptions,
+    /// How tools are treated.
+    pub executor: ExecutorOptions,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            admissions: 4096,
+            queued_turns: 64,
+            live_runs: 100_000,
+            linger: Duration::from_secs(30),
+            passivate_after: Duration::from_secs(300),
+            look: Duration::from_millis(25),
+            max_entries: 100_000,
+            poison_after: 3,
+            run_restarts: Intensity::new(10, Duration::from_secs(60)),
+            run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
+            retention: Retention::default(),
+            gateway: GatewayOptions::default(),
+            executor: ExecutorOptions::default(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Runs and sessions as their journals tell them.
+
+use std::sync::Arc;
+
+use super::SystemError;
+use crate::{
+    contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
+    definition::{Pinned, TeamSpec},
+    run::Recorded,
+    session::SessionFold,
+    vocabulary::{JournalId, RunId, Transcript},
+};
+
+/// How many entries are read at once.
+const PAGE: usize = 4096;
+
+/// A run as its journal tells it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) run: RunId,
+    pub(crate) row: RunRow,
+    pub(crate) claim: Claim,
+    pub(crate) recorded: Recorded,
+    pub(crate) pinned: Arc<Pinned>,
+    /// What was said before it, where that is not what the session holds now.
+    pub(crate) history: Option<Transcript>,
+    /// Whether its inbox is known to have been empty after it was claimed.
+    pub(crate) inbox_is_empty: bool,
+}
+
+/// A session as its journal tells it.
+#[derive(Debug)]
+pub(crate) struct LoadedSession {
+    pub(crate) fold: SessionFold,
+    pub(crate) claim: Claim,
+    /// How many entries the checkpoint has that can be read; 0 without one.
+    pub(crate) kept: u64,
+}
+
+/// From whom a run is claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Claiming {
+    /// From nobody who lives.
+    Free,
+    /// From whoever has it.
+    TakeOver,
+    /// From whoever has it, as long as its parent is carried here in this epoch.
+    Below(RunId, u64),
+}
+
+impl Claiming {
+    pub(crate) fn by(take_over: bool) -> Self {
+        match take_over {
+            true => Self::TakeOver,
+            false => Self::Free,
+        }
+    }
+}
+
+/// A session whose open run was recovered together with others.
+#[derive(Debug)]
+pub(crate) struct RecoveredSession {
+    pub(crate) session: LoadedSession,
+    pub(crate) run: Loaded,
+}
+
+/// The entries of a journal from this one on.
+pub(crate) async fn read_journal(
+    store: &StoreHandle,
+    journal: &JournalId,
+    from: u64,
+) -> Result<Vec<StoredLine>, StoreError> {
+    let mut lines: Vec<StoredLine> = Vec::new();
+    loop {
+        let next = lines.last().map_or(from, |line| line.sequence + 1);
+        let page = store.read(journal.clone(), next, PAGE).await?;
+        let last = page.len() < PAGE;
+        lines.extend(page);
+        if last {
+            return Ok(lines);
+        }
+    }
+}
+
+/// The team that a run is pinned to, read from its store: a run can be resumed without the
+/// file that its team came from.
+///
+/// # Errors
+/// [`SystemError::UnknownRun`], [`SystemError::Pinned`], and what the store fails with.
+pub async fn pinned_team(store: &StoreHandle, run: RunId) -> Result<TeamSpec, SystemError> {
+    let lines = store.read(JournalId::Run(run), 0, 1).await?;
+    let recorded = Recorded::fold(&lines, run)?;
+    let start = recorded.start.ok_or(SystemError::UnknownRun(run))?;
+    let missing = |reason: String| SystemError::Pinned { run, reason };
+    let bytes = store.blob(start.definition).await?;
+    let bytes = bytes.ok_or_else(|| missing(format!("no blob {}", start.definition)))?;
+    let pinned = Pinned::decode(&bytes).map_err(|error| missing(error.to_string()))?;
+    Ok(pinned.team)
+}

@@ -1,0 +1,91 @@
+//! Which questions of a tree of runs are open.
+
+use crate::{
+    contract::{InboxBody, RunRow, StoreError, StoreHandle},
+    vocabulary::{Begun, Entry, OperationId, Question, RunId},
+};
+
+/// How many entries are read at once.
+const PAGE: usize = 4096;
+
+/// A question that waits for its answer: the run that asks, its operation, and what it asks.
+pub(super) type Open = (RunId, OperationId, Question);
+
+/// The questions that a run and the runs below it wait for, oldest first.
+pub(super) async fn open_questions(
+    store: &StoreHandle,
+    run: &RunRow,
+) -> Result<Vec<Open>, StoreError> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut after = 0;
+    loop {
+        let lines = store.read_tree(run.root, after, PAGE).await?;
+        let Some(last) = lines.last() else {
+            break;
+        };
+        after = last.stored.position;
+        for line in lines {
+            let entry = line.stored.decode(&line.run.into())?;
+            note(&mut open, line.run, entry);
+        }
+    }
+    if run.root == run.run {
+        return Ok(open);
+    }
+    let mut within = Vec::new();
+    for asked in open {
+        if is_within(store, asked.0, run.run).await? {
+            within.push(asked);
+        }
+    }
+    Ok(within)
+}
+
+/// Whether a run is this one or below it.
+async fn is_within(store: &StoreHandle, run: RunId, above: RunId) -> Result<bool, StoreError> {
+    let mut next = Some(run);
+    while let Some(run) = next {
+        if run == above {
+            return Ok(true);
+        }
+        next = store.run(run).await?.and_then(|row| row.parent);
+    }
+    Ok(false)
+}
+
+/// What an entry of a run means for the questions that are open.
+pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
+    match entry {
+        Entry::Started {
+            op,
+            begun: Begun::Question(question),
+            ..
+        } => open.push((of, op, question.withheld())),
+        Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
+            open.retain(|(run, asked, _)| (*run, *asked) != (of, op));
+        }
+        Entry::RunEnded(_) => open.retain(|(run, ..)| *run != of),
+        _ => {}
+    }
+}
+
+/// Whether a run or one below it waits for an answer that nobody has given yet.
+pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
+    for asked in open_questions(store, root).await? {
+        if !is_answered(store, &asked).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether an answer is on its way to a question.
+pub(super) async fn is_answered(
+    store: &StoreHandle,
+    (run, asked, _): &Open,
+) -> Result<bool, StoreError> {
+    let inbox = store.inbox(*run).await?;
+    Ok(inbox.iter().any(
+        |item| matches!(&item.body, InboxBody::Answer { operation, .. } if operation == asked),
+    ))
+}

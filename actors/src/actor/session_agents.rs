@@ -1,0 +1,162 @@
+//! The agents that hold sessions: found, started, and ended.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use ractor::{ActorRef, ActorRuntime};
+use tokio::sync::oneshot;
+
+use super::{
+    SystemError,
+    agent::{Agent, AgentArguments},
+    agent_message::AgentMessage,
+    shared::Shared,
+    supervised_ref::SupervisedRef,
+    supervisor::{Child, ChildError, ChildSpec, Shutdown},
+};
+use crate::{
+    contract::{InboxBody, InboxItem, RunRow},
+    definition::WhileBusy,
+    vocabulary::SessionId,
+};
+
+/// How often it is looked whether an agent that retires has ended, every millisecond.
+const LOOKS_FOR_END: u32 = 20;
+
+impl Shared {
+    /// The agent that holds a session, started if need be.
+    pub(crate) async fn agent_of(
+        self: &Arc<Self>,
+        session: &SessionId,
+    ) -> Result<ActorRef<AgentMessage>, SystemError> {
+        for _ in 0..100 {
+            if self.is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            if let Some(agent) = self.agents.lock().get(session).and_then(SupervisedRef::get) {
+                return Ok(agent);
+            }
+            let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+            let Some(supervisor) = supervisor else {
+                self.services.clock.sleep(Duration::from_millis(5)).await;
+                continue;
+            };
+            let slot = self
+                .agents
+                .lock()
+                .entry(session.clone())
+                .or_default()
+                .clone();
+            let child = self.session_child(session, &slot);
+            let id = session.to_string();
+            match supervisor.start_child(child).await {
+                Ok(_) => {}
+                Err(ChildError::AlreadyPresent) => {
+                    let _ = supervisor.delete_child(&id).await;
+                }
+                Err(ChildError::AlreadyStarted | ChildError::Ended) => {
+                    self.services.clock.sleep(Duration::from_millis(1)).await;
+                }
+                Err(error) => {
+                    tracing::error!(%session, %error, "the session's agent does not start");
+                    return Err(SystemError::Stopped);
+                }
+            }
+        }
+        Err(SystemError::Stopped)
+    }
+
+    fn session_child(
+        self: &Arc<Self>,
+        session: &SessionId,
+        slot: &SupervisedRef<AgentMessage>,
+    ) -> Child {
+        let spec = ChildSpec::worker(session.to_string())
+            .transient()
+            .stopped_by(Shutdown::Within(Duration::from_secs(5)));
+        let (shared, session, slot) = (self.clone(), session.clone(), slot.clone());
+        let lives = Arc::new(AtomicBool::new(false));
+        Child::new(spec, move |supervisor| {
+            let arguments = AgentArguments {
+                shared: shared.clone(),
+                session: Some(session.clone()),
+            };
+            let (slot, lives) = (slot.clone(), lives.clone());
+            async move {
+                let spawned = ActorRuntime::spawn_linked(None, Agent, arguments, supervisor);
+                let (agent, task) = spawned.await?;
+                slot.set(agent.clone());
+                if lives.swap(true, Ordering::AcqRel) {
+                    let _ = agent.cast(AgentMessage::Recover);
+                }
+                Ok((agent.get_cell(), task))
+            }
+        })
+        .at_once()
+    }
+
+    /// Ends an agent; its next message starts it again. `false` when it has something to do, and
+    /// stays.
+    pub(crate) async fn end_agent(&self, session: &SessionId) -> bool {
+        // From here on nobody finds it; what it was sent before it deals with, or stays for.
+        let Some(slot) = self.agents.lock().remove(session) else {
+            return true;
+        };
+        let (sender, retired) = oneshot::channel();
+        let told = slot.send(AgentMessage::Retire(sender)).is_ok();
+        let retired = if told { retired.await.ok() } else { Some(true) };
+        if retired != Some(true) {
+            // It has something to do, or was lost before it could say so and is started again.
+            self.found_again(session, slot);
+            return false;
+        }
+        let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+        if let Some(supervisor) = supervisor {
+            let id = session.to_string();
+            // Only what has ended is deleted: by now another one may have been started.
+            for _ in 0..LOOKS_FOR_END {
+                let deleted = supervisor.delete_child(&id).await;
+                if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
+                    return true;
+                }
+                self.services.clock.sleep(Duration::from_millis(1)).await;
+            }
+            self.found_again(session, slot);
+        }
+        true
+    }
+
+    /// An agent that was to end stays: whoever looks for it finds it, and no other in its stead.
+    fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
+        let mut agents = self.agents.lock();
+        let found = agents.entry(session.clone()).or_default();
+        if found.get().is_none() {
+            *found = slot;
+        }
+    }
+
+    /// Something is left in the inbox of a run that has ended: a turn that was said to it, perhaps,
+    /// which its session is to begin.
+    pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) {
+        let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {
+            return;
+        };
+        let team = self.team(&session.team);
+        let steers = team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer);
+        if !steers || !matches!(self.is_out_of_reach(row).await, Ok(false)) {
+            return;
+        }
+        let is_turn = |item: &InboxItem| matches!(item.body, InboxBody::Turn { .. });
+        let inbox = self.services.store.inbox(row.run).await;
+        if inbox.is_ok_and(|inbox| inbox.iter().any(is_turn))
+            && let Ok(agent) = self.agent_of(session).await
+        {
+            let _ = agent.cast(AgentMessage::LookForUnread(row.run));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What is kept of one session, through its handle.
+
+use serde_json::Value;
+
+use super::Sessions;
+use crate::{
+    actor::{Session, System, SystemError, loaded::read_journal},
+    session::{SessionFold, SessionLog},
+    vocabulary::{Artifact, ArtifactInfo, JournalId, Scope, Transcript},
+};
+
+impl System {
+    /// The sessions of the store, to list, branch, export and import them.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::of_system(self.clone())
+    }
+}
+
+impl Session {
+    /// The conversation as it is recorded, up to the last turn that ended.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn transcript(&self) -> Result<Transcript, SystemError> {
+        self.kept().check(&self.id).await?;
+        let services = &self.system.shared().services;
+        let journal = JournalId::Session(self.id.clone());
+        let lines = read_journal(&services.store, &journal, 0).await?;
+        let mut fold = SessionFold::default();
+        fold.extend(&lines, &self.id.to_string())?;
+        Ok(fold.transcript)
+    }
+}
+
+impl Session {
+    /// What the store keeps of sessions, for the methods below.
+    fn kept(&self) -> Sessions {
+        self.system.sessions()
+    }
+
+    /// The turns of the session that count, in order.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn log(&self) -> Result<SessionLog, SystemError> {
+        self.kept().log(&self.id).await
+    }
+
+    /// Begins another session that goes on from a point of this one: see [`Sessions::branch`].
+    ///
+    /// # Errors
+    /// Those of [`Sessions::branch`].
+    pub async fn branch(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
+        let id = self.kept().branch(&self.id, turns, key).await?;
+        let system = self.system.clone();
+        Ok(Self { system, id })
+    }
+
+    /// Goes back to a point of the session: see [`Sessions::rewind`].
+    ///
+    /// # Errors
+    /// Those of [`Sessions::rewind`].
+    pub async fn rewind(&self, turns: u64) -> Result<(), SystemError> {
+        self.kept().rewind(&self.id, turns).await
+    }
+
+    /// The values of a scope of state, by key.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn state(&self, scope: Scope) -> Result<Vec<(String, Value)>, SystemError> {
+        self.kept().state(&self.id, &scope).await
+    }
+
+    /// What is known of the latest version of each artifact of a scope, by name.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn artifacts(&self, scope: Scope) -> Result<Vec<ArtifactInfo>, SystemError> {
+        self.kept().artifacts(&self.id, &scope).await
+    }
+
+    /// An artifact of a scope with its content: its latest version, or one of them.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn artifact(
+        &self,
+        scope: Scope,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<Artifact>, SystemError> {
+        let kept = self.kept();
+        kept.artifact(&self.id, &scope, name, version).await
+    }
+}

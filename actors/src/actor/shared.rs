@@ -1,0 +1,189 @@
+//! What the actors of a System share.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Mutex, RwLock};
+use ractor::ActorRef;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::{
+    Limits, SystemError, agent_message::AgentMessage, runtime_nudge::RuntimeNudge,
+    services::Services, supervised_ref::SupervisedRef, supervisor::Supervisor,
+    volatile::VolatileTeams,
+};
+use crate::{
+    contract::{ClockJump, RunRow, StoreError},
+    definition::{Pinned, TeamSpec},
+    run::Registry,
+    vocabulary::{Digest, RunId, SessionId, Timestamp},
+};
+
+/// How long an agent has nothing to do before it may be put to sleep, at the least.
+const LEAST_IDLENESS: Duration = Duration::from_millis(10);
+/// How many jumps of the clock are known.
+const CLOCK_JUMPS: usize = 16;
+
+/// What the actors of a System share.
+pub(crate) struct Shared {
+    pub(crate) services: Services,
+    pub(crate) limits: Limits,
+    pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
+    /// Whether it says the turns of schedules.
+    pub(super) keeps_schedules: bool,
+    pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
+    pub(super) admissions: Arc<Semaphore>,
+    pub(super) root: OnceLock<Supervisor>,
+    pub(super) teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
+    pub(super) requests: mpsc::UnboundedSender<TimerRequest>,
+    /// Tells the scheduler that a schedule was kept or let go.
+    pub(super) schedules: Notify,
+    pub(super) clock_jumps: Mutex<VecDeque<ClockJump>>,
+    pub(super) stopped: AtomicBool,
+    /// The store of teams that keep their runs in memory, if there are any.
+    pub(super) volatile: Option<VolatileTeams>,
+    /// Until it is stopped.
+    pub(super) nudge: Mutex<Option<RuntimeNudge>>,
+}
+
+/// A team as its next runs will keep it.
+#[derive(Clone)]
+pub(crate) struct TeamEntry {
+    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) digest: Digest,
+    /// The definition as it was given, with toolsets by their names.
+    spec: Arc<TeamSpec>,
+    pub(crate) bytes: Arc<[u8]>,
+    /// What its runs find under the names of its agents.
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl TeamEntry {
+    /// The same with the tools that its toolsets have now, where they have others.
+    fn with_changed_toolsets(&self) -> Option<Self> {
+        if !self.registry.toolsets_changed() {
+            return None;
+        }
+        let mut registry = (*self.registry).clone();
+        match registry.ask_toolsets(&self.spec, true) {
+            Ok(()) => Some(Self::new(registry, &self.spec)),
+            Err(error) => {
+                tracing::warn!(team = %self.spec.name, %error, "the team goes on with the tools that it had");
+                None
+            }
+        }
+    }
+
+    pub(super) fn new(registry: Registry, spec: &TeamSpec) -> Self {
+        let pinned = registry.pin(spec);
+        let (digest, bytes) = pinned.encode();
+        Self {
+            spec: Arc::new(spec.clone()),
+            registry: Arc::new(registry),
+            pinned: Arc::new(pinned),
+            digest,
+            bytes,
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
+        let entry = self.teams.read().get(name).cloned()?;
+        let Some(changed) = entry.with_changed_toolsets() else {
+            return Some(entry);
+        };
+        // Of two that see the change at once either may win: both have asked since.
+        self.teams.write().insert(name.to_owned(), changed.clone());
+        Some(changed)
+    }
+
+    pub(crate) fn team_names(&self) -> String {
+        let teams = self.teams.read();
+        if teams.is_empty() {
+            return "none".to_owned();
+        }
+        teams.keys().cloned().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Room for a new turn, or a refusal, at once.
+    pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
+        let overloaded = |bound| SystemError::Overloaded {
+            what: "the system".into(),
+            bound,
+        };
+        if self.services.previewer.live.roots() >= self.limits.live_runs {
+            return Err(overloaded(self.limits.live_runs));
+        }
+        let permit = self.admissions.clone().try_acquire_owned();
+        permit.map_err(|_| overloaded(self.limits.admissions))
+    }
+
+    /// Asks for an agent that has nothing to do to be ended.
+    pub(crate) fn passivate(&self, session: SessionId) {
+        let _ = self.requests.send(TimerRequest::Passivate(session));
+    }
+
+    /// Asks for an agent to be told when it has had nothing to do for long enough.
+    pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
+        // An agent that has something to do is asked again: without a pause both would spin.
+        let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
+        let due = self.services.clock.monotonic().after(pause);
+        let _ = self.requests.send(TimerRequest::Idle(due, agent, stirred));
+    }
+
+    /// Lets no run be woken that is awake.
+    pub(crate) fn awake(&self, run: RunId) {
+        let _ = self.requests.send(TimerRequest::Awake(run));
+    }
+
+    /// Notes a jump of the wall's time.
+    pub(crate) fn clock_jumped(&self, jump: ClockJump) {
+        let ClockJump { at, by_ms } = jump;
+        tracing::warn!(at_ms = at.0, by_ms, "the clock jumped");
+        let mut jumps = self.clock_jumps.lock();
+        if jumps.len() >= CLOCK_JUMPS {
+            jumps.pop_front();
+        }
+        jumps.push_back(jump);
+        drop(jumps);
+        // What is due when is another question now.
+        self.schedules.notify_one();
+    }
+
+    /// Asks for a run to be woken then.
+    pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
+        let _ = self.requests.send(TimerRequest::WakeAt(at, run));
+    }
+
+    /// Whether a run is on disk whose team looks only into memory.
+    pub(crate) async fn is_out_of_reach(&self, row: &RunRow) -> Result<bool, StoreError> {
+        match &self.volatile {
+            Some(volatile) => volatile.leaves_out(row).await,
+            None => Ok(false),
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+}
+
+/// A request to the timer service.
+#[derive(Debug)]
+pub(crate) enum TimerRequest {
+    /// Wake this run then.
+    WakeAt(Timestamp, RunId),
+    /// This run is awake: when it falls asleep again it says anew when it is to be woken.
+    Awake(RunId),
+    /// Tell this agent then that so much had happened when it had nothing to do.
+    Idle(Timestamp, ActorRef<AgentMessage>, u64),
+    /// This session has nothing to do.
+    Passivate(SessionId),
+}
