@@ -8,6 +8,9 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "tools")]
+use ghostlight_actors::contract::ToolsetHandle;
+
 use crate::{
     behaviors, context, interceptors,
     models::{Fallback, OfflineModel},
@@ -37,6 +40,8 @@ pub fn builtin() -> Registry {
         .tool_kind("docs_search", docs_search);
     #[cfg(feature = "http")]
     let registry = registry.tool_kind("approval_webhook", approval_webhook);
+    #[cfg(feature = "tools")]
+    let registry = registry.toolset_kind("files", files);
     PROVIDERS
         .iter()
         .fold(registry, |registry, (name, make)| {
@@ -123,6 +128,14 @@ fn approval_webhook(name: &str, given: &Map<String, Value>) -> Result<ToolHandle
     let webhook = crate::protocols::ApprovalWebhook::from_settings(name, settings(given)?);
     webhook
         .map(ToolHandle::new)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "tools")]
+fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let files = crate::tools::Files::open(settings(given)?);
+    files
+        .map(ToolsetHandle::new)
         .map_err(|error| error.to_string())
 }
 

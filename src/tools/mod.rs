@@ -13,3 +13,5 @@ pub use artifacts::{
 pub use calculator::Calculator;
 pub use docs_search::{DocsLimits, DocsPassage, DocsSearch, DocsSearchError};
 pub use function::{tool_fn, tool_fn_with_context};
+#[cfg(feature = "tools")]
+pub use ghostlight_tools::*;

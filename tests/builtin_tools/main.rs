@@ -1,4 +1,5 @@
 //! Toolsets, and the built-in tools as teams use them.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod files;
 mod toolsets;

@@ -1,1 +1,6 @@
-//! Tools for files, processes and the network, each confined.
+#![doc = include_str!("../README.md")]
+
+pub mod files;
+mod typed;
+
+pub use files::{FileSettings, Files, FilesError};

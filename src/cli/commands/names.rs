@@ -152,6 +152,10 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "asks a server for approval, and waits for its answer",
     ),
     ("docs_search", "searches the documents of a folder"),
+    (
+        "files",
+        "several tools for the files of one folder: reads and searches them and, with `write: true`, changes them",
+    ),
 ];
 
 /// What a name stands for; nothing where the program itself registered it.

@@ -1,0 +1,326 @@
+//! A folder that nothing leaves.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, File, OpenOptions},
+};
+use ghostlight_actors::contract::ToolError;
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::FilesError;
+
+/// Where former contents are kept. No tool reaches it.
+pub(super) const KEPT: &str = ".ghostlight";
+/// How many bytes a path may have.
+const PATH_BYTES: usize = 1_024;
+/// How many parts a path may have.
+const PATH_PARTS: usize = 64;
+
+/// An open folder, and what of it is not there for a model.
+#[derive(Debug)]
+pub(super) struct Root {
+    dir: Dir,
+    exclude: GlobSet,
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    File(u64),
+    Link,
+    Other,
+}
+
+/// One entry of a folder.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+impl Root {
+    pub(super) fn open(path: &Path, exclude: &[String]) -> Result<Self, FilesError> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority());
+        let dir = dir.map_err(|source| FilesError::Root {
+            root: path.to_owned(),
+            source,
+        })?;
+        let mut patterns = GlobSetBuilder::new();
+        for pattern in exclude {
+            // On some file systems `.GIT` is `.git`.
+            let glob = GlobBuilder::new(pattern).case_insensitive(true).build();
+            patterns.add(glob?);
+        }
+        let exclude = patterns.build()?;
+        Ok(Self { dir, exclude })
+    }
+
+    /// The parts of a path from this folder; none for the folder itself.
+    pub(super) fn parts<'p>(&self, path: &'p str) -> Result<Vec<&'p str>, ToolError> {
+        let refused = |why: &str| {
+            let shown: String = path.chars().take(200).collect();
+            Err(ToolError::denied(format!(
+                "the path {shown:?} is refused: {why}"
+            )))
+        };
+        if path.len() > PATH_BYTES {
+            return refused("it is too long");
+        }
+        if path.contains('\0') {
+            return refused("it holds a null byte");
+        }
+        if path.starts_with(['/', '\\']) || path.contains('\\') || has_drive(path) {
+            return refused("give it relative to the folder, with `/` between its parts");
+        }
+        let parts: Vec<&str> = path
+            .split('/')
+            .filter(|p| !matches!(*p, "" | "."))
+            .collect();
+        if parts.len() > PATH_PARTS {
+            return refused("it is too deep");
+        }
+        if parts.contains(&"..") {
+            return refused("`..` leads out of the folder");
+        }
+        if self.hides(&parts) {
+            return refused("it is not open to tools");
+        }
+        Ok(parts)
+    }
+
+    /// Whether what stands there is not there for a model.
+    pub(super) fn hides(&self, parts: &[&str]) -> bool {
+        let mut whole = String::new();
+        parts.iter().any(|part| {
+            if !whole.is_empty() {
+                whole.push('/');
+            }
+            whole.push_str(part);
+            part.eq_ignore_ascii_case(KEPT)
+                || self.exclude.is_match(part)
+                || self.exclude.is_match(&whole)
+        })
+    }
+
+    /// The folder of these parts, no part of which may be a link.
+    pub(super) fn folder(&self, parts: &[&str]) -> io::Result<Dir> {
+        let mut dir = self.dir.try_clone()?;
+        for part in parts {
+            dir = below(&dir, part)?;
+        }
+        Ok(dir)
+    }
+
+    /// The folder that holds what these parts name, made with those above it where `make` says so.
+    fn holder<'p>(&self, parts: &[&'p str], make: bool) -> io::Result<(Dir, &'p str)> {
+        let Some((name, above)) = parts.split_last() else {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a folder",
+            ));
+        };
+        let mut dir = self.dir.try_clone()?;
+        for part in above {
+            dir = match below(&dir, part) {
+                Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
+                    match dir.create_dir(part) {
+                        // Made by somebody else meanwhile.
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        made => made?,
+                    }
+                    below(&dir, part)?
+                }
+                opened => opened?,
+            };
+        }
+        Ok((dir, name))
+    }
+
+    /// A regular file, open for reading, and its size in bytes.
+    pub(super) fn file(&self, parts: &[&str]) -> io::Result<(File, u64)> {
+        let (dir, name) = self.holder(parts, false)?;
+        file_in(&dir, name)
+    }
+
+    /// The whole content of a file of at most so many bytes; `None` where there is none.
+    pub(super) fn content(&self, parts: &[&str], most: u64) -> io::Result<Option<Vec<u8>>> {
+        let file = match self.file(parts) {
+            Ok((file, _)) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut content = Vec::new();
+        // It may grow while it is read.
+        file.take(most + 1).read_to_end(&mut content)?;
+        match content.len() as u64 > most {
+            true => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it has more than {most} bytes"),
+            )),
+            false => Ok(Some(content)),
+        }
+    }
+
+    /// Puts a file in the place of what is there, in one step, with its permissions.
+    pub(super) fn replace(&self, parts: &[&str], content: &[u8]) -> io::Result<()> {
+        let (dir, name) = self.holder(parts, true)?;
+        let permissions = match self.file(parts) {
+            Ok((file, _)) => Some(file.metadata()?.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!("{KEPT}-new-{}-{number}", std::process::id());
+        let written = (|| {
+            let _ = dir.remove_file(&temporary);
+            let mut options = OpenOptions::new();
+            let file = dir.open_with(
+                &temporary,
+                options.write(true).create_new(true).custom_flags_nofollow(),
+            )?;
+            let mut file = file;
+            file.write_all(content)?;
+            if let Some(permissions) = permissions {
+                file.set_permissions(permissions)?;
+            }
+            file.sync_all()?;
+            dir.rename(&temporary, &dir, name)
+        })();
+        if written.is_err() {
+            let _ = dir.remove_file(&temporary);
+        }
+        written?;
+        sync(&dir)
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, parts: &[&str]) -> io::Result<()> {
+        let (dir, name) = self.holder(parts, false)?;
+        dir.remove_file(name)?;
+        sync(&dir)
+    }
+
+    /// What an open folder holds, by name, without what is not there for a model. `below` are the parts
+    /// of its path.
+    pub(super) fn list(&self, dir: &Dir, below: &[&str]) -> io::Result<Vec<Listed>> {
+        let mut found = Vec::new();
+        for entry in dir.entries()? {
+            let entry = entry?;
+            // A name that is no text cannot be asked for.
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let mut parts = below.to_vec();
+            parts.push(&name);
+            if self.hides(&parts) {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            let kind = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
+                (true, ..) => Kind::Folder,
+                (_, true, _) => match entry.metadata() {
+                    Ok(metadata) => Kind::File(metadata.len()),
+                    // It is gone.
+                    Err(_) => continue,
+                },
+                (_, _, true) => Kind::Link,
+                _ => Kind::Other,
+            };
+            found.push(Listed { name, kind });
+        }
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+}
+
+/// Opens a regular file in a folder, for reading, and gives its size in bytes.
+pub(super) fn file_in(dir: &Dir, name: &str) -> io::Result<(File, u64)> {
+    let file = dir.open_with(name, OpenOptions::new().read(true).custom_flags_nofollow())?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it is a folder",
+        ));
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other(
+            "it is no regular file but a device, pipe or socket",
+        ));
+    }
+    Ok((file, metadata.len()))
+}
+
+/// Opens a folder in a folder, which must not be a link.
+pub(super) fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
+    let mut options = OpenOptions::new();
+    let opened = dir.open_with(name, options.read(true).custom_flags_nofollow())?;
+    if !opened.metadata()?.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            format!("{name:?} is no folder"),
+        ));
+    }
+    Ok(Dir::from_std_file(opened.into_std()))
+}
+
+/// A folder's names are on disk.
+fn sync(dir: &Dir) -> io::Result<()> {
+    #[cfg(unix)]
+    dir.open(".")?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = dir;
+    Ok(())
+}
+
+fn has_drive(path: &str) -> bool {
+    let mut start = path.chars();
+    let letter = start.next().is_some_and(|c| c.is_ascii_alphabetic());
+    letter && start.next() == Some(':')
+}
+
+/// Opening without links, and without waiting for the other end of a pipe.
+trait NoFollow {
+    fn custom_flags_nofollow(&mut self) -> &mut Self;
+}
+
+impl NoFollow for OpenOptions {
+    fn custom_flags_nofollow(&mut self) -> &mut Self {
+        #[cfg(unix)]
+        {
+            use cap_std::fs::OpenOptionsExt;
+            use rustix::fs::OFlags;
+            let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            self.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+        }
+        self
+    }
+}
+
+/// What a model reads of a failed access.
+pub(super) fn told(path: &str, error: &io::Error) -> ToolError {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is none; `list_files` shows what there is".to_owned(),
+        _ if is_link(error) => "a part of it is a link, and links are not followed".to_owned(),
+        _ => error.to_string(),
+    };
+    ToolError::new(format!("{path}: {why}"))
+}
+
+fn is_link(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    return error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    return {
+        let _ = error;
+        false
+    };
+}
