@@ -6,3 +6,6 @@ pub mod sqlite;
 
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+
+#[cfg(feature = "postgres")]
+pub use ghostlight_postgres::{self as postgres, PostgresStore};

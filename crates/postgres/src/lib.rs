@@ -1,1 +1,432 @@
-//! The store of Ghostlight's agents in PostgreSQL.
+#![doc = include_str!("../README.md")]
+
+mod chain;
+mod committer;
+mod connection;
+mod deletion;
+mod fault;
+mod group;
+mod health;
+mod node;
+mod reader;
+mod rows;
+mod schema;
+mod text;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    contract::{
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+
+use self::{
+    committer::{Committer, Told, Work},
+    connection::Address,
+    fault::Fault,
+    health::Health,
+    node::Node,
+    reader::Readers,
+};
+
+/// How a store is opened.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Options {
+    /// The schema in which the tables are; it is made when it is missing. Small letters, digits and underscores.
+    pub schema: String,
+    /// How many reads may run at once, each with a connection of its own; at least 1.
+    pub readers: usize,
+    /// How long what a frozen or cut-off process owns stays its own, in milliseconds; at least 300. What a dead
+    /// one owned is free at once.
+    pub lease_ms: u64,
+    /// How long a read waits for a database that is away, in milliseconds, before it fails. Commits wait until the
+    /// store is closed.
+    pub patience_ms: u64,
+    /// The password, where the address has none.
+    #[serde(skip)]
+    pub password: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            schema: "ghostlight".to_owned(),
+            readers: 8,
+            lease_ms: 5_000,
+            patience_ms: 30_000,
+            password: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("schema", &self.schema)
+            .field("readers", &self.readers)
+            .field("lease_ms", &self.lease_ms)
+            .field("patience_ms", &self.patience_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`PostgresStore::verify`] went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many journals there are.
+    pub journals: u64,
+    /// How many entries there are.
+    pub entries: u64,
+}
+
+/// A process that has a store open, or had it open within the last day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStatus {
+    /// Its id, which journals name that it owns.
+    pub id: String,
+    /// Whether it lives: what it owns is free otherwise.
+    pub lives: bool,
+    /// How many journals it owns whose runs have not ended.
+    pub open_runs: u64,
+    /// Whether it is this process.
+    pub is_this: bool,
+}
+
+/// A store in a PostgreSQL database. Clones share it; see the [crate](self) for what it promises.
+///
+/// Its methods must be called inside a tokio runtime, as it keeps two tasks there. Dropping the last clone lets go
+/// of what it owns, as [`close`](Store::close) does, without waiting for the database to hear of it.
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    health: Arc<Health>,
+    readers: Readers,
+    committer: Committer,
+    node: Node,
+}
+
+impl PostgresStore {
+    /// Opens the store in the database of this address, such as `postgres://agent@db.example/agents`, and makes its
+    /// tables if there are none. The address may carry `sslmode=require`; see the README for the rest.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where the address does not read or the database cannot be reached;
+    /// [`StoreError::TooNew`] for tables of a later program.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(url, &Options::default()).await
+    }
+
+    /// Opens the store as these options say.
+    ///
+    /// # Errors
+    /// See [`open`](Self::open).
+    pub async fn open_with(url: &str, options: &Options) -> Result<Self, StoreError> {
+        let address = Address::read(url, options)?;
+        let health = Arc::new(Health::new(address.place.clone()));
+        let pool = address.pool(options.readers)?;
+        let readers = Readers {
+            pool,
+            health: health.clone(),
+            patience: Duration::from_millis(options.patience_ms),
+        };
+        let prepared = async {
+            let mut client = readers.client().await?;
+            schema::prepare(&mut client, &options.schema, &address.place).await?;
+            // What was prepared before the tables were there is prepared again.
+            drop(deadpool_postgres::Object::take(client));
+            let lease = Duration::from_millis(options.lease_ms.max(300));
+            Node::register(address.clone(), lease).await
+        };
+        let node = prepared.await.map_err(|fault| fault.at(&health.place))?;
+        let committer = Committer::start(address, node.id.clone(), health.clone());
+        let inner = Inner {
+            health,
+            readers,
+            committer,
+            node,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Whether the database was reached by the last commit that was tried: what a readiness probe tells.
+    pub fn is_reached(&self) -> bool {
+        self.inner.health.is_reached()
+    }
+
+    /// The id of this process among the nodes.
+    pub fn node(&self) -> &str {
+        &self.inner.node.id
+    }
+
+    /// The processes that have the store open, or had it open within the last day.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where the database cannot be reached.
+    pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
+        let select = format!(
+            "SELECT id, node_lives(id), (SELECT count(*) FROM journals AS j JOIN runs AS r ON r.run = j.key \
+                 WHERE j.owner = nodes.id AND r.{}) FROM nodes ORDER BY opened_at, id",
+            rows::OPEN
+        );
+        let read = async {
+            let found = self.inner.readers.rows(&select, &[]).await?;
+            let status = |row: &tokio_postgres::Row| {
+                let id: String = row.try_get(0)?;
+                Ok(NodeStatus {
+                    is_this: id == self.inner.node.id,
+                    id,
+                    lives: row.try_get(1)?,
+                    open_runs: rows::count(row, 2)?,
+                })
+            };
+            found.iter().map(status).collect::<Result<_, Fault>>()
+        };
+        self.told(read.await)
+    }
+
+    /// Reads every journal and compares every hash, a page at a time.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] with the first damage that was found.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        let read = async {
+            let mut verified = Verified {
+                journals: 0,
+                entries: 0,
+            };
+            let mut last = String::new();
+            loop {
+                let page = "SELECT key, entries, hash FROM journals WHERE key > $1 \
+                     AND NOT (key >= 'deleted:' AND key < 'deleted;') ORDER BY key LIMIT 200";
+                let found = self.inner.readers.rows(page, &[&last]).await?;
+                for row in &found {
+                    last = row.try_get(0)?;
+                    let journal: JournalId = text::read(&last)
+                        .parse()
+                        .map_err(|_| Fault::Damaged(format!("journal {last} has an odd key")))?;
+                    let entries = rows::count(row, 1)?;
+                    let read = self.entries(&journal).await?;
+                    // It may have grown since.
+                    if read < entries {
+                        let what = format!("{last} has {read} entries instead of {entries}");
+                        return Err(Fault::Damaged(what));
+                    }
+                    verified.journals += 1;
+                    verified.entries += read;
+                }
+                if found.is_empty() {
+                    return Ok(verified);
+                }
+            }
+        };
+        self.told(read.await)
+    }
+
+    /// How many entries of a journal are there and hang together.
+    async fn entries(&self, journal: &JournalId) -> Result<u64, Fault> {
+        let mut next = 0;
+        loop {
+            let page = self.inner.readers.entries(journal, next, 10_000).await?;
+            if page.is_empty() {
+                return Ok(next);
+            }
+            next += page.len() as u64;
+        }
+    }
+
+    fn told<T>(&self, result: Result<T, Fault>) -> Result<T, StoreError> {
+        result.map_err(|fault| fault.at(&self.inner.health.place))
+    }
+
+    async fn claims(
+        &self,
+        journals: Vec<JournalId>,
+        take_over: bool,
+        above: Option<(JournalId, u64)>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        let work = Work::Claim {
+            journals,
+            take_over,
+            above,
+        };
+        match self.inner.committer.submit(work).await? {
+            Told::Claimed(claims) => Ok(claims),
+            _ => Err(StoreError::Closed),
+        }
+    }
+
+    async fn one_claim(
+        &self,
+        journal: JournalId,
+        take_over: bool,
+        above: Option<(JournalId, u64)>,
+    ) -> Result<Claim, StoreError> {
+        let mut claims = self.claims(vec![journal], take_over, above).await?;
+        claims.pop().unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresStore({})", self.inner.health.place)
+    }
+}
+
+impl Store for PostgresStore {
+    async fn commit(
+        &self,
+        batches: Vec<Batch>,
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        match self.inner.committer.submit(Work::Commit(batches)).await? {
+            Told::Committed(committed) => Ok(committed),
+            _ => Err(StoreError::Closed),
+        }
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        self.one_claim(journal, take_over, None).await
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        self.one_claim(journal, true, Some((above, epoch))).await
+    }
+
+    async fn claim_all(
+        &self,
+        journals: Vec<JournalId>,
+    ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+        self.claims(journals, false, None).await
+    }
+
+    async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
+        let inner = &self.inner;
+        self.told(inner.readers.held(&inner.node.id, &journals).await)
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        self.told(self.inner.readers.entries(&journal, from, limit).await)
+    }
+
+    async fn read_tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, StoreError> {
+        self.told(self.inner.readers.tree(root, after, limit).await)
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.told(self.inner.readers.run(run).await)
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.told(self.inner.readers.runs(&filter).await)
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.told(self.inner.readers.sessions(&filter).await)
+    }
+
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
+        self.told(self.inner.readers.state(&scope, &key).await)
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        self.told(self.inner.readers.scope(&scope).await)
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.told(self.inner.readers.blob(digest).await)
+    }
+
+    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+        match self.inner.committer.submit(Work::Post(run, item)).await? {
+            Told::Posted(posted) => posted,
+            _ => Err(StoreError::Closed),
+        }
+    }
+
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        self.told(self.inner.readers.inbox_after(run, after).await)
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        self.told(self.inner.readers.posted(after).await)
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.told(self.inner.readers.checkpoint(&session).await)
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let put = self
+            .inner
+            .readers
+            .put_checkpoint(&session, bytes.as_deref());
+        self.told(put.await)
+    }
+
+    async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
+        self.told(self.inner.readers.expired(&expiry).await)
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        self.told(deletion::delete_tree(&self.inner.readers, root, at, limit).await)
+    }
+
+    async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        self.told(self.inner.readers.deleted(run).await)
+    }
+
+    async fn drop_blobs(&self) -> Result<u64, StoreError> {
+        self.told(deletion::drop_blobs(&self.inner.readers).await)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner.health.close();
+        self.inner.node.leave().await;
+        self.inner.readers.pool.close();
+        Ok(())
+    }
+
+    fn description(&self) -> String {
+        self.inner.health.place.clone()
+    }
+}

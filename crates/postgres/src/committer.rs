@@ -1,0 +1,638 @@
+//! The task that commits: requests gather while a commit is under way, and the next commit takes them all.
+//!
+//! A commit locks the row `tail`, loads what the group names, checks it in memory ([`Group`]) and writes the rest
+//! in one burst. When the connection breaks in between, nobody knows whether the commit came to be: the next
+//! connection finds out by the commit's number and digest, and does it again only where it did not.
+
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+
+use futures_util::future::try_join_all;
+use ghostlight_actors::{
+    contract::{Batch, Claim, Committed, InboxItem, StoreError},
+    vocabulary::{Digest, JournalId, RunId},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time,
+};
+use tokio_postgres::{Client, Statement, types::ToSql};
+
+use crate::{
+    chain,
+    connection::Address,
+    fault::Fault,
+    group::{Group, Head, Tail},
+    health::Health,
+    rows::{count, digest, digest_or_none, number},
+    text::{self, stored},
+};
+
+/// How many requests go into one commit.
+const GROUP: usize = 512;
+
+/// The longest pause between two tries to reach the database.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is asked of the committer.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Commit(Vec<Batch>),
+    Claim {
+        journals: Vec<JournalId>,
+        take_over: bool,
+        above: Option<(JournalId, u64)>,
+    },
+    Post(RunId, InboxItem),
+}
+
+/// What it tells.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Committed(Vec<Result<Committed, StoreError>>),
+    Claimed(Vec<Result<Claim, StoreError>>),
+    Posted(Result<bool, StoreError>),
+}
+
+struct Request {
+    work: Work,
+    reply: oneshot::Sender<Result<Told, StoreError>>,
+}
+
+/// The way to the committer. Dropping it ends the task.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    sender: mpsc::UnboundedSender<Request>,
+    health: Arc<Health>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Committer {
+    pub(crate) fn start(address: Address, node: String, health: Arc<Health>) -> Self {
+        let (sender, requests) = mpsc::unbounded_channel();
+        let service = Service {
+            address,
+            node,
+            health: health.clone(),
+            link: None,
+            last: None,
+            doubtful: None,
+        };
+        let task = tokio::spawn(service.run(requests));
+        Self {
+            sender,
+            health,
+            task,
+        }
+    }
+
+    /// Does this and answers when it is durable.
+    pub(crate) async fn submit(&self, work: Work) -> Result<Told, StoreError> {
+        self.health.check()?;
+        let (reply, told) = oneshot::channel();
+        let sent = self.sender.send(Request { work, reply });
+        sent.map_err(|_| StoreError::Closed)?;
+        told.await.unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+/// A connection with its statements.
+struct Link {
+    client: Client,
+    carrier: JoinHandle<()>,
+    statements: Statements,
+    /// Whether nothing was committed over it yet.
+    is_fresh: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.carrier.abort();
+    }
+}
+
+macro_rules! statements {
+    ($($name:ident = $sql:expr;)*) => {
+        struct Statements { $($name: Statement,)* }
+
+        impl Statements {
+            async fn prepare(client: &Client) -> Result<Self, Fault> {
+                Ok(Self { $($name: client.prepare($sql).await?,)* })
+            }
+        }
+    };
+}
+
+statements! {
+    lock = "SELECT commit, digest, position, journal, mark FROM tail FOR UPDATE";
+    find_commit = "SELECT digest FROM commits WHERE number = $1";
+    find_journals = "SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition, \
+         CASE WHEN owner IS NULL OR owner = $2 THEN false ELSE node_lives(owner) END \
+         FROM journals WHERE key = ANY($1)";
+    find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
+         FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
+         JOIN state AS s ON s.scope = wanted.scope AND s.key = wanted.key";
+    find_items = "SELECT i.run, i.id FROM unnest($1::text[], $2::text[]) AS wanted(run, id) \
+         JOIN inbox AS i ON i.run = wanted.run AND i.id = wanted.id";
+    put_journals = "INSERT INTO journals(id, key, root, epoch, owner, entries, hash, updated_at, definition) \
+         SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], \
+             $7::bytea[], $8::bigint[], $9::bytea[]) \
+         ON CONFLICT (id) DO UPDATE SET root = excluded.root, epoch = excluded.epoch, owner = excluded.owner, \
+             entries = excluded.entries, hash = excluded.hash, updated_at = excluded.updated_at, \
+             definition = excluded.definition";
+    put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
+             $7::bytea[])";
+    put_runs = "INSERT INTO runs(run, root, parent, session_team, session_key, team, agent, path, status, title, \
+             wake_at, started_at, updated_at) \
+         SELECT run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
+             started_at, updated_at \
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
+             $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[]) WITH ORDINALITY \
+             AS new(run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
+             started_at, updated_at, place) ORDER BY place \
+         ON CONFLICT (run) DO UPDATE SET root = excluded.root, parent = excluded.parent, \
+             session_team = excluded.session_team, session_key = excluded.session_key, team = excluded.team, \
+             agent = excluded.agent, path = excluded.path, status = excluded.status, title = excluded.title, \
+             wake_at = excluded.wake_at, started_at = excluded.started_at, updated_at = excluded.updated_at";
+    put_state = "INSERT INTO state(scope, key, value, version) \
+         SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \
+         ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value, version = excluded.version";
+    put_blobs = "INSERT INTO blobs(hash, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
+         ON CONFLICT (hash) DO NOTHING";
+    take_items = "UPDATE inbox SET body = NULL FROM unnest($1::text[], $2::text[]) AS taken(run, id) \
+         WHERE inbox.run = taken.run AND inbox.id = taken.id AND inbox.body IS NOT NULL";
+    put_items = "INSERT INTO inbox(mark, run, id, at, body) \
+         SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])";
+    put_tail = "UPDATE tail SET commit = $1, digest = $2, position = $3, journal = $4, mark = $5";
+    put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
+}
+
+/// A commit whose end was not heard of.
+struct Doubtful {
+    number: u64,
+    digest: Digest,
+    told: Vec<Told>,
+}
+
+struct Service {
+    address: Address,
+    node: String,
+    health: Arc<Health>,
+    link: Option<Link>,
+    /// The last commit that this process knows of.
+    last: Option<(u64, Digest)>,
+    doubtful: Option<Doubtful>,
+}
+
+impl Service {
+    async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
+        let mut group = Vec::new();
+        while requests.recv_many(&mut group, GROUP).await > 0 {
+            let (works, replies): (Vec<Work>, VecDeque<_>) = group
+                .drain(..)
+                .map(|Request { work, reply }| (work, reply))
+                .unzip();
+            let mut told: VecDeque<_> = match self.carry(&works).await {
+                Ok(told) => told.into_iter().map(Ok).collect(),
+                Err(error) => replies.iter().map(|_| Err(error.clone())).collect(),
+            };
+            for reply in replies {
+                // A caller that does not wait any more does not want to know.
+                let _ = reply.send(told.pop_front().unwrap_or(Err(StoreError::Closed)));
+            }
+        }
+    }
+
+    /// Tries until the database has said yes or no.
+    async fn carry(&mut self, works: &[Work]) -> Result<Vec<Told>, StoreError> {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            self.health.check()?;
+            let fault = match self.attempt(works).await {
+                Ok(told) => return Ok(told),
+                Err(fault) => fault,
+            };
+            self.link = None;
+            match fault {
+                Fault::Away(reason) => {
+                    self.health.away(&reason);
+                    time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                // The transaction was undone, so others may go on.
+                other => {
+                    let error = other.at(&self.health.place);
+                    if matches!(error, StoreError::Truncated { .. }) {
+                        self.health.fail(error.clone());
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn attempt(&mut self, works: &[Work]) -> Result<Vec<Told>, Fault> {
+        let mut link = match self.link.take() {
+            Some(link) if !link.client.is_closed() => link,
+            _ => self.connect().await?,
+        };
+        let told = self.transaction(&link, works).await?;
+        link.is_fresh = false;
+        self.link = Some(link);
+        self.health.back();
+        Ok(told)
+    }
+
+    async fn connect(&self) -> Result<Link, Fault> {
+        let (client, connection) = self
+            .address
+            .config
+            .connect(self.address.tls.clone())
+            .await?;
+        let carrier = tokio::spawn(async move {
+            // What broke it is told to whoever asks next.
+            let _ = connection.await;
+        });
+        // An answer means that it is on the disk, whatever the database's default is.
+        let durable = "SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+        client.query(durable, &[]).await?;
+        let statements = Statements::prepare(&client).await?;
+        Ok(Link {
+            client,
+            carrier,
+            statements,
+            is_fresh: true,
+        })
+    }
+
+    async fn transaction(&mut self, link: &Link, works: &[Work]) -> Result<Vec<Told>, Fault> {
+        let (client, sql) = (&link.client, &link.statements);
+        client.batch_execute("BEGIN").await?;
+        let row = client.query_one(&sql.lock, &[]).await?;
+        let tail = Tail {
+            commit: count(&row, 0)?,
+            digest: digest(&row, 1)?,
+            position: count(&row, 2)?,
+            journal: row.try_get(3)?,
+            mark: count(&row, 4)?,
+        };
+        if let Some(done) = self.find_out(link, tail).await? {
+            client.batch_execute("ROLLBACK").await?;
+            return Ok(done);
+        }
+        let node = self.node.clone();
+        let mut group = Group::new(&node, tail);
+        load(link, works, &mut group).await?;
+        let told: Vec<Told> = works.iter().map(|work| answer(&mut group, work)).collect();
+        if group.is_empty() {
+            client.batch_execute("ROLLBACK").await?;
+            return Ok(told);
+        }
+        let commit = tail.commit + 1;
+        let changed = group.changed.iter().filter_map(|key| group.heads.get(key));
+        let mut hashes: Vec<&Digest> = changed.map(|head| &head.hash).collect();
+        hashes.sort_unstable_by_key(|digest| digest.0);
+        let digest = chain::commit(&tail.digest, commit, &node, hashes.into_iter());
+        write(link, &group, commit, digest).await?;
+        self.doubtful = Some(Doubtful {
+            number: commit,
+            digest,
+            told,
+        });
+        client.batch_execute("COMMIT").await?;
+        self.last = Some((commit, digest));
+        Ok(self.doubtful.take().map_or_else(Vec::new, |done| done.told))
+    }
+
+    /// Whether the commit whose end was not heard of came to be; refuses a database that lost commits.
+    async fn find_out(&mut self, link: &Link, tail: Tail) -> Result<Option<Vec<Told>>, Fault> {
+        let found = async |wanted: u64| {
+            if wanted == tail.commit {
+                return Ok(Some(tail.digest));
+            }
+            let parameters: [&(dyn ToSql + Sync); 1] = [&number(wanted)];
+            let row = link
+                .client
+                .query_opt(&link.statements.find_commit, &parameters);
+            row.await?.map(|row| digest(&row, 0)).transpose()
+        };
+        if let Some((last, known)) = self.last {
+            // Where other nodes have committed so much since that it is forgotten, it is believed.
+            let is_there = tail.commit > last || (tail.commit == last && tail.digest == known);
+            let differs = is_there
+                && link.is_fresh
+                && found(last).await?.is_some_and(|digest| digest != known);
+            if !is_there || differs {
+                return Err(Fault::Told(StoreError::Truncated {
+                    place: self.health.place.clone(),
+                    have: tail.commit,
+                    expected: last,
+                }));
+            }
+        }
+        let Some(doubtful) = self.doubtful.take() else {
+            return Ok(None);
+        };
+        if found(doubtful.number).await? == Some(doubtful.digest) {
+            self.last = Some((doubtful.number, doubtful.digest));
+            return Ok(Some(doubtful.told));
+        }
+        Ok(None)
+    }
+}
+
+fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
+    match work {
+        Work::Commit(batches) => {
+            Told::Committed(batches.iter().map(|batch| group.commit(batch)).collect())
+        }
+        Work::Claim {
+            journals,
+            take_over,
+            above,
+        } => {
+            let claim = |journal| group.claim(journal, *take_over, above.as_ref());
+            Told::Claimed(journals.iter().map(claim).collect())
+        }
+        Work::Post(run, item) => Told::Posted(group.post(*run, item)),
+    }
+}
+
+/// Loads all that the group names.
+async fn load(link: &Link, works: &[Work], group: &mut Group<'_>) -> Result<(), Fault> {
+    let mut keys: Vec<String> = Vec::new();
+    let (mut scopes, mut names) = (Vec::new(), Vec::new());
+    let (mut runs, mut ids) = (Vec::new(), Vec::new());
+    for work in works {
+        match work {
+            Work::Commit(batches) => {
+                for batch in batches {
+                    for append in &batch.appends {
+                        keys.push(append.journal.to_string());
+                        keys.extend(append.row.as_ref().map(|row| row.root.to_string()));
+                    }
+                    for write in &batch.writes {
+                        scopes.push(stored(&write.scope));
+                        names.push(stored(&write.key));
+                    }
+                    for (run, item) in &batch.posts {
+                        runs.push(run.to_string());
+                        ids.push(stored(&item.id));
+                    }
+                }
+            }
+            Work::Claim {
+                journals, above, ..
+            } => {
+                keys.extend(journals.iter().map(ToString::to_string));
+                keys.extend(above.iter().map(|(journal, _)| journal.to_string()));
+            }
+            Work::Post(run, item) => {
+                runs.push(run.to_string());
+                ids.push(stored(&item.id));
+            }
+        }
+    }
+    let keys: Vec<Cow<'_, str>> = keys.iter().map(|key| stored(key)).collect();
+    let (client, sql) = (&link.client, &link.statements);
+    let some =
+        async |statement, is_needed: bool, parameters: &[&(dyn ToSql + Sync)]| match is_needed {
+            true => client.query(statement, parameters).await,
+            false => Ok(Vec::new()),
+        };
+    let node = group.node;
+    // They are sent together.
+    let by_node: [&(dyn ToSql + Sync); 2] = [&keys, &node];
+    let by_place: [&(dyn ToSql + Sync); 2] = [&scopes, &names];
+    let by_item: [&(dyn ToSql + Sync); 2] = [&runs, &ids];
+    let (journals, state, items) = futures_util::try_join!(
+        some(&sql.find_journals, !keys.is_empty(), &by_node),
+        some(&sql.find_state, !scopes.is_empty(), &by_place),
+        some(&sql.find_items, !runs.is_empty(), &by_item),
+    )?;
+    for row in journals {
+        let head = Head {
+            id: row.try_get(1)?,
+            root: row.try_get(2)?,
+            epoch: count(&row, 3)?,
+            owner: row.try_get(4)?,
+            entries: count(&row, 5)?,
+            hash: digest(&row, 6)?,
+            updated_at: count(&row, 7)?,
+            definition: digest_or_none(&row, 8)?,
+            held: row.try_get(9)?,
+        };
+        group.heads.insert(text::read(row.try_get(0)?), head);
+    }
+    for row in state {
+        let place = (row.try_get(0)?, row.try_get(1)?);
+        group
+            .slots
+            .insert(place, (row.try_get(2)?, count(&row, 3)?));
+    }
+    for row in items {
+        let item = (row.try_get(0)?, text::read(row.try_get(1)?));
+        group.known.insert(item);
+    }
+    Ok(())
+}
+
+/// Writes what changed, in one burst.
+async fn write(link: &Link, group: &Group<'_>, commit: u64, digest: Digest) -> Result<(), Fault> {
+    let sql = &link.statements;
+    let heads: Vec<(&String, &Head)> = group
+        .changed
+        .iter()
+        .filter_map(|key| group.heads.get_key_value(key))
+        .collect();
+    let entries = &group.entries;
+    let runs: Vec<RunTexts<'_>> = group.runs.values().map(|row| RunTexts::of(row)).collect();
+    let values: Vec<_> = group.values.iter().collect();
+    let blobs: Vec<_> = group.blobs.iter().collect();
+    let items: Vec<_> = group.items.iter().collect();
+    let mut burst = Burst::new(&link.client);
+    if !heads.is_empty() {
+        burst.push(
+            &sql.put_journals,
+            vec![
+                column(&heads, |(_, head)| head.id),
+                column(&heads, |(key, _)| stored(key)),
+                column(&heads, |(_, head)| head.root),
+                column(&heads, |(_, head)| number(head.epoch)),
+                column(&heads, |(_, head)| head.owner.as_deref()),
+                column(&heads, |(_, head)| number(head.entries)),
+                column(&heads, |(_, head)| head.hash.0.as_slice()),
+                column(&heads, |(_, head)| head.updated_at.cast_signed()),
+                column(&heads, |(_, head)| {
+                    head.definition.as_ref().map(|d| d.0.as_slice())
+                }),
+            ],
+        );
+    }
+    if !entries.is_empty() {
+        burst.push(
+            &sql.put_entries,
+            vec![
+                column(entries, |entry| number(entry.position)),
+                column(entries, |entry| entry.journal),
+                column(entries, |entry| entry.root),
+                column(entries, |entry| number(entry.sequence)),
+                column(entries, |entry| entry.line.at.0.cast_signed()),
+                column(entries, |entry| &*entry.line.text),
+                column(entries, |entry| entry.hash.0.as_slice()),
+            ],
+        );
+    }
+    if !runs.is_empty() {
+        burst.push(
+            &sql.put_runs,
+            vec![
+                column(&runs, |run| run.ids[0].as_deref()),
+                column(&runs, |run| run.ids[1].as_deref()),
+                column(&runs, |run| run.ids[2].as_deref()),
+                column(&runs, |run| {
+                    run.row.session.as_ref().map(|s| stored(&s.team))
+                }),
+                column(&runs, |run| {
+                    run.row.session.as_ref().map(|s| stored(&s.key))
+                }),
+                column(&runs, |run| stored(&run.row.team)),
+                column(&runs, |run| stored(&run.row.agent)),
+                column(&runs, |run| run.path.as_str()),
+                column(&runs, |run| run.row.status.as_str()),
+                column(&runs, |run| stored(&run.row.title)),
+                column(&runs, |run| run.row.wake_at.map(|at| at.0.cast_signed())),
+                column(&runs, |run| run.row.started_at.0.cast_signed()),
+                column(&runs, |run| run.row.updated_at.0.cast_signed()),
+            ],
+        );
+    }
+    if !values.is_empty() {
+        burst.push(
+            &sql.put_state,
+            vec![
+                column(&values, |((scope, _), _)| stored(scope)),
+                column(&values, |((_, key), _)| stored(key)),
+                column(&values, |(_, (value, _))| *value),
+                column(&values, |(_, (_, version))| number(*version)),
+            ],
+        );
+    }
+    if !blobs.is_empty() {
+        burst.push(
+            &sql.put_blobs,
+            vec![
+                column(&blobs, |(digest, _)| digest.0.as_slice()),
+                column(&blobs, |(_, bytes)| **bytes),
+            ],
+        );
+    }
+    if !group.taken.is_empty() {
+        burst.push(
+            &sql.take_items,
+            vec![
+                column(&group.taken, |(run, _)| run.as_str()),
+                column(&group.taken, |(_, id)| stored(id)),
+            ],
+        );
+    }
+    if !items.is_empty() {
+        burst.push(
+            &sql.put_items,
+            vec![
+                column(&items, |(_, item)| number(item.mark)),
+                column(&items, |((run, _), _)| run.as_str()),
+                column(&items, |((_, id), _)| stored(id)),
+                column(&items, |(_, item)| item.at.cast_signed()),
+                column(&items, |(_, item)| item.body.as_deref()),
+            ],
+        );
+    }
+    let tail = &group.tail;
+    burst.push(
+        &sql.put_tail,
+        vec![
+            Box::new(number(commit)),
+            Box::new(digest.0.to_vec()),
+            Box::new(number(tail.position)),
+            Box::new(tail.journal),
+            Box::new(number(tail.mark)),
+        ],
+    );
+    burst.push(
+        &sql.put_commit,
+        vec![
+            Box::new(number(commit)),
+            Box::new(digest.0.to_vec()),
+            Box::new(group.node),
+        ],
+    );
+    burst.send().await
+}
+
+/// A run's row with the texts that are made for it.
+struct RunTexts<'r> {
+    row: &'r ghostlight_actors::contract::RunRow,
+    ids: [Option<String>; 3],
+    path: String,
+}
+
+impl<'r> RunTexts<'r> {
+    fn of(row: &'r ghostlight_actors::contract::RunRow) -> Self {
+        let path = serde_json::Value::from(row.path.clone()).to_string();
+        Self {
+            row,
+            ids: [Some(row.run), Some(row.root), row.parent].map(|id| id.map(|id| id.to_string())),
+            path,
+        }
+    }
+}
+
+type Parameter<'p> = Box<dyn ToSql + Sync + Send + 'p>;
+
+/// One column of many rows, as an array.
+fn column<'p, R, T>(rows: &'p [R], value: impl Fn(&'p R) -> T) -> Parameter<'p>
+where
+    T: ToSql + Sync + Send + 'p,
+{
+    Box::new(rows.iter().map(value).collect::<Vec<T>>())
+}
+
+/// Statements that are sent without waiting for each other's answers.
+struct Burst<'c> {
+    client: &'c Client,
+    statements: Vec<(&'c Statement, Vec<Parameter<'c>>)>,
+}
+
+impl<'c> Burst<'c> {
+    fn new(client: &'c Client) -> Self {
+        Self {
+            client,
+            statements: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, statement: &'c Statement, parameters: Vec<Parameter<'c>>) {
+        self.statements.push((statement, parameters));
+    }
+
+    async fn send(self) -> Result<(), Fault> {
+        let send = self.statements.iter().map(async |(statement, parameters)| {
+            let parameters: Vec<&(dyn ToSql + Sync)> = parameters
+                .iter()
+                .map(|parameter| &**parameter as &(dyn ToSql + Sync))
+                .collect();
+            self.client.execute(*statement, &parameters).await
+        });
+        try_join_all(send).await?;
+        Ok(())
+    }
+}

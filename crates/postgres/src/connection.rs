@@ -1,0 +1,104 @@
+//! How the database is reached: its address, TLS, and what each connection is set to.
+
+use std::{str::FromStr as _, sync::Arc, time::Duration};
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use ghostlight_actors::contract::StoreError;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio_postgres::{Config, config::Host};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{Options, fault};
+
+/// How long a connection that hears nothing is believed in.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// An address that was read, and how to speak to it.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    pub(crate) tls: MakeRustlsConnect,
+    /// What people call it; it holds no password.
+    pub(crate) place: String,
+}
+
+impl Address {
+    pub(crate) fn read(url: &str, options: &Options) -> Result<Self, StoreError> {
+        let unread = |reason: String| StoreError::Io {
+            place: "the address of the PostgreSQL store".to_owned(),
+            reason,
+        };
+        let mut config = Config::from_str(url).map_err(|error| unread(fault::in_words(&error)))?;
+        let schema = &options.schema;
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_name) {
+            let allowed = "small letters, digits and underscores, at most 63";
+            return Err(unread(format!(
+                "the schema {schema:?} is no name of {allowed}"
+            )));
+        }
+        if config.get_password().is_none()
+            && let Some(password) = &options.password
+        {
+            config.password(password.as_bytes());
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("ghostlight");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(SILENCE / 2);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+            config.keepalives_idle(SILENCE / 2);
+            config.keepalives_interval(SILENCE / 5);
+        }
+        // A process that freezes in the middle of a commit holds up all the others only for so long.
+        let frozen = options.lease_ms.max(1_000);
+        let given = config.get_options().unwrap_or_default();
+        let all = format!(
+            "{given} -c search_path={schema} -c idle_in_transaction_session_timeout={frozen}"
+        );
+        config.options(all.trim());
+        let hosts: Vec<String> = config.get_hosts().iter().map(host).collect();
+        let database = config
+            .get_dbname()
+            .or(config.get_user())
+            .unwrap_or_default();
+        let place = format!("postgres://{}/{database} ({schema})", hosts.join(","));
+        let tls = tls().map_err(|reason| unread(format!("setting up TLS: {reason}")))?;
+        Ok(Self { config, tls, place })
+    }
+
+    pub(crate) fn pool(&self, connections: usize) -> Result<Pool, StoreError> {
+        let recycling_method = RecyclingMethod::Fast;
+        let manager = Manager::from_config(
+            self.config.clone(),
+            self.tls.clone(),
+            ManagerConfig { recycling_method },
+        );
+        let built = Pool::builder(manager).max_size(connections.max(1)).build();
+        built.map_err(|error| StoreError::Io {
+            place: self.place.clone(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+fn host(host: &Host) -> String {
+    match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// The roots that the operating system trusts; it is used where the address asks for TLS or the server offers it.
+fn tls() -> Result<MakeRustlsConnect, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_platform_verifier())
+        .map_err(|error| error.to_string())?;
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+}

@@ -1,0 +1,95 @@
+//! Deleting ended trees, in steps of bounded size, and blobs that nothing refers to.
+//!
+//! The journals of a tree get other keys, under which nobody looks for them, in one commit. Then their entries go,
+//! from the last to the first, so what is left of each is a chain at any time. Each step locks the row `tail` as
+//! commits do, so that no commit comes in between.
+
+use ghostlight_actors::{
+    contract::{DELETIONS_KNOWN, Deleted, StoreError, artifact_scopes},
+    vocabulary::{RunId, Timestamp},
+};
+
+use crate::{
+    fault::Fault,
+    reader::Readers,
+    rows::{self, number},
+};
+
+/// See `Store::delete_tree`.
+pub(crate) async fn delete_tree(
+    readers: &Readers,
+    root: RunId,
+    at: Timestamp,
+    limit: usize,
+) -> Result<Deleted, Fault> {
+    readers.health.check().map_err(Fault::Told)?;
+    let mut client = readers.client().await?;
+    let step = client.transaction().await?;
+    step.execute("SELECT 1 FROM tail FOR UPDATE", &[]).await?;
+    let tree = root.to_string();
+    let open = format!(
+        "SELECT run FROM runs WHERE root = $1 AND {} LIMIT 1",
+        rows::OPEN
+    );
+    if let Some(row) = step.query_opt(&open, &[&tree]).await? {
+        let odd = |_| Fault::Damaged("a run's id does not read".to_owned());
+        let run = row.try_get::<_, &str>(0)?.parse().map_err(odd)?;
+        return Err(Fault::Told(StoreError::Open { run }));
+    }
+    // All runs of the tree, if this is its root.
+    let below = "DELETE FROM runs WHERE root = $1 \
+         AND EXISTS (SELECT 1 FROM runs AS root WHERE root.run = $1 AND root.root = $1) RETURNING run";
+    let doomed = step.query(below, &[&tree]).await?;
+    let doomed: Vec<&str> = doomed
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    if !doomed.is_empty() {
+        let hide = "UPDATE journals SET key = 'deleted:' || key, owner = NULL WHERE key = ANY($1)";
+        step.execute(hide, &[&doomed]).await?;
+        step.execute("DELETE FROM inbox WHERE run = ANY($1)", &[&doomed])
+            .await?;
+        let scopes = artifact_scopes::of_tree(root).to_vec();
+        step.execute("DELETE FROM state WHERE scope = ANY($1)", &[&scopes])
+            .await?;
+        let remember = "INSERT INTO deleted(run, at) SELECT run, $2 FROM unnest($1::text[]) AS run \
+             ON CONFLICT (run) DO UPDATE SET at = excluded.at";
+        step.execute(remember, &[&doomed, &at.0.cast_signed()])
+            .await?;
+        let forget = "DELETE FROM deleted WHERE id <= (SELECT max(id) FROM deleted) - $1";
+        step.execute(forget, &[&number(DELETIONS_KNOWN)]).await?;
+    }
+    let limit = limit.max(1);
+    let entries = "DELETE FROM entries WHERE position IN (SELECT e.position FROM entries AS e \
+         JOIN journals AS j ON j.id = e.journal WHERE j.key >= 'deleted:' AND j.key < 'deleted;' \
+         ORDER BY j.key, e.sequence DESC LIMIT $1)";
+    let gone = step.execute(entries, &[&number(limit as u64)]).await?;
+    let more = gone >= limit as u64;
+    if !more {
+        let journals = "DELETE FROM journals WHERE key >= 'deleted:' AND key < 'deleted;'";
+        step.execute(journals, &[]).await?;
+    }
+    step.commit().await?;
+    let mut deleted = Deleted::default();
+    deleted.runs = doomed.len() as u64;
+    deleted.entries = gone;
+    deleted.more = more;
+    Ok(deleted)
+}
+
+/// See `Store::drop_blobs`. The runs' definitions and the versions of artifacts are what refers to blobs.
+pub(crate) async fn drop_blobs(readers: &Readers) -> Result<u64, Fault> {
+    readers.health.check().map_err(Fault::Told)?;
+    let mut client = readers.client().await?;
+    let step = client.transaction().await?;
+    step.execute("SELECT 1 FROM tail FOR UPDATE", &[]).await?;
+    let drop = "DELETE FROM blobs WHERE \
+         NOT EXISTS (SELECT 1 FROM journals WHERE definition = blobs.hash AND key NOT LIKE 'deleted:%') \
+         AND encode(hash, 'hex') NOT IN (SELECT value::json ->> 'content' FROM state \
+             WHERE scope >= $1 AND scope < $2 AND value IS NOT NULL AND value::json ->> 'content' IS NOT NULL)";
+    // Behind the prefix's last character comes the one after it.
+    let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
+    let dropped = step.execute(drop, &[&from, &to]).await?;
+    step.commit().await?;
+    Ok(dropped)
+}

@@ -1,0 +1,78 @@
+//! What goes wrong below the contract, and how callers read of it.
+
+use std::error::Error as _;
+
+use ghostlight_actors::{contract::StoreError, vocabulary::FORMAT};
+use tokio_postgres::error::{Error, SqlState};
+
+/// A failure whose place is not named yet.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The database cannot be reached or does no work now: it may later.
+    Away(String),
+    /// The database refused a statement.
+    Refused(String),
+    /// What was read contradicts itself.
+    Damaged(String),
+    /// What was read is whole, and a later program's.
+    Newer(String),
+    /// A refusal that is told as it is.
+    Told(StoreError),
+}
+
+impl Fault {
+    /// The error for callers.
+    pub(crate) fn at(self, place: &str) -> StoreError {
+        let place = place.to_owned();
+        match self {
+            Self::Told(error) => error,
+            Self::Damaged(reason) => StoreError::Damaged { place, reason },
+            Self::Newer(reason) => StoreError::Newer {
+                place,
+                format: None,
+                known: FORMAT,
+                reason,
+            },
+            Self::Away(reason) | Self::Refused(reason) => StoreError::Io { place, reason },
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let text = in_words(&error);
+        match error.code() {
+            Some(code) if !is_passing(code) => Self::Refused(text),
+            // What the program cannot read is not what the database said.
+            None if is_about_a_value(&error) => Self::Damaged(text),
+            _ => Self::Away(text),
+        }
+    }
+}
+
+/// Whether a later try may succeed: the connection broke, another node was in the way, the server is starting,
+/// stopping, full, or a replica that only reads.
+fn is_passing(code: &SqlState) -> bool {
+    let class = code.code().get(..2).unwrap_or_default();
+    matches!(class, "08" | "40" | "53" | "57")
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        || *code == SqlState::LOCK_NOT_AVAILABLE
+}
+
+fn is_about_a_value(error: &Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error deserializing column") || text.starts_with("invalid column")
+}
+
+/// An error with what is behind it: by itself it says "db error".
+pub(crate) fn in_words(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

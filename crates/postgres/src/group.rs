@@ -1,0 +1,386 @@
+//! What a group of requests makes of what was found: pure rules. Everything is checked before any of it is
+//! written, so a refused batch leaves no trace and does not hinder the others.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ghostlight_actors::{
+    contract::{
+        Append, Batch, Claim, Committed, Expected, InboxItem, Line, RunRow, StateWrite, StoreError,
+    },
+    vocabulary::{Digest, Entry, JournalId, RunId},
+};
+
+use crate::{chain, node};
+
+/// The end of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) commit: u64,
+    pub(crate) digest: Digest,
+    pub(crate) position: u64,
+    /// The highest id of a journal.
+    pub(crate) journal: i64,
+    /// The mark of the last item that was posted.
+    pub(crate) mark: u64,
+}
+
+/// A journal as it is, or will be after what was checked so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) id: i64,
+    pub(crate) root: Option<i64>,
+    /// 0 for a root that only its children name so far.
+    pub(crate) epoch: u64,
+    pub(crate) owner: Option<String>,
+    /// Whether it belongs to another node that lives.
+    pub(crate) held: bool,
+    pub(crate) entries: u64,
+    pub(crate) hash: Digest,
+    pub(crate) updated_at: u64,
+    pub(crate) definition: Option<Digest>,
+}
+
+/// An entry that is to be written.
+#[derive(Debug)]
+pub(crate) struct NewEntry<'r> {
+    pub(crate) position: u64,
+    pub(crate) journal: i64,
+    pub(crate) root: Option<i64>,
+    pub(crate) sequence: u64,
+    pub(crate) line: &'r Line,
+    pub(crate) hash: Digest,
+}
+
+/// An item that is to be put into an inbox; without a body when the group took it again.
+#[derive(Debug)]
+pub(crate) struct NewItem {
+    pub(crate) mark: u64,
+    pub(crate) at: u64,
+    pub(crate) body: Option<String>,
+}
+
+/// Where a value of shared state is, by scope and key.
+pub(crate) type Place = (String, String);
+
+/// The state of things as the group sees it, and what it changes.
+#[derive(Debug)]
+pub(crate) struct Group<'r> {
+    pub(crate) node: &'r str,
+    pub(crate) tail: Tail,
+    /// By key.
+    pub(crate) heads: HashMap<String, Head>,
+    /// Whether a value is there, and its version.
+    pub(crate) slots: HashMap<Place, (bool, u64)>,
+    /// Items of which it was asked whether they are known, by run and id.
+    pub(crate) known: HashSet<(String, String)>,
+    // What is to be written.
+    pub(crate) changed: HashSet<String>,
+    pub(crate) entries: Vec<NewEntry<'r>>,
+    pub(crate) runs: BTreeMap<usize, &'r RunRow>,
+    run_places: HashMap<RunId, usize>,
+    pub(crate) values: HashMap<Place, (Option<&'r str>, u64)>,
+    pub(crate) blobs: HashMap<Digest, &'r [u8]>,
+    pub(crate) taken: Vec<(String, &'r str)>,
+    pub(crate) items: HashMap<(String, String), NewItem>,
+}
+
+fn item_body(item: &InboxItem) -> Result<String, StoreError> {
+    serde_json::to_string(&item.body).map_err(|error| StoreError::Unwritable {
+        reason: format!("inbox item {}: {error}", item.id),
+    })
+}
+
+impl<'r> Group<'r> {
+    pub(crate) fn new(node: &'r str, tail: Tail) -> Self {
+        Self {
+            node,
+            tail,
+            heads: HashMap::new(),
+            slots: HashMap::new(),
+            known: HashSet::new(),
+            changed: HashSet::new(),
+            entries: Vec::new(),
+            runs: BTreeMap::new(),
+            run_places: HashMap::new(),
+            values: HashMap::new(),
+            blobs: HashMap::new(),
+            taken: Vec::new(),
+            items: HashMap::new(),
+        }
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+            && self.values.is_empty()
+            && self.blobs.is_empty()
+            && self.taken.is_empty()
+            && self.items.is_empty()
+    }
+
+    /// See `Store::claim`, and `Store::claim_below` with the journal above.
+    pub(crate) fn claim(
+        &mut self,
+        journal: &JournalId,
+        take_over: bool,
+        above: Option<&(JournalId, u64)>,
+    ) -> Result<Claim, StoreError> {
+        if let Some((above, epoch)) = above {
+            self.check_carried(above, *epoch)?;
+        }
+        let key = journal.to_string();
+        let mut head = match self.heads.get(&key) {
+            Some(head) => head.clone(),
+            None => self.fresh(journal, &key),
+        };
+        if !take_over && head.epoch > 0 {
+            check_owner(journal, &head)?;
+        }
+        head.epoch += 1;
+        self.own(&mut head);
+        let claim = Claim {
+            epoch: head.epoch,
+            entries: head.entries,
+        };
+        self.put(key, head);
+        Ok(claim)
+    }
+
+    fn check_carried(&self, journal: &JournalId, epoch: u64) -> Result<(), StoreError> {
+        let head = self.heads.get(&journal.to_string());
+        let carries =
+            |head: &&Head| head.epoch == epoch && head.owner.as_deref() == Some(self.node);
+        match head.filter(carries) {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Stale {
+                journal: journal.clone(),
+                epoch,
+                current: head.map_or(0, |head| head.epoch),
+            }),
+        }
+    }
+
+    /// See `Store::commit`.
+    pub(crate) fn commit(&mut self, batch: &'r Batch) -> Result<Committed, StoreError> {
+        let versions = self.check_writes(&batch.writes)?;
+        self.check_appends(&batch.appends)?;
+        let bodies: Result<Vec<String>, StoreError> = batch
+            .posts
+            .iter()
+            .map(|(_, item)| item_body(item))
+            .collect();
+        let bodies = bodies?;
+        let position = self.tail.position + 1;
+        for append in &batch.appends {
+            self.append(append);
+        }
+        for (write, version) in batch.writes.iter().zip(versions) {
+            let place = (write.scope.clone(), write.key.clone());
+            self.slots
+                .insert(place.clone(), (write.value.is_some(), version));
+            let value = write.value.as_ref().map(|value| value.get());
+            self.values.insert(place, (value, version));
+        }
+        for (digest, bytes) in &batch.blobs {
+            self.blobs.insert(*digest, bytes);
+        }
+        for (run, id) in &batch.taken {
+            match self.items.get_mut(&(run.to_string(), id.clone())) {
+                Some(item) => item.body = None,
+                None => self.taken.push((run.to_string(), id)),
+            }
+        }
+        for ((run, item), body) in batch.posts.iter().zip(bodies) {
+            self.put_item(*run, item, body);
+        }
+        Ok(Committed { position })
+    }
+
+    /// See `Store::post`.
+    pub(crate) fn post(&mut self, run: RunId, item: &InboxItem) -> Result<bool, StoreError> {
+        let body = item_body(item)?;
+        Ok(self.put_item(run, item, body))
+    }
+
+    fn put_item(&mut self, run: RunId, item: &InboxItem, body: String) -> bool {
+        let name = (run.to_string(), item.id.clone());
+        if !self.known.insert(name.clone()) {
+            return false;
+        }
+        self.tail.mark += 1;
+        let item = NewItem {
+            mark: self.tail.mark,
+            at: item.at.0,
+            body: Some(body),
+        };
+        self.items.insert(name, item);
+        true
+    }
+
+    /// The versions that the writes will make; each sees those before it in its batch.
+    fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, StoreError> {
+        let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
+        let mut versions = Vec::with_capacity(writes.len());
+        for write in writes {
+            let at = (write.scope.as_str(), write.key.as_str());
+            let (present, version) = match staged.get(&at) {
+                Some(staged) => *staged,
+                None => {
+                    let place = (write.scope.clone(), write.key.clone());
+                    self.slots.get(&place).copied().unwrap_or_default()
+                }
+            };
+            let fits = match write.expected {
+                Expected::Any | Expected::Copy(_) => true,
+                Expected::Absent => !present,
+                Expected::Version(expected) => version == expected,
+            };
+            if !fits {
+                return Err(StoreError::Conflict {
+                    scope: write.scope.clone(),
+                    key: write.key.clone(),
+                    version: present.then_some(version),
+                });
+            }
+            let next = write.expected.next(version);
+            staged.insert(at, (write.value.is_some(), next));
+            versions.push(next);
+        }
+        Ok(versions)
+    }
+
+    fn check_appends(&self, appends: &[Append]) -> Result<(), StoreError> {
+        // How many entries each journal will have after the appends that were checked.
+        let mut staged: HashMap<&JournalId, u64> = HashMap::new();
+        for append in appends {
+            let have = match staged.get(&append.journal) {
+                Some(have) => *have,
+                None => self.check_epoch(append)?,
+            };
+            if append.expected != have {
+                return Err(StoreError::Sequence {
+                    journal: append.journal.clone(),
+                    expected: append.expected,
+                    have,
+                });
+            }
+            staged.insert(&append.journal, have + append.lines.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// How many entries the journal has, if the append comes from its owner.
+    fn check_epoch(&self, append: &Append) -> Result<u64, StoreError> {
+        let head = self.heads.get(&append.journal.to_string());
+        let current = head.map_or(0, |head| head.epoch);
+        let is_session = matches!(append.journal, JournalId::Session(_));
+        let makes = append.epoch == 1 && append.expected == 0;
+        let makes = makes && (append.row.is_some() || is_session);
+        match head {
+            Some(head) if current > 0 && current == append.epoch => {
+                check_owner(&append.journal, head)?;
+                Ok(head.entries)
+            }
+            _ if current == 0 && makes => Ok(0),
+            _ => Err(StoreError::Stale {
+                journal: append.journal.clone(),
+                epoch: append.epoch,
+                current,
+            }),
+        }
+    }
+
+    fn append(&mut self, append: &'r Append) {
+        let key = append.journal.to_string();
+        let mut head = match self.heads.get(&key) {
+            Some(head) => head.clone(),
+            None => self.fresh(&append.journal, &key),
+        };
+        // The first entry of its first epoch makes a run or a session. It also may be that a process claimed the
+        // run, wrote nothing and died; nobody else holds the epoch then.
+        if head.owner.as_deref() != Some(self.node) {
+            head.epoch = append.epoch;
+            self.own(&mut head);
+        }
+        if let Some(row) = &append.row {
+            // The tree is settled with the first entry.
+            if head.entries == 0 && row.root != row.run {
+                head.root = Some(self.root(row.root));
+            }
+            let next = self.run_places.len();
+            let place = *self.run_places.entry(row.run).or_insert(next);
+            self.runs.insert(place, row);
+        }
+        for line in &append.lines {
+            if head.entries == 0 && matches!(append.journal, JournalId::Run(_)) {
+                let first = line.decode().ok();
+                head.definition = first.as_ref().and_then(Entry::blob);
+            }
+            self.tail.position += 1;
+            let (position, sequence) = (self.tail.position, head.entries);
+            head.hash = chain::link(&head.hash, position, sequence, line.at.0, &line.text);
+            head.entries += 1;
+            head.updated_at = line.at.0;
+            self.entries.push(NewEntry {
+                position,
+                journal: head.id,
+                root: head.root,
+                sequence,
+                line,
+                hash: head.hash,
+            });
+        }
+        self.put(key, head);
+    }
+
+    fn own(&self, head: &mut Head) {
+        head.owner = Some(self.node.to_owned());
+        head.held = false;
+    }
+
+    fn put(&mut self, key: String, head: Head) {
+        self.changed.insert(key.clone());
+        self.heads.insert(key, head);
+    }
+
+    /// The journal of a root, which its children may name before it was made.
+    fn root(&mut self, root: RunId) -> i64 {
+        let journal = JournalId::Run(root);
+        let key = journal.to_string();
+        if let Some(head) = self.heads.get(&key) {
+            return head.id;
+        }
+        let head = self.fresh(&journal, &key);
+        let id = head.id;
+        self.put(key, head);
+        id
+    }
+
+    /// A journal that is not there yet, with an id of its own.
+    fn fresh(&mut self, journal: &JournalId, key: &str) -> Head {
+        self.tail.journal += 1;
+        let id = self.tail.journal;
+        Head {
+            id,
+            root: matches!(journal, JournalId::Run(_)).then_some(id),
+            epoch: 0,
+            owner: None,
+            held: false,
+            entries: 0,
+            hash: chain::genesis(key),
+            updated_at: 0,
+            definition: None,
+        }
+    }
+}
+
+/// Refuses when the journal belongs to another process that lives.
+fn check_owner(journal: &JournalId, head: &Head) -> Result<(), StoreError> {
+    match &head.owner {
+        Some(owner) if head.held => Err(StoreError::Owned {
+            journal: journal.clone(),
+            owner: node::in_words(owner),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,537 @@
+//! Reading, with the chain of each journal compared. Each read is one statement, so it sees one moment.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map},
+    sync::Arc,
+    time::Duration,
+};
+
+use deadpool_postgres::{Pool, PoolError};
+use ghostlight_actors::{
+    contract::{
+        Expiry, InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
+        StateValue, StoredLine, TreeLine,
+    },
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+};
+use tokio::time::{self, Instant};
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    chain,
+    fault::Fault,
+    health::Health,
+    rows::{self, count, digest, digest_or_none, number},
+    text::{self, stored},
+};
+
+type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
+
+/// Connections that read, and do what needs no common commit.
+pub(crate) struct Readers {
+    pub(crate) pool: Pool,
+    pub(crate) health: Arc<Health>,
+    /// How long a read waits for a database that is away.
+    pub(crate) patience: Duration,
+}
+
+impl Readers {
+    /// The rows of one statement. A database that is away is asked again.
+    pub(crate) async fn rows(
+        &self,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        let end = Instant::now() + self.patience;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            self.health.check().map_err(Fault::Told)?;
+            match self.once(sql, parameters).await {
+                Err(Fault::Away(_)) if Instant::now() + pause < end => {}
+                result => return result,
+            }
+            time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    async fn once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Fault> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, parameters).await?)
+    }
+
+    pub(crate) async fn client(&self) -> Result<deadpool_postgres::Object, Fault> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => error.into(),
+            other => Fault::Away(other.to_string()),
+        })
+    }
+
+    /// See `Store::read`.
+    pub(crate) async fn entries(
+        &self,
+        journal: &JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, Fault> {
+        let key = journal.to_string();
+        if i64::try_from(from).is_err() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        // The entry before the first one comes along, for its hash.
+        let first = from.saturating_sub(1);
+        let limit = number(limit as u64).saturating_add(i64::from(from > 0));
+        let select = "SELECT e.position, e.sequence, e.at, e.body, e.hash FROM entries AS e \
+             JOIN journals AS j ON j.id = e.journal \
+             WHERE j.key = $1 AND e.sequence >= $2 ORDER BY e.sequence LIMIT $3";
+        let found = self
+            .rows(select, &[&stored(&key), &number(first), &limit])
+            .await?;
+        let mut found = found.iter();
+        let mut follower = Follower::new(&key, 0, chain::genesis(&key));
+        if from > 0 {
+            let Some(before) = found.next() else {
+                return Ok(Vec::new());
+            };
+            if count(before, 1)? != first {
+                return Err(gap(&key, first));
+            }
+            follower = Follower::new(&key, from, digest(before, 4)?);
+        }
+        found.map(|row| follower.entry(row)).collect()
+    }
+
+    /// See `Store::read_tree`.
+    pub(crate) async fn tree(
+        &self,
+        root: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<TreeLine>, Fault> {
+        // The hash before the first entry of each journal comes along.
+        let select = "SELECT e.position, e.sequence, e.at, e.body, e.hash, j.key, \
+                 CASE WHEN row_number() OVER (PARTITION BY e.journal ORDER BY e.position) = 1 THEN \
+                     (SELECT p.hash FROM entries AS p \
+                      WHERE p.journal = e.journal AND p.sequence = e.sequence - 1) END \
+             FROM (SELECT * FROM entries WHERE root = (SELECT id FROM journals WHERE key = $1) \
+                 AND position > $2 ORDER BY position LIMIT $3) AS e \
+             JOIN journals AS j ON j.id = e.journal ORDER BY e.position";
+        let parameters: Parameters<'_> =
+            &[&root.to_string(), &number(after), &number(limit as u64)];
+        let found = self.rows(select, parameters).await?;
+        let mut runs: HashMap<String, (RunId, Follower)> = HashMap::new();
+        let mut lines = Vec::with_capacity(found.len());
+        for row in &found {
+            let key: String = row.try_get(5)?;
+            let (run, follower) = match runs.entry(key) {
+                hash_map::Entry::Occupied(place) => place.into_mut(),
+                hash_map::Entry::Vacant(place) => {
+                    let key = place.key().clone();
+                    let odd = |_| {
+                        Fault::Damaged(format!("journal {key} is no run, but stands in a tree"))
+                    };
+                    let run = key.parse().map_err(odd)?;
+                    let sequence = count(row, 1)?;
+                    let before = match digest_or_none(row, 6)? {
+                        Some(before) => before,
+                        None if sequence == 0 => chain::genesis(&key),
+                        None => return Err(gap(&key, sequence - 1)),
+                    };
+                    place.insert((run, Follower::new(&key, sequence, before)))
+                }
+            };
+            lines.push(TreeLine {
+                run: *run,
+                stored: follower.entry(row)?,
+            });
+        }
+        Ok(lines)
+    }
+
+    /// See `Store::run`.
+    pub(crate) async fn run(&self, run: RunId) -> Result<Option<RunRow>, Fault> {
+        let columns = rows::RUN_COLUMNS;
+        let key = run.to_string();
+        let select = format!("SELECT {columns} FROM runs WHERE run = $1");
+        let found = self.rows(&select, &[&key]).await?;
+        if let Some(row) = found.first() {
+            return rows::run(row).map(Some);
+        }
+        // Absence of what something else refers to is damage.
+        let entries = "SELECT 1 FROM journals WHERE key = $1 AND entries > 0";
+        match self.rows(entries, &[&key]).await?.is_empty() {
+            true => Ok(None),
+            // It may have been made between the two.
+            false => match self.rows(&select, &[&key]).await?.first() {
+                Some(row) => rows::run(row).map(Some),
+                None => Err(Fault::Damaged(format!(
+                    "run {run} has entries, and its row is missing from the table of runs"
+                ))),
+            },
+        }
+    }
+
+    /// See `Store::runs`.
+    pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
+        let mut query = Query::of(format!("SELECT {} FROM runs WHERE true", rows::RUN_COLUMNS));
+        if filter.open {
+            query.and(rows::OPEN);
+        }
+        if filter.roots {
+            query.and("parent IS NULL");
+        }
+        if filter.awake {
+            query.and(rows::AWAKE);
+        }
+        if let Some(session) = &filter.session {
+            query.compare("session_team =", stored(&session.team).into_owned());
+            query.compare("session_key =", stored(&session.key).into_owned());
+        }
+        if let Some(root) = filter.root {
+            query.compare("root =", root.to_string());
+        }
+        if let Some(prefix) = &filter.prefix {
+            let Some(from) = hyphenated(prefix) else {
+                return Ok(Vec::new());
+            };
+            // Behind these digits come others or a hyphen, and all of them are less than a "g".
+            query.compare("run <", format!("{from}g"));
+            query.compare("run >=", from);
+        }
+        query.sql.push_str(" ORDER BY started_at DESC, id DESC");
+        query.limit(filter.limit);
+        let found = self.rows(&query.sql, &query.parameters()).await?;
+        found.iter().map(rows::run).collect()
+    }
+
+    /// See `Store::sessions`.
+    pub(crate) async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionRow>, Fault> {
+        let (from, to) = match &filter.team {
+            Some(team) => {
+                let team = stored(team);
+                (format!("session:{team}/"), format!("session:{team}0"))
+            }
+            None => ("session:".to_owned(), "session;".to_owned()),
+        };
+        let mut query = Query::of(
+            "SELECT key, entries, updated_at FROM journals WHERE entries > 0 \
+             AND key >= 'session:' AND key < 'session;'",
+        );
+        query.compare("key >=", from);
+        query.compare("key <", to);
+        if let Some(since) = filter.since {
+            query.compare("updated_at >=", since.0.cast_signed());
+        }
+        if let Some(after) = &filter.after {
+            let at = after.updated_at.0.cast_signed();
+            let key = JournalId::Session(after.session.clone()).to_string();
+            let key = stored(&key).into_owned();
+            query.values.extend([Box::new(at) as Value, Box::new(key)]);
+            let (at, key) = (query.values.len() - 1, query.values.len());
+            query.and(&format!(
+                "(updated_at < ${at} OR (updated_at = ${at} AND key > ${key}))"
+            ));
+        }
+        query.sql.push_str(" ORDER BY updated_at DESC, key");
+        query.limit(filter.limit);
+        let found = self.rows(&query.sql, &query.parameters()).await?;
+        let session = |row: &Row| {
+            let key = text::read(row.try_get(0)?);
+            let Ok(JournalId::Session(session)) = key.parse() else {
+                return Err(Fault::Damaged(format!("journal {key} is no session")));
+            };
+            Ok(SessionRow {
+                session,
+                entries: count(row, 1)?,
+                updated_at: Timestamp(count(row, 2)?),
+            })
+        };
+        found.iter().map(session).collect()
+    }
+
+    /// See `Store::state`.
+    pub(crate) async fn state(&self, scope: &str, key: &str) -> Result<StateSlot, Fault> {
+        let select = "SELECT value, version FROM state WHERE scope = $1 AND key = $2";
+        match self
+            .rows(select, &[&stored(scope), &stored(key)])
+            .await?
+            .first()
+        {
+            Some(row) => rows::slot(row.try_get(0)?, row.try_get(1)?),
+            None => Ok(StateSlot::default()),
+        }
+    }
+
+    /// See `Store::scope`.
+    pub(crate) async fn scope(&self, scope: &str) -> Result<Vec<(String, StateValue)>, Fault> {
+        let select = "SELECT key, value, version FROM state \
+             WHERE scope = $1 AND value IS NOT NULL ORDER BY key";
+        let mut values = Vec::new();
+        for row in self.rows(select, &[&stored(scope)]).await? {
+            let slot = rows::slot(row.try_get(1)?, row.try_get(2)?)?;
+            let key = text::read(row.try_get(0)?);
+            values.extend(slot.present().map(|value| (key, value)));
+        }
+        Ok(values)
+    }
+
+    /// See `Store::blob`.
+    pub(crate) async fn blob(&self, wanted: Digest) -> Result<Option<Arc<[u8]>>, Fault> {
+        let select = "SELECT bytes FROM blobs WHERE hash = $1";
+        let found = self.rows(select, &[&wanted.0.as_slice()]).await?;
+        let Some(row) = found.first() else {
+            return Ok(None);
+        };
+        let bytes: &[u8] = row.try_get(0)?;
+        if Digest::of(bytes) == wanted {
+            Ok(Some(bytes.into()))
+        } else {
+            Err(Fault::Damaged(format!(
+                "blob {wanted} does not match its hash"
+            )))
+        }
+    }
+
+    /// See `Store::inbox_after`.
+    pub(crate) async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, Fault> {
+        let select = "SELECT mark, id, at, body FROM inbox \
+             WHERE run = $1 AND mark > $2 AND body IS NOT NULL ORDER BY mark";
+        let found = self
+            .rows(select, &[&run.to_string(), &number(after)])
+            .await?;
+        let item = |row: &Row| {
+            let (id, body): (String, &str) = (text::read(row.try_get(1)?), row.try_get(3)?);
+            let body = serde_json::from_str(body).map_err(|error| {
+                let reason = format!("inbox item {id} of run {run} cannot be read: {error}");
+                // What is JSON and none that is known was written by a later program.
+                match error.is_data() {
+                    true => Fault::Newer(reason),
+                    false => Fault::Damaged(reason),
+                }
+            })?;
+            let at = Timestamp(count(row, 2)?);
+            Ok((count(row, 0)?, InboxItem::new(id, at, body)))
+        };
+        found.iter().map(item).collect()
+    }
+
+    /// See `Store::posted`.
+    pub(crate) async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), Fault> {
+        let select = "SELECT tail.mark, inbox.run FROM tail LEFT JOIN inbox \
+             ON inbox.mark > $1 AND inbox.body IS NOT NULL ORDER BY inbox.mark";
+        let mut last = after;
+        let (mut runs, mut seen) = (Vec::new(), HashSet::new());
+        for row in self.rows(select, &[&number(after)]).await? {
+            last = last.max(count(&row, 0)?);
+            let Some(run) = row.try_get::<_, Option<&str>>(1)? else {
+                continue;
+            };
+            let odd = |_| Fault::Damaged(format!("an inbox item of {run:?}, which is no run"));
+            let run: RunId = run.parse().map_err(odd)?;
+            if seen.insert(run) {
+                runs.push(run);
+            }
+        }
+        Ok((last, runs))
+    }
+
+    /// See `Store::checkpoint`.
+    pub(crate) async fn checkpoint(&self, session: &SessionId) -> Result<Option<Vec<u8>>, Fault> {
+        let select = "SELECT bytes, digest FROM checkpoints WHERE session = $1";
+        let found = self.rows(select, &[&stored(&session.to_string())]).await?;
+        let Some(row) = found.first() else {
+            return Ok(None);
+        };
+        let bytes: Vec<u8> = row.try_get(0)?;
+        match Digest::of(&bytes) == digest(row, 1)? {
+            true => Ok(Some(bytes)),
+            false => Err(Fault::Damaged(format!(
+                "the checkpoint of session {session} does not match its hash"
+            ))),
+        }
+    }
+
+    /// See `Store::put_checkpoint`.
+    pub(crate) async fn put_checkpoint(
+        &self,
+        session: &SessionId,
+        bytes: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let session = session.to_string();
+        let session = stored(&session);
+        match bytes {
+            None => {
+                self.rows("DELETE FROM checkpoints WHERE session = $1", &[&session])
+                    .await?;
+            }
+            Some(bytes) => {
+                let put = "INSERT INTO checkpoints(session, bytes, digest) VALUES ($1, $2, $3) \
+                     ON CONFLICT (session) DO UPDATE SET bytes = excluded.bytes, digest = excluded.digest";
+                let digest = Digest::of(bytes);
+                self.rows(put, &[&session, &bytes, &digest.0.as_slice()])
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// See `Store::held_elsewhere`.
+    pub(crate) async fn held(
+        &self,
+        node: &str,
+        journals: &[JournalId],
+    ) -> Result<Vec<bool>, Fault> {
+        let key = |journal: &JournalId| stored(&journal.to_string()).into_owned();
+        let keys: Vec<String> = journals.iter().map(key).collect();
+        let held: HashSet<String> = {
+            let select = "SELECT key FROM journals WHERE key = ANY($1) AND owner IS NOT NULL \
+                 AND owner <> $2 AND epoch > 0 AND node_lives(owner)";
+            let found = self.rows(select, &[&keys, &node]).await?;
+            let keys: Result<_, _> = found.iter().map(|row| row.try_get(0)).collect();
+            keys?
+        };
+        Ok(keys.iter().map(|key| held.contains(key)).collect())
+    }
+
+    /// See `Store::expired`.
+    pub(crate) async fn expired(&self, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
+        let (columns, open) = (rows::RUN_COLUMNS, rows::OPEN);
+        let select = format!(
+            "SELECT {columns} FROM (SELECT * FROM runs \
+                 WHERE parent IS NULL AND NOT ({open}) AND run = root \
+                     AND NOT EXISTS (SELECT 1 FROM runs AS below \
+                         WHERE below.root = runs.run AND below.{open}) \
+                 ORDER BY updated_at DESC, run DESC OFFSET $1) AS ended \
+             WHERE updated_at < $2 ORDER BY updated_at, run LIMIT $3"
+        );
+        let before = expiry.ended_before.map_or(i64::MAX, |at| number(at.0));
+        let limit = match expiry.limit {
+            0 => i64::MAX,
+            limit => number(limit as u64),
+        };
+        let found = self
+            .rows(&select, &[&number(expiry.keep as u64), &before, &limit])
+            .await?;
+        found.iter().map(rows::run).collect()
+    }
+
+    /// See `Store::deleted`.
+    pub(crate) async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, Fault> {
+        let select = "SELECT at FROM deleted WHERE run = $1";
+        let found = self.rows(select, &[&run.to_string()]).await?;
+        found
+            .first()
+            .map(|row| Ok(Timestamp(count(row, 0)?)))
+            .transpose()
+    }
+}
+
+type Value = Box<dyn ToSql + Sync + Send>;
+
+/// A statement that is put together.
+struct Query {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Query {
+    fn of(sql: impl Into<String>) -> Self {
+        let sql = sql.into();
+        Self {
+            sql,
+            values: Vec::new(),
+        }
+    }
+
+    fn and(&mut self, condition: &str) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(condition);
+    }
+
+    /// Adds a condition whose right side is this value.
+    fn compare(&mut self, left: &str, value: impl ToSql + Sync + Send + 'static) {
+        self.values.push(Box::new(value));
+        let place = self.values.len();
+        self.and(&format!("{left} ${place}"));
+    }
+
+    /// 0 is without bound.
+    fn limit(&mut self, limit: usize) {
+        if limit > 0 {
+            self.values.push(Box::new(number(limit as u64)));
+            let place = self.values.len();
+            self.sql.push_str(&format!(" LIMIT ${place}"));
+        }
+    }
+
+    fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let plain = |value| -> &(dyn ToSql + Sync) { value };
+        self.values.iter().map(|value| plain(&**value)).collect()
+    }
+}
+
+/// The beginning of an id as it is written, from its digits with or without hyphens; `None` when no id begins so.
+fn hyphenated(prefix: &str) -> Option<String> {
+    let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
+    if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut written = String::new();
+    for (place, digit) in digits.into_iter().enumerate() {
+        if matches!(place, 8 | 12 | 16 | 20) {
+            written.push('-');
+        }
+        written.push(digit.to_ascii_lowercase());
+    }
+    Some(written)
+}
+
+/// Follows one journal's chain.
+struct Follower {
+    key: String,
+    next: u64,
+    before: Digest,
+}
+
+impl Follower {
+    /// Stands before the entry of this number.
+    fn new(key: &str, next: u64, before: Digest) -> Self {
+        let key = key.to_owned();
+        Self { key, next, before }
+    }
+
+    /// An entry from columns that begin `position, sequence, at, body, hash`.
+    fn entry(&mut self, row: &Row) -> Result<StoredLine, Fault> {
+        let (position, sequence, at) = (count(row, 0)?, count(row, 1)?, count(row, 2)?);
+        let body: &str = row.try_get(3)?;
+        if sequence != self.next {
+            return Err(gap(&self.key, self.next));
+        }
+        let hash = chain::link(&self.before, position, sequence, at, body);
+        if hash != digest(row, 4)? {
+            let key = &self.key;
+            return Err(Fault::Damaged(format!(
+                "entry {sequence} of {key} does not match its hash"
+            )));
+        }
+        self.before = hash;
+        self.next += 1;
+        Ok(StoredLine {
+            sequence,
+            position,
+            line: Line {
+                at: Timestamp(at),
+                text: body.into(),
+            },
+        })
+    }
+}
+
+fn gap(key: &str, sequence: u64) -> Fault {
+    Fault::Damaged(format!("entry {sequence} of {key} is missing"))
+}

@@ -1,0 +1,8 @@
+//! The store in PostgreSQL keeps its promises, against real servers.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod conformance;
+mod nodes;
+mod outages;
+mod proxy;
+mod server;

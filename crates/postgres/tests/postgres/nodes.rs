@@ -1,0 +1,172 @@
+//! Several nodes on one database: one owner at a time, whatever freezes, dies or is cut off.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::contract::{Store as _, StoreError};
+use ghostlight_postgres::{Options, PostgresStore};
+
+use crate::{
+    outages::{append, make, run, texts},
+    proxy::{Proxy, Way},
+    server::Server,
+};
+
+fn short_lease() -> Options {
+    let mut options = Options::default();
+    options.lease_ms = 300;
+    options
+}
+
+/// Claims as soon as the owner's lease allows it.
+async fn claim_when_free(store: &PostgresStore, number: u8) -> u64 {
+    loop {
+        match store.claim(run(number).into(), false).await {
+            Ok(claim) => return claim.epoch,
+            Err(StoreError::Owned { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_cut_off_loses_what_it_owns_and_cannot_write_any_more() {
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let options = short_lease();
+    let frozen = PostgresStore::open_with(&server.url_at(proxy.port), &options)
+        .await
+        .unwrap();
+    let other = PostgresStore::open_with(&server.url(), &options)
+        .await
+        .unwrap();
+    make(&frozen, 1).await.unwrap();
+    assert!(matches!(
+        other.claim(run(1).into(), false).await,
+        Err(StoreError::Owned { .. })
+    ));
+
+    proxy.set(Way::Frozen);
+    assert_eq!(claim_when_free(&other, 1).await, 2);
+    append(&other, 1, 1, 2).await.unwrap();
+
+    proxy.set(Way::Open);
+    let refused = append(&frozen, 1, 1, 1).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            StoreError::Stale {
+                epoch: 1,
+                current: 2,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    assert_eq!(texts(&frozen, 1).await, ["0", "1"]);
+    // It lives again, and what it makes is its own.
+    make(&frozen, 2).await.unwrap();
+    while !frozen.nodes().await.unwrap().iter().all(|node| node.lives) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(matches!(
+        other.claim(run(2).into(), false).await,
+        Err(StoreError::Owned { .. })
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_freezes_within_a_commit_holds_up_the_others_only_for_its_lease() {
+    let server = Server::quick();
+    let other = PostgresStore::open(&server.url()).await.unwrap();
+    make(&other, 1).await.unwrap();
+    let mut client = server.client().await;
+    client
+        .batch_execute(
+            "SET search_path = ghostlight; SET idle_in_transaction_session_timeout = 1000",
+        )
+        .await
+        .unwrap();
+    let frozen = client.transaction().await.unwrap();
+    frozen
+        .execute("SELECT 1 FROM tail FOR UPDATE", &[])
+        .await
+        .unwrap();
+    append(&other, 1, 1, 1).await.unwrap();
+    assert!(frozen.commit().await.is_err(), "the server ended it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_nodes_write_to_one_store_and_no_chain_breaks() {
+    let server = Arc::new(Server::quick());
+    let mut writers = Vec::new();
+    for node in 0..4_u8 {
+        let server = server.clone();
+        writers.push(tokio::spawn(async move {
+            let store = PostgresStore::open(&server.url()).await.unwrap();
+            let runs = (1..=5).map(|number| node * 10 + number);
+            let each = runs.map(|number| {
+                let store = store.clone();
+                async move {
+                    make(&store, number).await.unwrap();
+                    for sequence in 1..60 {
+                        append(&store, number, sequence, 1).await.unwrap();
+                    }
+                }
+            });
+            futures_util::future::join_all(each).await;
+            store.close().await.unwrap();
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let verified = store.verify().await.unwrap();
+    assert_eq!((verified.journals, verified.entries), (20, 1_200));
+    let client = server.client().await;
+    let gaps = "SELECT max(position) - count(*) FROM ghostlight.entries";
+    assert_eq!(
+        client.query_one(gaps, &[]).await.unwrap().get::<_, i64>(0),
+        0,
+        "gaps"
+    );
+}
+
+/// Two nodes fight over one journal: each append that was acknowledged is there, in its place, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_that_take_a_journal_from_each_other_lose_nothing() {
+    let server = Arc::new(Server::quick());
+    let first = PostgresStore::open(&server.url()).await.unwrap();
+    make(&first, 1).await.unwrap();
+    let fighters: Vec<_> = (0..2)
+        .map(|_| {
+            let server = server.clone();
+            tokio::spawn(async move {
+                let store = PostgresStore::open(&server.url()).await.unwrap();
+                let mut acknowledged = Vec::new();
+                for _ in 0..60 {
+                    let claim = store.claim(run(1).into(), true).await.unwrap();
+                    for sequence in claim.entries..claim.entries + 3 {
+                        match append(&store, 1, sequence, claim.epoch).await {
+                            Ok(()) => acknowledged.push(sequence),
+                            Err(StoreError::Stale { .. }) => break,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    let mut acknowledged = vec![0];
+    for fighter in fighters {
+        acknowledged.extend(fighter.await.unwrap());
+    }
+    acknowledged.sort_unstable();
+    let there: Vec<u64> = texts(&first, 1)
+        .await
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
+    assert_eq!(acknowledged, there);
+}

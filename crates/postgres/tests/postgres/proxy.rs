@@ -1,0 +1,111 @@
+//! A way to the server that can be cut and frozen.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Open,
+    /// Nothing passes, and nobody is told.
+    Frozen,
+    /// Each connection ends, and none begins.
+    Cut,
+    /// Each connection ends after so many more answers of the server.
+    CutAfter(u32),
+}
+
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    way: Arc<watch::Sender<Way>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Proxy {
+    pub(crate) async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let way = Arc::new(watch::channel(Way::Open).0);
+        let ways = way.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if *ways.borrow() == Way::Cut {
+                    continue;
+                }
+                tokio::spawn(carry(client, port, ways.clone()));
+            }
+        });
+        Self {
+            port: own,
+            way,
+            task,
+        }
+    }
+
+    pub(crate) fn set(&self, way: Way) {
+        self.way.send_replace(way);
+    }
+}
+
+async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
+    let server: SocketAddr = ([127, 0, 0, 1], port).into();
+    let Ok(server) = TcpStream::connect(server).await else {
+        return;
+    };
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let mut requests = ways.subscribe();
+    let mut answers = ways.subscribe();
+    let up = async move {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
+            let frozen = requests.wait_for(|way| *way != Way::Frozen).await.is_err();
+            if frozen || to_server.write_all(&buffer[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let down = async move {
+        let mut buffer = vec![0; 64 << 10];
+        let mut left = None;
+        while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+            let way = answers
+                .wait_for(|way| *way != Way::Frozen)
+                .await
+                .map(|way| *way);
+            match way {
+                Ok(Way::CutAfter(count)) => {
+                    let left = left.get_or_insert(count);
+                    if *left == 0 {
+                        return;
+                    }
+                    *left -= 1;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            if to_client.write_all(&buffer[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut cut = ways.subscribe();
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+        _ = cut.wait_for(|way| *way == Way::Cut) => {}
+        // No test takes longer.
+        () = tokio::time::sleep(Duration::from_secs(300)) => {}
+    }
+}

@@ -1,0 +1,183 @@
+//! Real PostgreSQL servers, each thrown away with its test. `GHOSTLIGHT_POSTGRES` names the folder of `initdb` and
+//! `pg_ctl`; without it they are looked for on the path and where Debian has them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tokio_postgres::NoTls;
+
+/// A server that is stopped and removed when it is dropped.
+pub(crate) struct Server {
+    programs: PathBuf,
+    folder: PathBuf,
+    port: u16,
+}
+
+/// `initdb` refuses to run for root, who lends its rights to a user that exists everywhere.
+fn as_somebody(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+    command.arg(program);
+    command
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+fn told(output: io::Result<Output>, what: &str) {
+    let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{what}: {text}");
+}
+
+fn programs() -> PathBuf {
+    if let Some(folder) = std::env::var_os("GHOSTLIGHT_POSTGRES") {
+        return folder.into();
+    }
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut debian: Vec<PathBuf> = debian
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .collect();
+    debian.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).filter(|folder| folder.join("initdb").exists());
+    // Of a wrapper on the path nobody knows what it does.
+    debian.pop().or_else(|| path.into_iter().next()).expect(
+        "PostgreSQL is missing: install it, or name the folder of initdb in GHOSTLIGHT_POSTGRES",
+    )
+}
+
+impl Server {
+    /// Makes a server; `settings` are those of `postgres -c`.
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let programs = programs();
+        // The folder of a socket has a short path.
+        let number: u32 = rand::random();
+        let folder = std::env::temp_dir().join(format!("gl-pg-{number:08x}"));
+        fs::create_dir(&folder).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        if is_root() {
+            let owned = Command::new("chown")
+                .arg("nobody:nogroup")
+                .arg(&folder)
+                .output();
+            told(owned, "chown");
+        }
+        let server = Self {
+            programs,
+            folder,
+            port,
+        };
+        let mut initdb = as_somebody(&server.programs.join("initdb"));
+        initdb.args([
+            "-A",
+            "trust",
+            "-U",
+            "agent",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+            "-D",
+        ]);
+        told(
+            initdb.arg(server.data()).current_dir("/").output(),
+            "initdb",
+        );
+        let configuration = server.data().join("postgresql.conf");
+        let mut text = fs::read_to_string(&configuration).unwrap();
+        for setting in settings {
+            text.push_str(setting);
+            text.push('\n');
+        }
+        fs::write(configuration, text).unwrap();
+        server.control("start");
+        server
+    }
+
+    /// One without syncs, for tests that crash no server.
+    pub(crate) fn quick() -> Self {
+        Self::start(&["fsync = off", "max_connections = 200"])
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn control(&self, act: &str) {
+        let mut control = as_somebody(&self.programs.join("pg_ctl"));
+        control
+            .current_dir("/")
+            .arg("-D")
+            .arg(self.data())
+            .arg("-w")
+            .arg(act);
+        match act {
+            "start" => {
+                let options = format!(
+                    "-p {} -k {} -c listen_addresses=127.0.0.1",
+                    self.port,
+                    self.folder.display()
+                );
+                let log = self.folder.join("data/log");
+                control.arg("-l").arg(log).arg("-o").arg(options);
+            }
+            _ => {
+                control.args(["-m", "immediate"]);
+            }
+        }
+        told(control.output(), act);
+    }
+
+    /// Ends the server as a crash does, without a checkpoint.
+    pub(crate) fn crash(&self) {
+        self.control("stop");
+    }
+
+    /// Starts it again.
+    pub(crate) fn restart(&self) {
+        self.control("start");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url_at(self.port)
+    }
+
+    /// The address through a port that leads to the server.
+    pub(crate) fn url_at(&self, port: u16) -> String {
+        format!("postgres://agent@127.0.0.1:{port}/postgres?sslmode=disable")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A client beside the store, for looking and meddling.
+    pub(crate) async fn client(&self) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut control = as_somebody(&self.programs.join("pg_ctl"));
+        control.current_dir("/").arg("-D").arg(self.data());
+        let _ = control.args(["-w", "-m", "immediate", "stop"]).output();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
