@@ -25,7 +25,7 @@ use crate::{
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the providers `offline` and `fallback`; and, with the features of these names, the providers
 /// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
-/// the settings `url`, `secret` and `timeout_s`.
+/// the settings `url`, `secret` and `timeout_s`. With the feature `mcp` there is the kind of tool `mcp`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
@@ -38,6 +38,8 @@ pub fn builtin() -> Registry {
         .tool(load_artifact())
         .tool(list_artifacts())
         .tool_kind("docs_search", docs_search);
+    #[cfg(feature = "mcp")]
+    let registry = crate::mcp::register(registry);
     #[cfg(feature = "http")]
     let registry = registry.tool_kind("approval_webhook", approval_webhook);
     #[cfg(feature = "tools")]

@@ -1,6 +1,8 @@
 //! Files as they are opened here: for their user alone, since what runs hold is what people said, and
 //! only regular ones. To open a device can act on it, and to open a FIFO waits for its other end.
 
+#[cfg(any(feature = "cli", feature = "mcp"))]
+use std::path::PathBuf;
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
     io::{self, Read as _},
@@ -24,6 +26,29 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// The path that a variable of the environment holds.
+#[cfg(any(feature = "cli", feature = "mcp"))]
+pub(crate) fn variable_path(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
+/// Where the system wants a user's data to be.
+#[cfg(any(feature = "cli", feature = "mcp"))]
+pub(crate) fn data_folder() -> Option<PathBuf> {
+    let base = if cfg!(windows) {
+        variable_path("LOCALAPPDATA").or_else(|| variable_path("APPDATA"))
+    } else if cfg!(target_os = "macos") {
+        variable_path("HOME").map(|home| home.join("Library/Application Support"))
+    } else {
+        // XDG Base Directory Specification: a relative path is to be ignored.
+        let xdg = variable_path("XDG_DATA_HOME").filter(|path| path.is_absolute());
+        xdg.or_else(|| variable_path("HOME").map(|home| home.join(".local/share")))
+    };
+    base.map(|base| base.join("ghostlight"))
 }
 
 /// Opens a regular file, or makes it where the options say so. What else stands there, also a

@@ -155,6 +155,8 @@ mod environment;
 mod files;
 pub mod instructions;
 pub mod interceptors;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod models;
 mod one_agent;
 #[cfg(feature = "sqlite")]
@@ -217,6 +219,9 @@ mod guide {
     struct ToolsAndEffects;
     #[doc = include_str!("../docs/guide/teams.md")]
     struct Teams;
+    #[cfg(feature = "mcp")]
+    #[doc = include_str!("../docs/guide/mcp.md")]
+    struct Mcp;
     #[doc = include_str!("../docs/guide/behaviors-and-workflows.md")]
     struct BehaviorsAndWorkflows;
     #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]

@@ -1,7 +1,7 @@
 //! Where the command keeps its runs.
 
 use std::{
-    env, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -180,7 +180,7 @@ fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
 
 /// Where lines that were typed in chats are remembered.
 pub(super) fn history() -> Option<PathBuf> {
-    let folder = data_directory()?;
+    let folder = files::data_folder()?;
     files::make_private_folder(&folder).ok()?;
     Some(folder.join("chat_history"))
 }
@@ -219,29 +219,11 @@ pub(super) fn path_of(arguments: &StoreArguments) -> Result<PathBuf, Failure> {
         .or_else(|| variable("GHOSTLIGHT_STORE"))
         .or_else(|| user_config::read_before().store.clone());
     given
-        .or_else(|| Some(data_directory()?.join("ghostlight.db")))
+        .or_else(|| Some(files::data_folder()?.join("ghostlight.db")))
         .ok_or_else(|| {
             let message = "there is no data directory (HOME is not set): name a file with --store";
             Failure::Usage(message.to_owned())
         })
 }
 
-pub(super) fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
-}
-
-/// Where the system wants a user's data to be.
-fn data_directory() -> Option<PathBuf> {
-    let base = if cfg!(windows) {
-        variable("LOCALAPPDATA").or_else(|| variable("APPDATA"))
-    } else if cfg!(target_os = "macos") {
-        variable("HOME").map(|home| home.join("Library/Application Support"))
-    } else {
-        // XDG Base Directory Specification: a relative path is to be ignored.
-        let xdg = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
-        xdg.or_else(|| variable("HOME").map(|home| home.join(".local/share")))
-    };
-    base.map(|base| base.join("ghostlight"))
-}
+pub(super) use crate::files::variable_path as variable;

@@ -3,6 +3,7 @@
 mod document;
 mod fault;
 mod faults;
+mod mcp;
 mod names;
 mod paths;
 mod reading;
@@ -102,6 +103,7 @@ fn read_document(
         return Err(fault.help(names::BEGIN));
     }
     let templates = templates::take(&mut document)?;
+    mcp::to_tools(&mut document)?;
     variables::substitute(&mut document, lookup)?;
     templates::expand(&mut document, templates, lookup)?;
     let mut spec: TeamSpec = reading::read(&document)?;

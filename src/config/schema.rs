@@ -19,6 +19,11 @@ fn with_templates(schema: &mut Value) {
         "type": "object",
         "additionalProperties": { "$ref": "#/$defs/AgentSpec" },
     });
+    schema["properties"]["mcp"] = json!({
+        "description": "Servers of the Model Context Protocol, by name: tools of the kind `mcp`.",
+        "type": "object",
+        "additionalProperties": { "type": "object" },
+    });
     let agent = &mut schema["$defs"]["AgentSpec"]["properties"];
     agent["template"] = json!({
         "description": "The template that it is made of; what is said here stands above it.",

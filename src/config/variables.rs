@@ -98,7 +98,7 @@ enum Secrecy {
 }
 
 fn secrecy(key: &str) -> Secrecy {
-    if key == "headers" {
+    if matches!(key, "headers" | "env") {
         Secrecy::Kept
     } else if is_secret_key(key) {
         Secrecy::Reference

@@ -63,7 +63,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 19] = [
+const TOPICS: [(&str, May); 20] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -76,6 +76,7 @@ const TOPICS: [(&str, May); 19] = [
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
+    ("mcp", May::Name(&["files"])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     (
         "models",

@@ -122,6 +122,10 @@ impl System {
         if let Some(root) = self.0.root.get() {
             root.stop().await;
         }
+        let teams: Vec<_> = self.0.teams.read().values().cloned().collect();
+        for team in teams {
+            team.registry.close_toolsets(None).await;
+        }
         self.0.services.store.close().await?;
         drop(self.0.nudge.lock().take());
         Ok(())

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-use super::{ToolError, ToolHandle};
+use super::{BoxFuture, ToolError, ToolHandle};
 use crate::vocabulary::{ToolDefinition, ToolFilter, ToolLimits};
 
 /// Several tools that are given to agents under one name, such as those of a folder or of a server.
@@ -22,6 +22,20 @@ pub trait Toolset: Send + Sync + 'static {
     /// A number that changes whenever [`tools`](Self::tools) would give something else.
     fn revision(&self) -> u64 {
         0
+    }
+
+    /// Connects to what has its tools. A System waits for it when it starts, before it asks for the tools;
+    /// the toolset bounds how long it takes.
+    ///
+    /// # Errors
+    /// Why it is not connected. The System starts nevertheless, and a warning is logged.
+    fn open(&self) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Lets go of what it holds open. A System calls it when it stops.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -141,6 +155,19 @@ impl ToolsetHandle {
     /// A number that changes whenever its tools do. See [`Toolset::revision`].
     pub fn revision(&self) -> u64 {
         self.toolset.revision()
+    }
+
+    /// Connects to what has its tools. See [`Toolset::open`].
+    ///
+    /// # Errors
+    /// Why it is not connected.
+    pub fn open(&self) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.toolset.open()
+    }
+
+    /// Lets go of what it holds open. See [`Toolset::close`].
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        self.toolset.close()
     }
 
     /// Whether both are the same toolset.

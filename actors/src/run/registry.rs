@@ -210,6 +210,11 @@ impl Registry {
         self.named(name)
     }
 
+    /// The toolset of this name, unless two agents have different ones.
+    pub fn toolset_named(&self, name: &str) -> Option<&ToolsetHandle> {
+        self.named(name)
+    }
+
     /// All tools by name. A name that several places give is there several times.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &ToolHandle)> {
         self.places.each()
@@ -325,7 +330,12 @@ impl Registry {
     ///
     /// # Errors
     /// The first fault, with who names what and which names exist.
-    pub fn resolve(mut self, team: &TeamSpec) -> Result<Self, DefinitionError> {
+    pub fn resolve(self, team: &TeamSpec) -> Result<Self, DefinitionError> {
+        self.define(team)?.settle(team)
+    }
+
+    /// Makes the models and tools that a team defines.
+    pub(crate) fn define(self, team: &TeamSpec) -> Result<Self, DefinitionError> {
         team.check()?;
         self.refuse_twice(&format!("team {:?}", team.name))?;
         let root = std::slice::from_ref(&team.agent.name);
@@ -347,8 +357,13 @@ impl Registry {
                 None => defined.tool(self.make_tool(name, spec, root)?),
             };
         }
-        self = self.with(defined);
+        Ok(self.with(defined))
+    }
+
+    /// Checks that every name of a team stands for something, where what it defines is made.
+    pub(crate) fn settle(mut self, team: &TeamSpec) -> Result<Self, DefinitionError> {
         self.ask_toolsets(team, false)?;
+        let root = std::slice::from_ref(&team.agent.name);
         for policy in &team.policies {
             self.make_policy(policy, root, || format!("team {:?}", team.name))?;
         }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
+
 use super::{
     Registry,
     names::Named,
@@ -76,6 +78,26 @@ impl Registry {
         self.places.each()
     }
 
+    /// Connects all toolsets to what has their tools, all at once.
+    pub(crate) async fn open_toolsets(&self) {
+        let open = self.toolsets().map(|(name, toolset)| async move {
+            if let Err(error) = toolset.open().await {
+                tracing::warn!(toolset = %name, %error, "a toolset cannot be opened");
+            }
+        });
+        join_all(open).await;
+    }
+
+    /// Has all toolsets let go of what they hold open, but for those that another registry has too.
+    pub(crate) async fn close_toolsets(&self, but_for: Option<&Registry>) {
+        let kept = |toolset: &ToolsetHandle| {
+            let mut others = but_for.into_iter().flat_map(Self::toolsets);
+            others.any(|(_, other)| other.is(toolset))
+        };
+        let closed = self.toolsets().filter(|(_, toolset)| !kept(toolset));
+        join_all(closed.map(|(_, toolset)| toolset.close())).await;
+    }
+
     /// Makes the toolset that a team defines, where its kind is one of a toolset.
     pub(super) fn make_toolset(
         &self,
@@ -128,6 +150,12 @@ impl Registry {
             let own: BTreeSet<&String> = tools_of(agent).collect();
             for name in own {
                 let Ok(Some(toolset)) = self.places.look_up::<ToolsetHandle>(&path, name) else {
+                    if let Some((toolset, revision, tool)) = self.single_tool(&path, name) {
+                        asked.insert(format!("{name} alone"), (toolset, revision));
+                        self.places.give_to(&agent.name, name, tool);
+                        let key = (agent.name.clone(), name.clone());
+                        members.of.insert(key, vec![name.clone()]);
+                    }
                     continue;
                 };
                 let toolset = toolset.clone();
@@ -166,6 +194,23 @@ impl Registry {
         members.asked = asked.into_values().collect();
         self.members = members;
         Ok(())
+    }
+
+    /// The tool of this name in one of an agent's toolsets, where nothing else is called so: a team may name
+    /// single tools of a toolset, and the team of a run names all that it had when the run began.
+    fn single_tool(&self, path: &[String], name: &str) -> Option<(ToolsetHandle, u64, ToolHandle)> {
+        if !matches!(self.places.look_up::<ToolHandle>(path, name), Ok(None)) {
+            return None;
+        }
+        let sets = self.places.names_of::<ToolsetHandle>().into_iter();
+        let mut sets =
+            sets.filter_map(|set| self.places.look_up::<ToolsetHandle>(path, set).ok()?);
+        sets.find_map(|toolset| {
+            let revision = toolset.revision();
+            let tools = toolset.tools().ok()?;
+            let tool = tools.iter().find(|tool| tool.definition().name == *name)?;
+            Some((toolset.clone(), revision, tool.clone()))
+        })
     }
 
     /// Whether a toolset has other tools than when it was asked.

@@ -1,1 +1,5 @@
-//! The Model Context Protocol: tools of its servers for agents, and agents as a server.
+#![doc = include_str!("../README.md")]
+
+mod client;
+
+pub use client::{Command, ConnectError, McpToolset, ServerSettings, SettingsError};

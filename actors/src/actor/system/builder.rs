@@ -155,14 +155,21 @@ impl SystemBuilder {
             store,
             registry,
             named,
-            teams,
+            mut teams,
             clock,
             entropy,
             limits,
             recover,
             around,
         } = self;
-        let (registry, entries) = resolved(registry.with(named), teams, around)?;
+        let mut registry = registry.with(named);
+        if let Some(around) = around {
+            registry = around(registry);
+            for team in &mut teams {
+                team.registry = around(std::mem::take(&mut team.registry));
+            }
+        }
+        let (registry, entries) = resolved(registry, teams).await?;
         let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
             .values()
@@ -254,21 +261,14 @@ impl System {
 /// A team's definition, and the code behind its names.
 type Resolved = BTreeMap<String, (TeamSpec, Registry)>;
 
-/// What all teams share, and each team with the code behind its names.
-fn resolved(
-    shared: Registry,
-    teams: Vec<Team>,
-    around: Option<Around>,
-) -> Result<(Registry, Resolved), SystemError> {
-    let around = |registry| match &around {
-        Some(around) => around(registry),
-        None => registry,
-    };
-    let shared = around(shared);
+/// What all teams share, and each team with the code behind its names, once its toolsets are open.
+async fn resolved(shared: Registry, teams: Vec<Team>) -> Result<(Registry, Resolved), SystemError> {
     shared.refuse_twice("the System")?;
     let mut entries = Resolved::new();
     for Team { spec, registry } in teams {
-        let registry = shared.clone().with(around(registry)).resolve(&spec)?;
+        let registry = shared.clone().with(registry).define(&spec)?;
+        registry.open_toolsets().await;
+        let registry = registry.settle(&spec)?;
         let name = spec.name.clone();
         if entries.insert(name.clone(), (spec, registry)).is_some() {
             return Err(DefinitionError::TeamTwice { name }.into());

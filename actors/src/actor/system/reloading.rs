@@ -13,7 +13,8 @@ use crate::{
 impl System {
     /// Replaces the definition of a team of this System. Runs that begin from now on have the new one;
     /// those that are open keep the definition to which they are pinned, and sessions go on. A model whose
-    /// definition is the same stays the same, with its limits and what is under way. Schedules of the
+    /// definition is the same stays the same, with its limits and what is under way, and so does what a toolset
+    /// holds open. Schedules of the
     /// definition are kept as the new one says.
     ///
     /// Nothing changes where an error is returned.
@@ -35,7 +36,7 @@ impl System {
             return Err(SystemError::NotReloaded { team: name, reason });
         }
         let registry = (*shared.services.registry).clone().with(registry);
-        let entry = TeamEntry::new(resolve(registry, &spec, &before)?, &spec);
+        let entry = TeamEntry::new(resolve(registry, &spec, &before).await?, &spec);
         let Some(root) = self.supervisor() else {
             return Err(SystemError::Stopped);
         };
@@ -59,7 +60,9 @@ impl System {
                 tracing::warn!(%called, %error, "answers of a model whose runs are gone are not kept");
             }
         }
+        let registry = entry.registry.clone();
         shared.teams.write().insert(name, entry);
+        before.registry.close_toolsets(Some(&registry)).await;
         if shared.keeps_schedules {
             shared.declare_schedules().await?;
         }
@@ -67,21 +70,31 @@ impl System {
     }
 }
 
-/// The code behind the names of a team, with the models that are defined as before.
-fn resolve(
+/// The code behind the names of a team, with the models and toolsets that are defined as before.
+async fn resolve(
     registry: Registry,
     spec: &TeamSpec,
     before: &TeamEntry,
 ) -> Result<Registry, SystemError> {
-    let mut changed = spec.clone();
+    let (mut changed, was) = (spec.clone(), &before.pinned.team);
     let mut same = Registry::new();
     changed.models.retain(|name, model| {
-        let is_same = before.pinned.team.models.get(name) == Some(model);
+        let is_same = was.models.get(name) == Some(model);
         let kept = before.registry.model_named(name).filter(|_| is_same);
         if let Some(handle) = kept {
             same = std::mem::take(&mut same).model(name, handle.clone());
         }
         kept.is_none()
     });
-    Ok(registry.with(same).resolve(&changed)?)
+    changed.tools.retain(|name, tool| {
+        let is_same = was.tools.get(name) == Some(tool);
+        let kept = before.registry.toolset_named(name).filter(|_| is_same);
+        if let Some(handle) = kept {
+            same = std::mem::take(&mut same).toolset(name, handle.clone());
+        }
+        kept.is_none()
+    });
+    let registry = registry.with(same).define(&changed)?;
+    registry.open_toolsets().await;
+    Ok(registry.settle(&changed)?)
 }

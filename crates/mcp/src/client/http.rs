@@ -1,0 +1,71 @@
+//! Streamable HTTP.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use reqwest::{
+    Client,
+    header::{HeaderName, HeaderValue},
+    redirect,
+};
+use rmcp::transport::{
+    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+};
+
+use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
+
+/// How long the address may take to take a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How many redirects are followed; all of them stay with the same scheme, host and port.
+const REDIRECTS: usize = 3;
+
+/// The transport to a server at this address.
+pub(super) fn transport(
+    url: &str,
+    headers: &BTreeMap<String, String>,
+) -> Result<StreamableHttpClientTransport<Client>, SettingsError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut sent = HashMap::new();
+    for (name, value) in headers {
+        let wrong = || SettingsError::Header(name.clone());
+        let value = reveal(value, variable)?;
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        sent.insert(
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?,
+            value,
+        );
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(sent)
+        .max_json_response_size(MAX_MESSAGE_BYTES)
+        .max_sse_event_size(MAX_MESSAGE_BYTES);
+    Ok(StreamableHttpClientTransport::with_client(
+        client()?,
+        config,
+    ))
+}
+
+fn client() -> Result<Client, SettingsError> {
+    // Another provider that the program has chosen stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // The headers hold secrets: they go nowhere else.
+    let same_origin = redirect::Policy::custom(|attempt| {
+        let origin = attempt.previous().first().map(|url| url.origin());
+        match origin {
+            Some(origin)
+                if origin == attempt.url().origin() && attempt.previous().len() <= REDIRECTS =>
+            {
+                attempt.follow()
+            }
+            _ => attempt.stop(),
+        }
+    });
+    let client = Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(same_origin)
+        .build();
+    client.map_err(|error| SettingsError::Client(error.to_string()))
+}

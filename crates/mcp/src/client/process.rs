@@ -1,0 +1,203 @@
+//! A server that is a child process: its streams, what it says on its standard error, and its end.
+
+use std::{
+    collections::BTreeMap, collections::VecDeque, path::Path, process::Stdio, sync::Arc,
+    time::Duration,
+};
+
+use ghostlight_actors::safety;
+use parking_lot::Mutex;
+use rmcp::{RoleClient, transport::async_rw::AsyncRwTransport};
+use tokio::{
+    io::AsyncReadExt,
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    time::timeout,
+};
+
+use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
+
+/// The variables of ours that every server gets: what programs need to find things, and nothing that is
+/// somebody's secret.
+const INHERITED: [&str; 16] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    // Windows.
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMFILES",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERPROFILE",
+];
+/// How much is kept of what a server says on its standard error, in bytes.
+const STDERR_BYTES: usize = 16 << 10;
+/// How long a server has to end when its input ends, and then again when it is told to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The end of what a server said on its standard error, over all its lives.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+
+impl StderrTail {
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock();
+        kept.extend(bytes);
+        let over = kept.len().saturating_sub(STDERR_BYTES);
+        kept.drain(..over);
+    }
+
+    /// It as text that is safe to show.
+    pub(super) fn text(&self) -> String {
+        let bytes: Vec<u8> = self.0.lock().iter().copied().collect();
+        safety::sanitize(String::from_utf8_lossy(&bytes).trim()).into_owned()
+    }
+
+    /// Its last line, for a message.
+    pub(super) fn last_line(&self) -> Option<String> {
+        let text = self.text();
+        let line = text
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        Some(safety::sanitize_line(line, 300))
+    }
+}
+
+/// A running server. Dropped, it is killed with all that it started.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    child: Child,
+    group: Option<u32>,
+}
+
+/// The streams over which it speaks.
+pub(super) type ProcessTransport = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
+
+impl ServerProcess {
+    /// Starts a server in a process group of its own.
+    pub(super) fn start(
+        program: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+        cwd: Option<&Path>,
+        stderr: &StderrTail,
+    ) -> Result<(Self, ProcessTransport), String> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let mut command = Command::new(program);
+        command.args(args).env_clear();
+        command.envs(
+            INHERITED
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        );
+        for (name, value) in env {
+            let value =
+                reveal(value, variable).map_err(|error: SettingsError| error.to_string())?;
+            command.env(name, value);
+        }
+        if let Some(cwd) = cwd {
+            command.current_dir(cwd);
+        }
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("{program:?} does not start: {error}"))?;
+        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(errors)) = streams else {
+            return Err(format!("{program:?} has no streams"));
+        };
+        tokio::spawn(keep(errors, stderr.clone()));
+        let transport =
+            AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+        let group = child.id();
+        Ok((Self { child, group }, transport))
+    }
+
+    /// Ends it: by the end of its input, which was closed before; else it is told to end; else it is killed.
+    pub(super) async fn end(mut self) {
+        if timeout(PATIENCE, self.child.wait()).await.is_err() {
+            self.signal(Signal::Terminate);
+            let _ = timeout(PATIENCE, self.child.wait()).await;
+        }
+        // What is left is killed when this is dropped.
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn ended(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => format!("it ended ({status})"),
+            Err(error) => format!("it is lost: {error}"),
+        }
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: Signal) {
+        let group = self.group.and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
+            let signal = match signal {
+                Signal::Terminate => rustix::process::Signal::TERM,
+                Signal::Kill => rustix::process::Signal::KILL,
+            };
+            // A group that is gone needs no signal.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&self, _: Signal) {}
+}
+
+#[derive(Clone, Copy)]
+enum Signal {
+    Terminate,
+    Kill,
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // A server that has ended may have left processes behind. Its id is no other's group while its own
+        // members live; without any there is nothing to hit, unless the system gave the id away again,
+        // which takes as many new processes as it has ids.
+        self.signal(Signal::Kill);
+    }
+}
+
+async fn keep(mut errors: ChildStderr, tail: StderrTail) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(read) = errors.read(&mut buffer).await {
+        if read == 0 {
+            break;
+        }
+        tail.push(&buffer[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STDERR_BYTES, StderrTail};
+
+    #[test]
+    fn what_a_server_says_on_its_standard_error_is_kept_in_bounds() {
+        let tail = StderrTail::default();
+        for number in 0..10_000 {
+            tail.push(format!("line {number} \u{1b}[31mred\n").as_bytes());
+        }
+        assert!(tail.0.lock().len() <= STDERR_BYTES);
+        assert_eq!(tail.last_line().as_deref(), Some("line 9999 red"));
+    }
+}

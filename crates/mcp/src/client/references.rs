@@ -1,0 +1,83 @@
+//! `${NAME}` in a value, for what is secret: it is looked up where it is used.
+
+use super::error::SettingsError;
+
+/// A value with the environment variables in the places of their names. `$$` is a dollar, and
+/// `${NAME:-text}` a variable that may be missing.
+pub(super) fn reveal(
+    text: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<String, SettingsError> {
+    let (mut revealed, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('$') {
+        revealed.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            revealed.push('$');
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('{') {
+            let (inside, after) = after.split_once('}').ok_or(SettingsError::Place)?;
+            let (name, default) = match inside.split_once(":-") {
+                Some((name, default)) => (name, Some(default)),
+                None => (inside, None),
+            };
+            let is_name = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+            if name.is_empty() || !name.bytes().all(is_name) {
+                return Err(SettingsError::Place);
+            }
+            let value = variable(name).filter(|value| !value.is_empty());
+            let value = value.or_else(|| default.map(str::to_owned));
+            revealed.push_str(&value.ok_or_else(|| SettingsError::NotSet(name.to_owned()))?);
+            rest = after;
+        } else {
+            revealed.push('$');
+        }
+    }
+    revealed.push_str(rest);
+    Ok(revealed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn variable(name: &str) -> Option<String> {
+        (name == "TOKEN").then(|| "hunter2".to_owned())
+    }
+
+    #[test]
+    fn variables_stand_in_the_places_of_their_names() {
+        for (text, revealed) in [
+            ("", ""),
+            ("Bearer ${TOKEN}", "Bearer hunter2"),
+            ("${TOKEN}${TOKEN}", "hunter2hunter2"),
+            ("$$5 and $5", "$5 and $5"),
+            ("${NONE:-none}", "none"),
+        ] {
+            assert_eq!(reveal(text, variable).ok().as_deref(), Some(revealed));
+        }
+        assert!(
+            matches!(reveal("${NONE}", variable), Err(SettingsError::NotSet(name)) if name == "NONE")
+        );
+        for text in ["${TOKEN", "${}", "${a b}"] {
+            assert!(
+                matches!(reveal(text, variable), Err(SettingsError::Place)),
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_without_dollars_stays_as_it_is(text in "[^$]*") {
+            prop_assert_eq!(reveal(&text, variable).ok(), Some(text));
+        }
+
+        #[test]
+        fn no_text_ends_the_program(text in ".*") {
+            let _ = reveal(&text, variable);
+        }
+    }
+}

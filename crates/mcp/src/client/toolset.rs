@@ -1,0 +1,180 @@
+//! The tools of a server, as a toolset.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use ghostlight_actors::contract::{BoxFuture, ToolError, ToolHandle, Toolset};
+use parking_lot::Mutex;
+use rmcp::model::Tool;
+
+use super::{
+    connection::Connection,
+    definition::define,
+    error::{ConnectError, SettingsError},
+    pins::{self, Pinned},
+    settings::ServerSettings,
+    tool::McpTool,
+};
+
+/// The tools of a server of the Model Context Protocol.
+///
+/// The connection is an actor below a supervisor: a server that ends, or a connection that is lost, is
+/// started again after pauses of a quarter of a second to half a minute. A call that was under way is in
+/// doubt then: it is asked again where repeating it does nothing, and never where it is `once`.
+///
+/// ```no_run
+/// use ghostlight_actors::{contract::ToolsetHandle, run::Agent, vocabulary::Effect};
+/// use ghostlight_mcp::{McpToolset, ServerSettings};
+///
+/// # fn example() -> Result<(), ghostlight_mcp::SettingsError> {
+/// let time = ServerSettings::command("mcp-server-time").effect("*", Effect::Read);
+/// let time = ToolsetHandle::new(McpToolset::new("time", time)?).prefixed("time_");
+/// let desk = Agent::new("desk").toolset("time", time);
+/// # let _ = desk; Ok(()) }
+/// ```
+///
+/// Cloning shares the connection. It is opened when a System starts, and closed with the last clone.
+#[derive(Clone)]
+pub struct McpToolset {
+    connection: Connection,
+    offer: Offer,
+}
+
+impl McpToolset {
+    /// The tools of a server, which messages call by this name. Nothing is opened before it is needed.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub fn new(name: &str, settings: ServerSettings) -> Result<Self, SettingsError> {
+        let offer = Offer::default();
+        let connection = Connection::new(name, settings, offer.clone())?;
+        Ok(Self { connection, offer })
+    }
+
+    /// Waits until the server is connected and has said which tools it has.
+    ///
+    /// # Errors
+    /// Why it is not, if the first try has failed.
+    pub async fn connect(&self) -> Result<(), ConnectError> {
+        self.connection.first_peer().await.map(drop)
+    }
+
+    /// The revision of the protocol that is spoken with the server; `None` while it is not connected.
+    pub async fn protocol_version(&self) -> Option<String> {
+        let peer = self.connection.first_peer().await.ok()?;
+        Some(peer.peer_info()?.protocol_version.to_string())
+    }
+
+    /// The end of what the server said on its standard error, over all its lives: at most 16 KiB.
+    pub fn stderr(&self) -> String {
+        self.connection.shared().stderr.text()
+    }
+
+    /// Ends the connection, and the server where it is a child process.
+    pub async fn disconnect(&self) {
+        self.connection.close().await;
+    }
+
+    fn tool(&self, pinned: &Pinned) -> Option<ToolHandle> {
+        let shared = self.connection.shared();
+        match define(&shared.name, &shared.settings, pinned) {
+            Ok(definition) => Some(ToolHandle::new(McpTool {
+                connection: self.connection.clone(),
+                remote: pinned.tool.name.to_string(),
+                definition,
+                is_changed: pinned.changed.is_some(),
+            })),
+            Err(reason) => {
+                let (server, tool) = (&shared.name, &pinned.tool.name);
+                tracing::warn!(%server, %tool, %reason, "the tool is left out");
+                None
+            }
+        }
+    }
+}
+
+impl Toolset for McpToolset {
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
+        let shared = self.connection.shared();
+        let (name, file) = (&shared.name, shared.settings.pins.as_deref());
+        let server = self.connection.identity();
+        let pinned = match self.offer.shown() {
+            Some(shown) => pins::compare(file, &server, shown).map_err(ToolError::new)?,
+            None => {
+                let known = pins::known(file, &server).into_iter();
+                known
+                    .map(|tool| Pinned {
+                        tool,
+                        changed: None,
+                    })
+                    .collect()
+            }
+        };
+        if pinned.is_empty() && self.offer.shown().is_none() {
+            return Err(ToolError::new(format!(
+                "the MCP server {name:?} is not connected"
+            )));
+        }
+        Ok(pinned
+            .iter()
+            .filter_map(|pinned| self.tool(pinned))
+            .collect())
+    }
+
+    fn revision(&self) -> u64 {
+        self.offer.revision()
+    }
+
+    fn open(&self) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async { Ok(self.connect().await?) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.disconnect())
+    }
+}
+
+impl fmt::Debug for McpToolset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpToolset")
+            .field("server", &self.connection.shared().name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a server shows, as it was last heard. Cloning shares it.
+#[derive(Clone, Default)]
+pub(super) struct Offer(Arc<Offered>);
+
+#[derive(Default)]
+struct Offered {
+    shown: Mutex<Option<Vec<Tool>>>,
+    revision: AtomicU64,
+}
+
+impl Offer {
+    /// Keeps what a server shows now.
+    pub(super) fn set(&self, server: &str, tools: Vec<Tool>) {
+        let mut shown = self.0.shown.lock();
+        if shown.as_ref() != Some(&tools) {
+            if shown.is_some() {
+                tracing::info!(%server, "the server has other tools now");
+            }
+            *shown = Some(tools);
+            self.0.revision.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn shown(&self) -> Option<Vec<Tool>> {
+        self.0.shown.lock().clone()
+    }
+
+    fn revision(&self) -> u64 {
+        self.0.revision.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,24 @@
+//! The Model Context Protocol: tools of its servers for agents.
+//!
+//! It is the package `ghostlight-mcp`. In a team file the servers stand below `mcp`; in code a
+//! [`McpToolset`] is a toolset like any other.
+
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
+pub use ghostlight_mcp::*;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Registers the kind of tool `mcp`, whose settings are [`ServerSettings`]. The tools of servers are
+/// remembered as they were first seen in the file that `pins` names, or else in the user's own.
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry.toolset_kind("mcp", toolset)
+}
+
+fn toolset(name: &str, settings: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let mut settings = ServerSettings::deserialize(settings).map_err(|error| error.to_string())?;
+    if settings.pins.is_none() {
+        settings.pins = crate::files::data_folder().map(|folder| folder.join("mcp_tools.json"));
+    }
+    let toolset = McpToolset::new(name, settings).map_err(|error| error.to_string())?;
+    Ok(ToolsetHandle::new(toolset))
+}
