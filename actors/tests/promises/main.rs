@@ -45,6 +45,7 @@ mod inbox;
 mod interceptors;
 mod long_replays;
 mod lost_actors;
+mod lost_answers;
 mod memory;
 mod mixed_batches;
 mod names;
