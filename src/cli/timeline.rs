@@ -128,6 +128,16 @@ impl Timeline {
             }
             Event::LegStarted { request, .. } => self.leg(record.run, request.as_deref()),
             Event::ModelCalled { .. } => self.model_called(&record.event),
+            Event::StepStarted { step, .. } => self.everything(|| format!("begins step {step}")),
+            // That an answer without calls ends its step needs no line.
+            Event::StepEnded { calls: 0, .. } => Vec::new(),
+            Event::StepEnded {
+                step,
+                calls,
+                answered,
+                ..
+            } => self
+                .everything(|| format!("ends step {step}, {answered} of {calls} calls answered")),
             Event::OperationFailed {
                 operation,
                 kind,

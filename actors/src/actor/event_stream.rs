@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::observers::{Observers, Shown, Subscription};
 use crate::{
-    contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle},
+    contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
     run::Observer,
     vocabulary::{Event, EventRecord, RunId, RunResult},
 };
@@ -34,6 +34,10 @@ pub struct EventStream {
     observer: Observer,
     root: RunId,
     after: u64,
+    /// The event at which an earlier reader stopped, by its position and part.
+    stopped_at: Option<(u64, u32)>,
+    /// Whether the observer knows what was recorded before the point at which this stream begins.
+    is_primed: bool,
     ready: VecDeque<Ready>,
     /// How many entries of each run the reader has passed.
     passed: HashMap<RunId, u64>,
@@ -52,12 +56,14 @@ pub struct EventStream {
     over: bool,
 }
 
-/// An entry that was read and not passed yet, with its event, if it has one.
+/// An entry that was read and not passed yet, with its event, if it has one; of several events each.
 struct Ready {
     run: RunId,
     sequence: u64,
     position: u64,
     record: Option<EventRecord>,
+    /// Whether the entry is passed with it.
+    is_last: bool,
 }
 
 /// Counts of the events and previews that a reader missed.
@@ -85,6 +91,8 @@ impl EventStream {
             observer: Observer::new(),
             root,
             after: 0,
+            stopped_at: None,
+            is_primed: true,
             ready: VecDeque::new(),
             passed: HashMap::new(),
             shown: None,
@@ -120,12 +128,24 @@ impl EventStream {
 
     /// The same stream from after this position on ([`EventRecord::position`]): what was recorded up
     /// to there is left out. It is the way to go on where an earlier reader stopped, after a
-    /// restart too.
+    /// restart too. The events of one entry share its position; for a reader who may have stopped between
+    /// them there is [`after_event`](Self::after_event).
+    ///
+    /// What was recorded before is read, and not given: which steps are under way depends on it.
     #[must_use]
     pub fn after(mut self, position: u64) -> Self {
         self.after = position;
         (self.is_partial, self.begun_later) = (position > 0, position > 0);
+        (self.is_primed, self.stopped_at) = (position == 0, None);
         self
+    }
+
+    /// The same stream from after the event with this position and part on ([`EventRecord::part`]).
+    #[must_use]
+    pub fn after_event(self, position: u64, part: u32) -> Self {
+        let mut stream = self.after(position.saturating_sub(1));
+        stream.stopped_at = Some((position, part));
+        stream
     }
 
     /// The same stream without previews: exactly what is recorded.
@@ -229,7 +249,9 @@ impl EventStream {
 
     /// Passes an entry, and gives its event.
     fn pass(&mut self, ready: Ready) -> Option<EventRecord> {
-        self.passed.insert(ready.run, ready.sequence + 1);
+        if ready.is_last {
+            self.passed.insert(ready.run, ready.sequence + 1);
+        }
         let record = ready.record?;
         self.ended(&record);
         Some(record)
@@ -284,15 +306,46 @@ impl EventStream {
             Some(RunStatus::Continued) => {
                 self.root = self.root.next();
                 self.subscription = self.observers.subscribe(self.root);
-                self.is_partial = true;
+                (self.is_partial, self.is_primed) = (true, false);
             }
             _ => self.over = true,
         }
         Ok(true)
     }
 
+    async fn observe(&mut self, line: &TreeLine) -> Result<Vec<EventRecord>, StoreError> {
+        if !self.observer.knows(line.run)
+            && let Some(row) = self.store.run(line.run).await?
+        {
+            self.observer.learn(&row);
+        }
+        self.observer.observe(line)
+    }
+
+    /// Reads what was recorded before the point at which this stream begins.
+    async fn prime(&mut self) -> Result<(), StoreError> {
+        let mut passed = 0;
+        while passed < self.after {
+            let lines = self.store.read_tree(self.root, passed, PAGE).await?;
+            for line in &lines {
+                passed = line.stored.position;
+                if passed <= self.after {
+                    self.observe(line).await?;
+                }
+            }
+            if lines.is_empty() {
+                break;
+            }
+        }
+        self.is_primed = true;
+        Ok(())
+    }
+
     /// Reads what there is. `false` when there is nothing more.
     async fn read(&mut self) -> Result<bool, StoreError> {
+        if !self.is_primed {
+            self.prime().await?;
+        }
         let lines = self.store.read_tree(self.root, self.after, PAGE).await?;
         let any = !lines.is_empty();
         if !any && let Some(at) = self.store.deleted(self.root).await? {
@@ -300,18 +353,26 @@ impl EventStream {
             return Err(StoreError::Deleted { run, at });
         }
         for line in lines {
-            if !self.observer.knows(line.run)
-                && let Some(row) = self.store.run(line.run).await?
-            {
-                self.observer.learn(&row);
+            let position = line.stored.position;
+            let records = self.observe(&line).await?;
+            let is_new = |record: &EventRecord| {
+                let place = (position, record.part);
+                self.stopped_at.is_none_or(|stopped_at| place > stopped_at)
+            };
+            let mut records: Vec<_> = records.into_iter().filter(is_new).map(Some).collect();
+            if records.is_empty() {
+                records.push(None);
             }
-            self.after = line.stored.position;
-            self.ready.push_back(Ready {
+            self.after = position;
+            let last = records.len() - 1;
+            let ready = records.into_iter().enumerate();
+            self.ready.extend(ready.map(|(place, record)| Ready {
                 run: line.run,
                 sequence: line.stored.sequence,
-                position: line.stored.position,
-                record: self.observer.observe(&line)?,
-            });
+                position,
+                record,
+                is_last: place == last,
+            }));
         }
         self.keep_within_bound();
         if *self.subscription.position.borrow() < self.after {

@@ -27,6 +27,7 @@ mod recording;
 mod registry;
 mod replay;
 mod spoken;
+mod steps;
 mod task;
 mod toolsets;
 

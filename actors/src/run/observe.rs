@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
-use super::{ChildResult, operations};
+use super::{ChildResult, operations, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     safety,
@@ -15,10 +15,12 @@ use crate::{
     },
 };
 
-/// Turns the entries of a tree into events. It remembers which agent carries which run.
+/// Turns the entries of a tree into events. It remembers which agent carries which run, and which
+/// steps have begun, so it is to see a tree from its first entry.
 #[derive(Debug, Default)]
 pub struct Observer {
     paths: HashMap<RunId, Vec<String>>,
+    steps: HashMap<RunId, Steps>,
 }
 
 impl Observer {
@@ -39,11 +41,12 @@ impl Observer {
             .or_insert_with(|| row.path.clone());
     }
 
-    /// The event of an entry, if it has one.
+    /// The events of an entry, in their order: of most one, of some none, and where a step begins or
+    /// ends several.
     ///
     /// # Errors
     /// When the entry does not read.
-    pub fn observe(&mut self, line: &TreeLine) -> Result<Option<EventRecord>, StoreError> {
+    pub fn observe(&mut self, line: &TreeLine) -> Result<Vec<EventRecord>, StoreError> {
         let stored = &line.stored;
         let entry = stored.decode(&line.run.into())?;
         match &entry {
@@ -58,16 +61,28 @@ impl Observer {
             _ => {}
         }
         let Some(event) = events_of(&entry) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let path = self.paths.get(&line.run).cloned().unwrap_or_default();
-        let mut record = EventRecord::new(line.run, stored.line.at, path, event);
-        (record.sequence, record.position) = (Some(stored.sequence), Some(stored.position));
-        Ok(Some(record))
+        let events = match matches!(event, Event::RunEnded { .. }) {
+            false => self.steps.entry(line.run).or_default().around(event),
+            true => self
+                .steps
+                .remove(&line.run)
+                .unwrap_or_default()
+                .around(event),
+        };
+        let record = |(part, event)| {
+            let mut record = EventRecord::new(line.run, stored.line.at, path.clone(), event);
+            (record.sequence, record.position) = (Some(stored.sequence), Some(stored.position));
+            record.part = part;
+            record
+        };
+        Ok((0..).zip(events).map(record).collect())
     }
 }
 
-/// The event of an entry. An undo step that is registered, a version that is chosen, a turn that was heard, the terms of a
+/// The event of an entry by itself, without the beginnings and ends of steps ([`Observer::observe`]). An undo step that is registered, a version that is chosen, a turn that was heard, the terms of a
 /// child and its settlement, and the entries of a session's own journal, have none.
 pub fn events_of(entry: &Entry) -> Option<Event> {
     Some(match entry {

@@ -8,13 +8,17 @@ use super::{
     RunId, Spent, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 
-/// Where an event stands: the run, and the sequence number of its entry in that run's journal.
+/// Where an event stands: the run, the sequence number of its entry in that run's journal, and its
+/// place among the events of that entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventId {
     /// The run.
     pub run: RunId,
     /// The entry's sequence number.
     pub sequence: u64,
+    /// Which of the entry's events it is, from 0: where a step begins or ends an entry has several.
+    #[serde(default)]
+    pub part: u32,
 }
 
 /// An event with its place.
@@ -27,6 +31,9 @@ pub struct EventRecord {
     pub sequence: Option<u64>,
     /// The place in the order of commits over the whole store; `None` for a preview.
     pub position: Option<u64>,
+    /// Which of the entry's events it is, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub part: u32,
     /// When the entry was written.
     pub at: Timestamp,
     /// The agents from the root's to the one concerned.
@@ -36,6 +43,10 @@ pub struct EventRecord {
     pub event: Event,
 }
 
+fn is_first(part: &u32) -> bool {
+    *part == 0
+}
+
 impl EventRecord {
     /// A record of this event, without place.
     pub fn new(run: RunId, at: Timestamp, path: Vec<String>, event: Event) -> Self {
@@ -43,6 +54,7 @@ impl EventRecord {
             run,
             sequence: None,
             position: None,
+            part: 0,
             at,
             path,
             event,
@@ -54,6 +66,7 @@ impl EventRecord {
         self.sequence.map(|sequence| EventId {
             run: self.run,
             sequence,
+            part: self.part,
         })
     }
 
@@ -83,6 +96,27 @@ pub enum Event {
         agent: String,
         /// What it is asked, where another agent handed over.
         request: Option<String>,
+    },
+    /// A step began: a model call with the tool calls that it asks for. It derives from the recorded
+    /// end of the model call, and stands before that; what is shown of the call while it is under way
+    /// is a [preview](Self::Preview).
+    StepStarted {
+        /// The number of the step in its run, from 1.
+        step: u32,
+        /// The model call.
+        operation: OperationId,
+    },
+    /// A step ended: all calls that its model asked for have their results, or the next step of the
+    /// same branch begins, or the leg or the run is over. Each step that began has one.
+    StepEnded {
+        /// The number of the step in its run, from 1.
+        step: u32,
+        /// The model call.
+        operation: OperationId,
+        /// How many tool calls the model asked for.
+        calls: u32,
+        /// How many of them have a result.
+        answered: u32,
     },
     /// A model call ended.
     ModelCalled {
@@ -416,6 +450,10 @@ mod wire {
     wire_events! {
         RunStarted { agent: String, input: String, parent: Option<RunId> } = "run_started",
         LegStarted { agent: String, request: Option<String> } = "leg_started",
+        StepStarted { step: u32, operation: OperationId } = "step_started",
+        StepEnded {
+            step: u32, operation: OperationId, calls: u32, answered: u32,
+        } = "step_ended",
         ModelCalled {
             operation: OperationId, model: String, text: String, reasoning: String,
             tool_calls: Vec<ToolCall>, finish: FinishReason, usage: Usage, attempts: u32,

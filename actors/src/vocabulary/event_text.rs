@@ -54,6 +54,19 @@ impl fmt::Display for Event {
                     _ => Ok(()),
                 }
             }
+            Self::StepStarted { step, .. } => write!(f, "begins step {step}"),
+            Self::StepEnded {
+                step,
+                calls,
+                answered,
+                ..
+            } => match calls {
+                0 => write!(f, "ends step {step}"),
+                _ => write!(
+                    f,
+                    "ends step {step} with {answered} of {calls} calls answered"
+                ),
+            },
             Self::ToolStarted { tool, .. } => write!(f, "tool {tool} starts, once"),
             Self::ToolCalled { result, .. } => {
                 let (name, text) = (told(&result.name), quoted(&result.text));

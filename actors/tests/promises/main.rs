@@ -77,6 +77,7 @@ mod slots;
 mod stage;
 mod state;
 mod steering;
+mod steps;
 mod time_travel;
 mod tool_changes;
 mod topics;

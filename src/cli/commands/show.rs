@@ -77,13 +77,12 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
             {
                 observer.learn(&known);
             }
-            let Some(record) = observer.observe(line)? else {
-                continue;
-            };
-            if arguments.show.json {
-                print_json(&record)?;
-            } else {
-                print_lines(&mut timeline, &record, &row)?;
+            for record in observer.observe(line)? {
+                if arguments.show.json {
+                    print_json(&record)?;
+                } else {
+                    print_lines(&mut timeline, &record, &row)?;
+                }
             }
         }
     }

@@ -196,13 +196,14 @@ fn check_effects(life: &Life, calls: &Calls, faults: &mut Vec<String>) {
 fn check_events(life: &Life, faults: &mut Vec<String>) {
     for events in &life.events {
         let mut seen = BTreeSet::new();
-        let mut position = 0;
+        let mut before = None;
         for event in events {
-            if event.position.is_none_or(|at| at <= position) {
+            let place = event.position.map(|position| (position, event.part));
+            if place <= before {
                 faults.push("an event has no place".to_owned());
             }
             // A root that goes on in another journal is read from there on.
-            position = event.position.unwrap_or(position);
+            before = place.or(before);
             if event.id().is_none_or(|id| !seen.insert(id)) {
                 faults.push(format!("the event {:?} is told twice", event.id()));
             }

@@ -1,0 +1,100 @@
+//! Where steps begin and end, derived from events: a step is a model call with the tool calls that it
+//! asks for.
+
+use crate::vocabulary::{Event, Family, OperationId, ToolCall};
+
+/// The steps of one run that have begun and not ended.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// How many have begun.
+    begun: u32,
+    open: Vec<OpenStep>,
+}
+
+#[derive(Debug)]
+struct OpenStep {
+    step: u32,
+    operation: OperationId,
+    calls: u32,
+    answered: u32,
+    /// The ids of the calls that have no result yet.
+    unanswered: Vec<String>,
+}
+
+impl OpenStep {
+    fn is_beside(&self, operation: OperationId) -> bool {
+        (self.operation.leg, self.operation.branch) == (operation.leg, operation.branch)
+    }
+
+    fn end(self) -> Event {
+        Event::StepEnded {
+            step: self.step,
+            operation: self.operation,
+            calls: self.calls,
+            answered: self.answered,
+        }
+    }
+}
+
+impl Steps {
+    /// This event of the run, with the beginnings and ends of steps before and behind it.
+    pub(super) fn around(&mut self, event: Event) -> Vec<Event> {
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        match &event {
+            Event::ModelCalled {
+                operation,
+                tool_calls,
+                ..
+            } => before = self.begin(*operation, tool_calls),
+            Event::OperationFailed {
+                operation, kind, ..
+            } if Family::of(kind) == Family::Model => {
+                before = self.begin(*operation, &[]);
+                behind = self.end_where(|step| step.operation == *operation);
+            }
+            Event::ToolCalled { result, .. } => {
+                behind.extend(self.answer(&result.call_id).map(OpenStep::end));
+            }
+            Event::LegStarted { .. } | Event::RunEnded { .. } => before = self.end_where(|_| true),
+            _ => {}
+        }
+        before.push(event);
+        before.append(&mut behind);
+        before
+    }
+
+    /// Begins a step, which ends the one before it in its branch.
+    fn begin(&mut self, operation: OperationId, asked: &[ToolCall]) -> Vec<Event> {
+        let mut events = self.end_where(|step| step.is_beside(operation));
+        self.begun = self.begun.saturating_add(1);
+        let step = self.begun;
+        events.push(Event::StepStarted { step, operation });
+        let unanswered: Vec<String> = asked.iter().map(|call| call.id.clone()).collect();
+        self.open.push(OpenStep {
+            step,
+            operation,
+            calls: u32::try_from(unanswered.len()).unwrap_or(u32::MAX),
+            answered: 0,
+            unanswered,
+        });
+        events
+    }
+
+    fn end_where(&mut self, ends: impl Fn(&OpenStep) -> bool) -> Vec<Event> {
+        let ended = self.open.extract_if(.., |step| ends(step));
+        ended.map(OpenStep::end).collect()
+    }
+
+    /// The step that this result completes. A result of a call that no model asked for is of none.
+    fn answer(&mut self, call: &str) -> Option<OpenStep> {
+        let mut steps = self.open.iter_mut().enumerate().rev();
+        let (place, step, at) = steps.find_map(|(place, step)| {
+            let at = step.unanswered.iter().position(|id| id == call)?;
+            Some((place, step, at))
+        })?;
+        step.unanswered.swap_remove(at);
+        step.answered += 1;
+        let is_complete = step.unanswered.is_empty();
+        is_complete.then(|| self.open.remove(place))
+    }
+}
