@@ -44,6 +44,8 @@ pub fn builtin() -> Registry {
     let registry = registry.tool_kind("approval_webhook", approval_webhook);
     #[cfg(feature = "tools")]
     let registry = registry.toolset_kind("files", files);
+    #[cfg(all(feature = "tools", unix))]
+    let registry = registry.toolset_kind("terminal", terminal);
     PROVIDERS
         .iter()
         .fold(registry, |registry, (name, make)| {
@@ -137,6 +139,14 @@ fn approval_webhook(name: &str, given: &Map<String, Value>) -> Result<ToolHandle
 fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let files = crate::tools::Files::open(settings(given)?);
     files
+        .map(ToolsetHandle::new)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(all(feature = "tools", unix))]
+fn terminal(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let terminal = crate::tools::Terminal::open(settings(given)?);
+    terminal
         .map(ToolsetHandle::new)
         .map_err(|error| error.to_string())
 }

@@ -47,6 +47,11 @@ use self::{
 /// It starts a runtime of its own, so it is called outside of any, and it takes over Ctrl-C and
 /// the panic hook of the process.
 pub fn main(registry: Registry) -> ExitCode {
+    // The command starts itself again as the launcher of what its tools run.
+    #[cfg(all(feature = "tools", unix))]
+    if let Some(code) = crate::tools::launcher::run() {
+        return code;
+    }
     main_from(std::env::args_os(), registry)
 }
 

@@ -12,7 +12,6 @@ use ghostlight::{
     run::{Intercept, Registry},
     vocabulary::{ToolDefinition, ToolFilter, ToolLimits},
 };
-use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}

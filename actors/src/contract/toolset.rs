@@ -46,6 +46,9 @@ impl Toolset for Vec<ToolHandle> {
     }
 }
 
+/// Tools, and the revision of their toolset at which they were asked for.
+type AtRevision = (u64, Arc<[ToolHandle]>);
+
 /// A toolset of any kind, with what is taken of it. Cloning shares it.
 #[derive(Clone)]
 pub struct ToolsetHandle {
@@ -54,7 +57,7 @@ pub struct ToolsetHandle {
     prefix: String,
     limits: BTreeMap<String, ToolLimits>,
     /// The tools of this revision, so that a tool stays the same one while nothing changes.
-    kept: Arc<Mutex<Option<(u64, Arc<[ToolHandle]>)>>>,
+    kept: Arc<Mutex<Option<AtRevision>>>,
 }
 
 impl ToolsetHandle {

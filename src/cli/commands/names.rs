@@ -153,6 +153,10 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
     ),
     ("docs_search", "searches the documents of a folder"),
     (
+        "terminal",
+        "tools that run programs without a shell, confined to a folder",
+    ),
+    (
         "files",
         "several tools for the files of one folder: reads and searches them and, with `write: true`, changes them",
     ),

@@ -1,0 +1,470 @@
+//! The launcher: a small program between an agent and a command, which gives up rights and then starts it.
+//!
+//! Limits, Landlock and seccomp hold for the process that asks for them and for all that it starts, so they
+//! are asked for in a process of its own. The launcher stays as the parent of the command and ends it with
+//! all that it started when the program that asked for it is gone.
+//!
+//! It is the program `ghostlight-launcher`, and any program whose `main` begins with [`run`].
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::OnceLock,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The first argument of a launcher.
+const ARGUMENT: &str = "--ghostlight-launch";
+/// The exit code of a launcher that could not do what it was asked; nothing was started then.
+pub(crate) const FAILED: i32 = 125;
+/// What its words begin with.
+pub(crate) const SAYS: &str = "ghostlight-launcher: ";
+
+/// The path of a program that is a launcher.
+static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// What a command may still do. It travels as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Launch {
+    /// The files and folders that it may read and run.
+    pub(crate) read: Vec<PathBuf>,
+    /// The files and folders that it may also change.
+    pub(crate) write: Vec<PathBuf>,
+    pub(crate) network: bool,
+    /// Whether it is started only where all of this holds.
+    pub(crate) required: bool,
+    pub(crate) limits: Rlimits,
+}
+
+/// Bounds of one process, and of those that it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Rlimits {
+    /// Seconds of the processor that one process may use; 60 when left out.
+    pub cpu_s: u64,
+    /// Bytes of memory that one process may reserve; 4 GiB when left out.
+    pub memory_bytes: u64,
+    /// Bytes of the largest file that it may write; 1 GiB when left out.
+    pub file_bytes: u64,
+    /// Files that one process may have open; 256 when left out.
+    pub open_files: u64,
+    /// Processes and threads beyond those that the user account runs when it starts; 256 when left
+    /// out. The system does not hold its superuser to it.
+    pub processes: u64,
+}
+
+impl Default for Rlimits {
+    fn default() -> Self {
+        Self {
+            cpu_s: 60,
+            memory_bytes: 4 << 30,
+            file_bytes: 1 << 30,
+            open_files: 256,
+            processes: 256,
+        }
+    }
+}
+
+/// What a machine can confine commands with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Confinement {
+    /// Landlock: only named files and folders can be read or changed.
+    pub landlock: bool,
+    /// seccomp: no network unless it is allowed, no new privileges, no other namespaces, and nothing that
+    /// leaves the group of processes that is ended as a whole.
+    pub seccomp: bool,
+    /// Bounds on processor time, memory, files and processes.
+    pub rlimits: bool,
+}
+
+impl Confinement {
+    /// Whether all of it is there.
+    pub fn is_whole(&self) -> bool {
+        self.landlock && self.seccomp && self.rlimits
+    }
+}
+
+impl std::fmt::Display for Confinement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            ("Landlock", self.landlock),
+            ("seccomp", self.seccomp),
+            ("rlimits", self.rlimits),
+        ];
+        let named = |there: bool| {
+            let names: Vec<&str> = parts
+                .iter()
+                .filter(|(_, is)| *is == there)
+                .map(|(name, _)| *name)
+                .collect();
+            names.join(", ")
+        };
+        match (named(true).as_str(), named(false).as_str()) {
+            ("", missing) => write!(f, "none ({missing} are missing)"),
+            (there, "") => f.write_str(there),
+            (there, missing) => write!(f, "{there} (missing: {missing})"),
+        }
+    }
+}
+
+/// Makes this program a launcher for its own commands. Call it at the very beginning of `main`, before
+/// anything starts a thread, and return with the code that it gives, if any.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     if let Some(code) = ghostlight_tools::launcher::run() {
+///         return code;
+///     }
+///     // ... the program itself
+///     std::process::ExitCode::SUCCESS
+/// }
+/// ```
+pub fn run() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|first| first != ARGUMENT) {
+        if let Ok(own) = std::env::current_exe() {
+            let _ = LAUNCHER.set(own);
+        }
+        return None;
+    }
+    Some(match asked(arguments.collect()) {
+        Ok(code) => code,
+        Err(reason) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "{SAYS}{reason}");
+            ExitCode::from(FAILED as u8)
+        }
+    })
+}
+
+/// The launcher of this program: itself, or `ghostlight-launcher` beside it.
+pub(crate) fn find() -> Option<PathBuf> {
+    if let Some(own) = LAUNCHER.get() {
+        return Some(own.clone());
+    }
+    let own = std::env::current_exe().ok()?;
+    let name = format!("ghostlight-launcher{}", std::env::consts::EXE_SUFFIX);
+    // Tests and examples stand one folder below.
+    let mut folders = own.ancestors().skip(1).take(2);
+    folders.find_map(|folder: &Path| Some(folder.join(&name)).filter(|path| path.is_file()))
+}
+
+/// The arguments of a launcher before those of the command.
+pub(crate) fn arguments(launch: &Launch) -> Result<[String; 2], serde_json::Error> {
+    Ok([ARGUMENT.to_owned(), serde_json::to_string(launch)?])
+}
+
+/// The arguments that ask it what it can do.
+pub(crate) fn probing() -> [&'static str; 2] {
+    [ARGUMENT, "probe"]
+}
+
+#[cfg(not(target_os = "linux"))]
+fn asked(_: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
+    Err("commands are confined on Linux only".to_owned())
+}
+
+#[cfg(target_os = "linux")]
+fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
+    let mut arguments = arguments.into_iter();
+    let wanted = arguments.next().ok_or("it is not said what is wanted")?;
+    if wanted == "probe" {
+        use std::io::Write as _;
+        let said = serde_json::to_string(&linux::probe()).map_err(|error| error.to_string())?;
+        writeln!(std::io::stdout(), "{said}").map_err(|error| error.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = wanted.to_str().ok_or("what is wanted is no text")?;
+    let launch: Launch = serde_json::from_str(wanted).map_err(|error| error.to_string())?;
+    let program = arguments.next().ok_or("there is no command")?;
+    linux::confine(&launch)?;
+    linux::start(&program, arguments)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        collections::BTreeMap,
+        ffi::{OsStr, OsString},
+        fs,
+        os::unix::{fs::MetadataExt, process::ExitStatusExt},
+        process::{Command, ExitCode},
+        thread,
+        time::Duration,
+    };
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+    };
+    use rustix::process::{
+        Resource, Rlimit, Signal, getpgrp, getppid, getuid, kill_process_group, setrlimit,
+    };
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule, apply_filter,
+    };
+
+    use super::{Confinement, Launch, Rlimits};
+
+    /// How often it looks whether the program that asked is still there.
+    const LOOKS: Duration = Duration::from_millis(200);
+
+    pub(super) fn probe() -> Confinement {
+        // The process ends after it, so what it gives up does not matter.
+        let nothing = Launch {
+            required: true,
+            ..Launch::default()
+        };
+        Confinement {
+            rlimits: limit(Rlimits::default()).is_ok(),
+            landlock: landlock(&nothing).is_ok(),
+            seccomp: seccomp(false).is_ok(),
+        }
+    }
+
+    pub(super) fn confine(launch: &Launch) -> Result<(), String> {
+        for confined in [
+            limit(launch.limits),
+            landlock(launch),
+            seccomp(launch.network),
+        ] {
+            if let Err(reason) = confined
+                && launch.required
+            {
+                return Err(format!(
+                    "{reason}; set `confinement: best_effort` to go without it"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(limits: Rlimits) -> Result<(), String> {
+        let set = |resource, most: u64| {
+            let limit = Rlimit {
+                current: Some(most),
+                maximum: Some(most),
+            };
+            setrlimit(resource, limit).map_err(|error| format!("a limit cannot be set: {error}"))
+        };
+        set(Resource::Core, 0)?;
+        set(Resource::Cpu, limits.cpu_s)?;
+        set(Resource::As, limits.memory_bytes)?;
+        set(Resource::Fsize, limits.file_bytes)?;
+        set(Resource::Nofile, limits.open_files)?;
+        set(Resource::Nproc, running().saturating_add(limits.processes))
+    }
+
+    /// How many processes and threads this user account runs.
+    fn running() -> u64 {
+        let own = getuid().as_raw();
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return 0;
+        };
+        let of_user = entries.flatten().filter(|entry| {
+            let is_process = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.parse::<u32>().is_ok());
+            is_process && entry.metadata().is_ok_and(|found| found.uid() == own)
+        });
+        let tasks = of_user
+            .map(|entry| fs::read_dir(entry.path().join("task")).map_or(1, Iterator::count) as u64);
+        tasks.sum()
+    }
+
+    fn landlock(launch: &Launch) -> Result<(), String> {
+        let failed = |error: landlock::RulesetError| {
+            format!("Landlock is not there as it is needed: {error}")
+        };
+        // Without the third version a file could be truncated past the rules.
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(ABI::V3))
+            .map_err(failed)?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(ABI::V5))
+            .map_err(failed)?
+            .scope(Scope::from_all(ABI::V6))
+            .map_err(failed)?;
+        if !launch.network {
+            ruleset = ruleset
+                .handle_access(AccessNet::from_all(ABI::V4))
+                .map_err(failed)?;
+        }
+        let status = ruleset
+            .create()
+            .map_err(failed)?
+            .add_rules(path_beneath_rules(
+                &launch.read,
+                AccessFs::from_read(ABI::V5),
+            ))
+            .map_err(failed)?
+            .add_rules(path_beneath_rules(
+                &launch.write,
+                AccessFs::from_all(ABI::V5),
+            ))
+            .map_err(failed)?
+            .restrict_self()
+            .map_err(failed)?;
+        match status.ruleset {
+            RulesetStatus::NotEnforced => Err("Landlock is not there".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn seccomp(network: bool) -> Result<(), String> {
+        let refuse = |error: i32, rules: BTreeMap<i64, Vec<SeccompRule>>| -> Result<(), String> {
+            let arch = std::env::consts::ARCH.try_into();
+            let arch = arch.map_err(|_| "seccomp knows no such processor".to_owned())?;
+            let action = SeccompAction::Errno(error as u32);
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
+            let failed = |error: &dyn std::fmt::Display| format!("seccomp cannot be used: {error}");
+            let filter = filter.map_err(|error| failed(&error))?;
+            let program: BpfProgram = filter
+                .try_into()
+                .map_err(|error: seccompiler::BackendError| failed(&error))?;
+            apply_filter(&program).map_err(|error| failed(&error))
+        };
+        // Libraries fall back to `clone`, whose flags can be looked at.
+        refuse(
+            libc::ENOSYS,
+            with_x32([(libc::SYS_clone3, Vec::new())].into()),
+        )?;
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+            REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+        if !network {
+            rules.insert(libc::SYS_socket, Vec::new());
+        }
+        let flags = [
+            libc::CLONE_NEWCGROUP,
+            libc::CLONE_NEWIPC,
+            libc::CLONE_NEWNET,
+            libc::CLONE_NEWNS,
+            libc::CLONE_NEWPID,
+            libc::CLONE_NEWUSER,
+            libc::CLONE_NEWUTS,
+        ];
+        let new_namespaces = flags.into_iter().map(|flag| {
+            let flag = flag as u64;
+            let condition = SeccompCondition::new(
+                0,
+                SeccompCmpArgLen::Qword,
+                SeccompCmpOp::MaskedEq(flag),
+                flag,
+            );
+            condition.and_then(|condition| SeccompRule::new(vec![condition]))
+        });
+        let new_namespaces: Result<Vec<SeccompRule>, _> = new_namespaces.collect();
+        rules.insert(
+            libc::SYS_clone,
+            new_namespaces.map_err(|error| error.to_string())?,
+        );
+        refuse(libc::EPERM, with_x32(rules))
+    }
+
+    /// The same calls under the numbers of the other calling convention of this processor.
+    fn with_x32(rules: BTreeMap<i64, Vec<SeccompRule>>) -> BTreeMap<i64, Vec<SeccompRule>> {
+        if cfg!(target_arch = "x86_64") {
+            let other = rules
+                .iter()
+                .map(|(call, rules)| (call | 0x4000_0000, rules.clone()));
+            return rules.clone().into_iter().chain(other).collect();
+        }
+        rules
+    }
+
+    /// What no command needs: leaving the group that is ended as a whole, other namespaces and roots, the
+    /// memory and keys of others, the kernel itself, and ways around these rules.
+    const REFUSED: &[i64] = &[
+        libc::SYS_setsid,
+        libc::SYS_setpgid,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_chroot,
+        libc::SYS_pivot_root,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_open_tree,
+        libc::SYS_move_mount,
+        libc::SYS_fsopen,
+        libc::SYS_fsmount,
+        libc::SYS_mount_setattr,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_name_to_handle_at,
+        libc::SYS_mknodat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kcmp,
+        libc::SYS_userfaultfd,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_keyctl,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_reboot,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_acct,
+        libc::SYS_quotactl,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_clock_adjtime,
+        libc::SYS_adjtimex,
+        libc::SYS_sethostname,
+        libc::SYS_setdomainname,
+        libc::SYS_syslog,
+        libc::SYS_vhangup,
+    ];
+
+    pub(super) fn start(
+        program: &OsStr,
+        arguments: impl Iterator<Item = OsString>,
+    ) -> Result<ExitCode, String> {
+        let asked_by = getppid();
+        let started = Command::new(program).args(arguments).spawn();
+        let mut child =
+            started.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+        // The command's own pipes, so that their ends are its end.
+        close_own();
+        thread::spawn(move || {
+            while getppid() == asked_by {
+                thread::sleep(LOOKS);
+            }
+            // Nobody reads what comes of it.
+            let _ = kill_process_group(getpgrp(), Signal::KILL);
+        });
+        let status = child.wait().map_err(|error| error.to_string())?;
+        let code = match (status.code(), status.signal()) {
+            (Some(code), _) => code,
+            (None, signal) => 128 + signal.unwrap_or_default(),
+        };
+        Ok(ExitCode::from(code as u8))
+    }
+
+    /// Lets go of stdin and stdout, which are the command's.
+    fn close_own() {
+        use std::io;
+        if let Ok(null) = fs::File::options().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdin(&null);
+            let _ = rustix::stdio::dup2_stdout(&null);
+            let _ = rustix::stdio::dup2_stderr(&null);
+        }
+        let _ = io::stdout();
+    }
+}

@@ -1,0 +1,511 @@
+//! Commands, each one confined.
+//!
+//! A command is a program with its arguments; no shell reads it. Rules say which programs may be run with
+//! which arguments. Each runs in a group of processes of its own, which is ended as a whole, with an
+//! environment of its own, and below a [launcher](crate::launcher) that takes its rights away: on Linux it
+//! reads the system's programs and the folder, changes only the folder, and has no network.
+
+mod output;
+mod policy;
+mod processes;
+mod running;
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    vocabulary::{Approval, Effect, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use policy::{ArgumentRule, Ask, CommandRule};
+
+use crate::{
+    launcher::{self, Confinement, FAILED, Launch, Rlimits, SAYS},
+    typed::typed,
+};
+use policy::Verdict;
+use processes::Processes;
+use running::{End, Ran, Start};
+
+/// Where programs are looked for.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+/// What every command may read and run.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/sbin",
+    "/usr",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl",
+    "/dev/random",
+    "/dev/urandom",
+];
+/// The devices that every command may write to.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
+
+/// What [`Terminal`] may run, and how it is confined.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TerminalSettings {
+    /// The folder in which commands run, and the only one that they may change. It must exist.
+    pub root: PathBuf,
+    /// The commands that may be run, by their names; no other may.
+    pub commands: BTreeMap<String, CommandRule>,
+    /// Whether commands reach the network; they do not when left out.
+    pub network: bool,
+    /// Further files and folders that commands may read.
+    pub read: Vec<PathBuf>,
+    /// Further files and folders that commands may read and change.
+    pub write: Vec<PathBuf>,
+    /// Further variables of their environment, which is empty but for what programs need.
+    pub env: BTreeMap<String, String>,
+    /// What happens where the machine cannot confine commands.
+    pub confinement: Demand,
+    /// How long one command may take, in seconds; 60 when left out.
+    pub timeout_s: f64,
+    /// How many bytes of its output are kept; 64 KiB when left out.
+    pub max_output_bytes: usize,
+    /// How many commands may go on at once, as processes that are asked about later; none when left out.
+    pub processes: usize,
+    /// What repeating a command would do; `once` when left out. Say `read` only where every command that
+    /// may be run changes nothing.
+    pub effect: Effect,
+    /// Bounds of each process.
+    pub rlimits: Rlimits,
+    /// The launcher; found beside the program when left out.
+    pub launcher: Option<PathBuf>,
+}
+
+/// How much confinement is demanded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Demand {
+    /// All of it: the tools are refused where a part is missing.
+    #[default]
+    Required,
+    /// What there is. The tool says what that is.
+    BestEffort,
+    /// None, beside the rules, the environment and the group of processes.
+    Off,
+}
+
+impl Default for TerminalSettings {
+    fn default() -> Self {
+        Self {
+            root: PathBuf::new(),
+            commands: BTreeMap::new(),
+            network: false,
+            read: Vec::new(),
+            write: Vec::new(),
+            env: BTreeMap::new(),
+            confinement: Demand::default(),
+            timeout_s: 60.0,
+            max_output_bytes: 64 << 10,
+            processes: 0,
+            effect: Effect::Once,
+            rlimits: Rlimits::default(),
+            launcher: None,
+        }
+    }
+}
+
+impl TerminalSettings {
+    /// Settings for running these commands, with any safe arguments, in a folder.
+    pub fn running<N: Into<String>>(
+        root: impl Into<PathBuf>,
+        commands: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let allowed = |name: N| (name.into(), CommandRule::Allowed(true));
+        Self {
+            root: root.into(),
+            commands: commands.into_iter().map(allowed).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why commands cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TerminalError {
+    /// The folder cannot be used.
+    #[error("the folder {root:?} cannot be used: {source}; name one that exists in `root`")]
+    Root {
+        /// The folder.
+        root: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A setting cannot be kept.
+    #[error("{0}")]
+    Setting(String),
+    /// The machine cannot confine commands as it is demanded.
+    #[error(
+        "commands cannot be confined as `confinement: required` demands: {reason}; run on Linux 6.2 or newer \
+         with Landlock, or set `confinement: best_effort` and trust the commands"
+    )]
+    Confinement {
+        /// What is missing.
+        reason: String,
+    },
+}
+
+/// The tool `run_command`; where a rule says `ask`, `run_command_with_approval`; and where processes may go
+/// on, `start_process`, `read_process`, `write_process` and `stop_process`.
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    shared: Arc<Shared>,
+    tools: Vec<ToolHandle>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: TerminalSettings,
+    /// The folder, without links.
+    root: PathBuf,
+    launcher: Option<(PathBuf, [String; 2])>,
+    confinement: Confinement,
+    environment: Vec<(String, String)>,
+    processes: Processes,
+}
+
+/// A command: the program and its arguments, each as it is given; no shell reads them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CommandLine {
+    /// The program's name, such as `ls`.
+    command: String,
+    /// Its arguments, each one text, such as ["-l", "src"]. Quotes, `|`, `>` and `$` have no meaning.
+    #[serde(default)]
+    args: Vec<String>,
+    /// The folder in which it runs, from the root folder; the root folder when left out.
+    #[serde(default)]
+    dir: String,
+}
+
+impl Terminal {
+    /// The tools for running commands.
+    ///
+    /// # Errors
+    /// The folder or a setting cannot be used, or the machine lacks confinement that is demanded.
+    pub fn open(settings: TerminalSettings) -> Result<Self, TerminalError> {
+        let failed = |source| TerminalError::Root {
+            root: settings.root.clone(),
+            source,
+        };
+        let root = settings.root.canonicalize().map_err(failed)?;
+        if root.parent().is_none() {
+            return Err(TerminalError::Setting(
+                "`root` must not be the root of all files".to_owned(),
+            ));
+        }
+        if Duration::try_from_secs_f64(settings.timeout_s).is_err() {
+            return Err(TerminalError::Setting(
+                "`timeout_s` must be a number of seconds".to_owned(),
+            ));
+        }
+        // Where no tool for files reaches: what stands there is read by programs as settings.
+        let (home, temporary) = (root.join(".ghostlight/home"), root.join(".ghostlight/tmp"));
+        for folder in [&home, &temporary] {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let environment = environment(&settings, &home, &temporary)?;
+        let (launcher, confinement) = find_launcher(&settings, &root)?;
+        let shared = Arc::new(Shared {
+            processes: Processes::new(settings.processes),
+            settings,
+            root,
+            launcher,
+            confinement,
+            environment,
+        });
+        let tools = tools(&shared);
+        Ok(Self { shared, tools })
+    }
+
+    /// What commands are confined by.
+    pub fn confinement(&self) -> &Confinement {
+        &self.shared.confinement
+    }
+}
+
+impl Toolset for Terminal {
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
+        Ok(self.tools.clone())
+    }
+}
+
+/// All variables that a command sees.
+fn environment(
+    settings: &TerminalSettings,
+    home: &Path,
+    temporary: &Path,
+) -> Result<Vec<(String, String)>, TerminalError> {
+    let mut variables: BTreeMap<String, String> = [
+        ("PATH", PATH),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "dumb"),
+        ("NO_COLOR", "1"),
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    variables.insert("HOME".to_owned(), home.display().to_string());
+    variables.insert("TMPDIR".to_owned(), temporary.display().to_string());
+    variables.extend(settings.env.clone());
+    let is_bad = |(name, value): &(&String, &String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    if let Some((name, _)) = variables.iter().find(is_bad) {
+        return Err(TerminalError::Setting(format!(
+            "`env` holds {name:?}, which is no variable"
+        )));
+    }
+    Ok(variables.into_iter().collect())
+}
+
+type Launcher = Option<(PathBuf, [String; 2])>;
+
+fn find_launcher(
+    settings: &TerminalSettings,
+    root: &Path,
+) -> Result<(Launcher, Confinement), TerminalError> {
+    if settings.confinement == Demand::Off {
+        return Ok((None, Confinement::default()));
+    }
+    let required = settings.confinement == Demand::Required;
+    let missing = |reason: &str| match required {
+        true => Err(TerminalError::Confinement {
+            reason: reason.to_owned(),
+        }),
+        false => Ok((None, Confinement::default())),
+    };
+    let Some(program) = settings.launcher.clone().or_else(launcher::find) else {
+        return missing(
+            "there is no launcher: begin `main` with `launcher::run`, or put `ghostlight-launcher` beside the program",
+        );
+    };
+    let probed = std::process::Command::new(&program)
+        .args(launcher::probing())
+        .env_clear()
+        .output();
+    let probed = probed.ok().filter(|probed| probed.status.success());
+    let found: Option<Confinement> =
+        probed.and_then(|probed| serde_json::from_slice(&probed.stdout).ok());
+    let Some(found) = found else {
+        return missing(&format!(
+            "the launcher {} does not work here",
+            program.display()
+        ));
+    };
+    if required && !found.is_whole() {
+        return missing(&format!("what is there is {found}"));
+    }
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let launch = Launch {
+        read: [paths(SYSTEM), settings.read.clone()].concat(),
+        write: [
+            vec![root.to_owned()],
+            paths(DEVICES),
+            settings.write.clone(),
+        ]
+        .concat(),
+        network: settings.network,
+        required,
+        limits: settings.rlimits,
+    };
+    let arguments = launcher::arguments(&launch);
+    let arguments = arguments.map_err(|error| TerminalError::Setting(error.to_string()))?;
+    Ok((Some((program, arguments)), found))
+}
+
+fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
+    let settings = &shared.settings;
+    let names: Vec<&str> = settings.commands.keys().map(String::as_str).collect();
+    let about = format!(
+        "Runs a program without a shell, and gives its output. The programs are: {}. Network: {}. Confined by: {}.",
+        names.join(", "),
+        if settings.network { "yes" } else { "no" },
+        shared.confinement,
+    );
+    // Time for its processes to be ended, and their last output to be read.
+    let timeout = Duration::from_secs_f64(settings.timeout_s) + Duration::from_secs(10);
+    let define = |name: &str, about: &str| {
+        ToolDefinition::new(name, about)
+            .effect(settings.effect)
+            .timeout(timeout)
+    };
+    let runs = |definition: ToolDefinition, approved: bool| {
+        let shared = shared.clone();
+        typed(definition, move |line: CommandLine, cx: ToolContext| {
+            let shared = shared.clone();
+            async move { shared.run(&line, approved, &cx).await }
+        })
+    };
+    let mut tools = vec![runs(define("run_command", &about), false)];
+    let asks = |rule: &CommandRule| match rule {
+        CommandRule::Word(Ask::Ask) => true,
+        CommandRule::Arguments(rule) => !rule.ask.is_empty(),
+        CommandRule::Allowed(_) => false,
+    };
+    if settings.commands.values().any(asks) {
+        let about =
+            "Runs a program that a person must approve first. Use it when `run_command` says so.";
+        let mut definition = define("run_command_with_approval", about);
+        definition.approval = Approval::Required {
+            prompt: Some("Run {command} {args} in the folder {dir}?".to_owned()),
+        };
+        tools.push(runs(definition, true));
+    }
+    if settings.processes > 0 {
+        tools.extend(processes::tools(shared));
+    }
+    tools
+}
+
+impl Shared {
+    /// What is to be started, if the rules allow it.
+    fn start(&self, line: &CommandLine, approved: bool) -> Result<Start, ToolError> {
+        let settings = &self.settings;
+        let open = [&settings.read[..], &settings.write[..]].concat();
+        match policy::judge(
+            &settings.commands,
+            &line.command,
+            &line.args,
+            &self.root,
+            &open,
+        ) {
+            Verdict::Allowed => {}
+            Verdict::Asks if approved => {}
+            Verdict::Asks => {
+                return Err(ToolError::denied(
+                    "a person must approve this: use `run_command_with_approval`",
+                ));
+            }
+            Verdict::Refused(why) => return Err(ToolError::denied(why)),
+        }
+        let program = self.program(&line.command)?;
+        let folder = self.folder(&line.dir)?;
+        let (program, arguments) = match &self.launcher {
+            None => (program, line.args.clone()),
+            Some((launcher, first)) => {
+                let own = [program.display().to_string()];
+                let arguments = first.iter().chain(&own).chain(&line.args);
+                (launcher.clone(), arguments.cloned().collect())
+            }
+        };
+        Ok(Start {
+            program,
+            arguments,
+            folder,
+            environment: self.environment.clone(),
+        })
+    }
+
+    /// The program of this name: of the system's, or one of the folder that the rules name by its path.
+    fn program(&self, name: &str) -> Result<PathBuf, ToolError> {
+        if name.contains('/') {
+            let path = self.root.join(name).canonicalize();
+            let path = path.map_err(|error| ToolError::new(format!("{name}: {error}")))?;
+            return match path.starts_with(&self.root) {
+                true => Ok(path),
+                false => Err(ToolError::denied(format!("{name} is not in the folder"))),
+            };
+        }
+        let found = PATH
+            .split(':')
+            .map(|folder| Path::new(folder).join(name))
+            .find(|path| path.is_file());
+        found.ok_or_else(|| ToolError::new(format!("{name} is not installed on this machine")))
+    }
+
+    fn folder(&self, name: &str) -> Result<PathBuf, ToolError> {
+        let refused = || ToolError::denied(format!("{name:?} is no folder below the root folder"));
+        if name.contains('\0') || Path::new(name).is_absolute() {
+            return Err(refused());
+        }
+        let folder = self.root.join(name).canonicalize().map_err(|_| refused())?;
+        match folder.starts_with(&self.root) && folder.is_dir() {
+            true => Ok(folder),
+            false => Err(refused()),
+        }
+    }
+
+    async fn run(
+        &self,
+        line: &CommandLine,
+        approved: bool,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let start = self.start(line, approved)?;
+        let time = Duration::from_secs_f64(self.settings.timeout_s);
+        let ran = running::run(&start, self.settings.max_output_bytes, time, cx).await?;
+        self.told(&ran)
+    }
+
+    fn told(&self, ran: &Ran) -> Result<ToolOutput, ToolError> {
+        let (out, err) = (ran.stdout.text(), ran.stderr.text());
+        let mut told = match &ran.end {
+            End::Exited(status)
+                if self.launcher.is_some()
+                    && status.code() == Some(FAILED)
+                    && err.starts_with(SAYS) =>
+            {
+                return Err(ToolError::denied(format!(
+                    "the command was not started: {}",
+                    err.trim()
+                )));
+            }
+            End::Exited(status) => match status.code() {
+                Some(code) => format!("exit code {code}"),
+                None => format!("{status}"),
+            },
+            End::TimedOut => format!(
+                "ended after {} s, which is its bound",
+                self.settings.timeout_s
+            ),
+            End::Cancelled => "ended because the call was cancelled".to_owned(),
+            End::Endless => "ended because it wrote without end".to_owned(),
+        };
+        for (name, text) in [("stdout", out), ("stderr", err)] {
+            if !text.is_empty() {
+                // Writing to a text cannot fail.
+                let _ = write!(told, "\n[{name}]\n{}", text.trim_end_matches('\n'));
+            }
+        }
+        match ran.end {
+            End::Exited(status) if status.success() => Ok(ToolOutput::text(told)),
+            // It did something, and its words say what: that is known.
+            _ => Err(ToolError::new(told)),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Commands that go on: `start_process`, `read_process`, `write_process` and `stop_process`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{
+    contract::{ToolContext, ToolError, ToolHandle, ToolOutput},
+    vocabulary::{Effect, ToolDefinition},
+};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::ChildStdin,
+    sync::watch,
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::{CommandLine, Shared, output::Recent, running::Group};
+use crate::typed::typed;
+
+/// How many bytes of the output of one are kept.
+const KEPT: usize = 1 << 20;
+/// How many that have ended are remembered.
+const ENDED: usize = 32;
+/// The longest that one call waits for output, in seconds.
+const WAIT_S: f64 = 30.0;
+/// How long what is written may take to be taken.
+const TAKEN: Duration = Duration::from_secs(10);
+
+/// The processes that were started.
+#[derive(Debug)]
+pub(super) struct Processes {
+    most: usize,
+    next: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Process>>>,
+}
+
+#[derive(Debug)]
+struct Process {
+    output: Mutex<Recent>,
+    stdin: tokio::sync::Mutex<Option<ChildStdin>>,
+    group: Mutex<Group>,
+    /// How it ended, in words, once it has; changes with each piece of output too.
+    state: watch::Sender<Option<String>>,
+    /// Ends with the process, and with this.
+    _tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadOutput {
+    /// The number that `start_process` gave.
+    process: u64,
+    /// From which byte of its output on; `read_process` says where to go on.
+    #[serde(default)]
+    from: u64,
+    /// How many seconds to wait for output or for the end, at most 30.
+    #[serde(default)]
+    wait_s: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteInput {
+    /// The number that `start_process` gave.
+    process: u64,
+    /// What is written to its standard input, with a line break at its end where one is wanted.
+    #[schemars(length(max = 65536))]
+    text: String,
+    /// Whether the input ends here.
+    #[serde(default)]
+    end: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Stop {
+    /// The number that `start_process` gave.
+    process: u64,
+}
+
+pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
+    let [of_start, of_read, of_write, of_stop] = [(); 4].map(|()| shared.clone());
+    let about = "Starts a program that goes on while you do other things, under the same rules as `run_command`. \
+                 It ends when the program that you run in ends.";
+    let start = ToolDefinition::new("start_process", about);
+    let read = ToolDefinition::new(
+        "read_process",
+        "Reads the output of a started process, and says whether it has ended.",
+    );
+    let write = ToolDefinition::new(
+        "write_process",
+        "Writes to the standard input of a started process.",
+    );
+    let stop = ToolDefinition::new(
+        "stop_process",
+        "Ends a started process with all that it started.",
+    );
+    vec![
+        typed(start, move |line: CommandLine, _: ToolContext| {
+            let shared = of_start.clone();
+            async move { shared.begin(&line) }
+        }),
+        typed(
+            read.effect(Effect::Read),
+            move |wanted: ReadOutput, _: ToolContext| {
+                let shared = of_read.clone();
+                async move { shared.processes.get(wanted.process)?.read(&wanted).await }
+            },
+        ),
+        typed(write, move |wanted: WriteInput, _: ToolContext| {
+            let shared = of_write.clone();
+            async move { shared.processes.get(wanted.process)?.write(&wanted).await }
+        }),
+        typed(
+            stop.effect(Effect::Idempotent),
+            move |wanted: Stop, _: ToolContext| {
+                let shared = of_stop.clone();
+                async move {
+                    shared.processes.get(wanted.process)?.group.lock().end();
+                    Ok(ToolOutput::text("It was ended."))
+                }
+            },
+        ),
+    ]
+}
+
+impl Processes {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            next: AtomicU64::new(1),
+            open: Mutex::default(),
+        }
+    }
+
+    fn get(&self, number: u64) -> Result<Arc<Process>, ToolError> {
+        let open = self.open.lock();
+        open.get(&number).cloned().ok_or_else(|| {
+            let known: Vec<String> = open.keys().map(u64::to_string).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            ToolError::new(format!(
+                "there is no process {number}; there are: {known}. Processes end with the program that started them"
+            ))
+        })
+    }
+}
+
+impl Shared {
+    fn begin(&self, line: &CommandLine) -> Result<ToolOutput, ToolError> {
+        let start = self.start(line, false)?;
+        let mut open = self.processes.open.lock();
+        let running = open
+            .values()
+            .filter(|process| process.state.borrow().is_none())
+            .count();
+        if running >= self.processes.most {
+            return Err(ToolError::new(format!(
+                "{running} processes are running, which is the most: stop one"
+            )));
+        }
+        let (mut child, group) = start.spawn(true)?;
+        let number = self.processes.next.fetch_add(1, Ordering::Relaxed);
+        let process = Arc::new(Process {
+            output: Mutex::new(Recent::new(KEPT)),
+            stdin: tokio::sync::Mutex::new(child.stdin.take()),
+            group: Mutex::new(group),
+            state: watch::Sender::new(None),
+            _tasks: Mutex::default(),
+        });
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        // Weak, so that a process ends with the last who knows it.
+        let watched = Arc::downgrade(&process);
+        process._tasks.lock().spawn(async move {
+            let readers = (watched.clone(), watched.clone());
+            let reading = async { tokio::join!(follow(out, readers.0), follow(err, readers.1)) };
+            let ended = async {
+                let status = child.wait().await;
+                // What it left behind ends with it, and so do the pipes.
+                if let Some(process) = watched.upgrade() {
+                    process.group.lock().end();
+                }
+                status
+            };
+            let (status, _) = tokio::join!(ended, reading);
+            let told = match status {
+                Ok(status) => match status.code() {
+                    Some(code) => format!("exit code {code}"),
+                    None => status.to_string(),
+                },
+                Err(error) => format!("lost: {error}"),
+            };
+            if let Some(process) = watched.upgrade() {
+                process.state.send_replace(Some(told));
+            }
+        });
+        open.insert(number, process);
+        let ended: Vec<u64> = open
+            .iter()
+            .filter(|(_, process)| process.state.borrow().is_some())
+            .map(|(number, _)| *number)
+            .collect();
+        for number in ended.iter().take(ended.len().saturating_sub(ENDED)) {
+            open.remove(number);
+        }
+        Ok(ToolOutput::text(format!(
+            "It was started as process {number}."
+        )))
+    }
+}
+
+async fn follow(pipe: Option<impl AsyncRead + Unpin>, process: std::sync::Weak<Process>) {
+    let Some(mut pipe) = pipe else { return };
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        let Some(process) = process.upgrade() else {
+            return;
+        };
+        process.output.lock().push(&buffer[..count]);
+        process.state.send_modify(|_| {});
+    }
+}
+
+impl Process {
+    async fn read(&self, wanted: &ReadOutput) -> Result<ToolOutput, ToolError> {
+        let wait =
+            Duration::try_from_secs_f64(wanted.wait_s.clamp(0.0, WAIT_S)).unwrap_or_default();
+        let mut state = self.state.subscribe();
+        let news =
+            state.wait_for(|ended| ended.is_some() || self.output.lock().end() > wanted.from);
+        let _ = timeout(wait, news).await;
+        let ended = self.state.borrow().clone();
+        let (text, end, skipped) = {
+            let output = self.output.lock();
+            let (text, end) = output.read(wanted.from, 64 << 10);
+            (text, end, output.from.saturating_sub(wanted.from))
+        };
+        let state = ended.unwrap_or_else(|| "running".to_owned());
+        let skipped = if skipped > 0 {
+            format!("[{skipped} bytes are not kept any more]\n")
+        } else {
+            String::new()
+        };
+        Ok(ToolOutput::text(format!(
+            "{skipped}{text}\n({state}; go on from {end})"
+        )))
+    }
+
+    async fn write(&self, wanted: &WriteInput) -> Result<ToolOutput, ToolError> {
+        let mut stdin = self.stdin.lock().await;
+        let Some(pipe) = stdin.as_mut() else {
+            return Err(ToolError::new("its input has ended"));
+        };
+        let written = timeout(TAKEN, pipe.write_all(wanted.text.as_bytes())).await;
+        match written {
+            Ok(written) => written?,
+            Err(_) => {
+                return Err(ToolError::in_doubt(
+                    "it does not read its input; a part may have been written",
+                ));
+            }
+        }
+        if wanted.end {
+            *stdin = None;
+        }
+        Ok(ToolOutput::text(format!(
+            "{} bytes were written.",
+            wanted.text.len()
+        )))
+    }
+}

@@ -1,0 +1,172 @@
+//! Commands that run, each with all that it starts in one group.
+
+use std::{
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use ghostlight_actors::contract::{ToolContext, ToolError};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+
+use super::output::Kept;
+
+/// How long the last output of a command that has ended is waited for.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// How many bytes of output a command may write before it is ended.
+const ENDLESS: u64 = 256 << 20;
+/// How many bytes of output are shown while a command runs.
+const SHOWN: u64 = 1 << 20;
+
+/// A command that is to be started.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) folder: PathBuf,
+    pub(super) environment: Vec<(String, String)>,
+}
+
+/// All processes of a command. Dropped, they are ended.
+#[derive(Debug)]
+pub(super) struct Group(Option<Pid>);
+
+impl Group {
+    pub(super) fn end(&mut self) {
+        if let Some(group) = self.0.take() {
+            // There may be none left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Start {
+    /// Starts it, with its stdin open or at its end.
+    pub(super) fn spawn(&self, stdin: bool) -> Result<(Child, Group), ToolError> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .current_dir(&self.folder)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(if stdin { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = command.spawn().map_err(|error| {
+            ToolError::new(format!(
+                "{} cannot be started: {error}",
+                self.program.display()
+            ))
+        })?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        Ok((child, Group(group)))
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(super) enum End {
+    Exited(ExitStatus),
+    TimedOut,
+    Cancelled,
+    /// It wrote without end.
+    Endless,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) end: End,
+    pub(super) stdout: Kept,
+    pub(super) stderr: Kept,
+}
+
+/// Runs a command to its end, its time's or its caller's.
+pub(super) async fn run(
+    start: &Start,
+    most: usize,
+    time: Duration,
+    cx: &ToolContext,
+) -> Result<Ran, ToolError> {
+    let (mut child, mut group) = start.spawn(false)?;
+    let [stdout, stderr] = [(); 2].map(|()| Arc::new(Mutex::new(Kept::new(most))));
+    let pipes = (child.stdout.take(), child.stderr.take());
+    let reading = async {
+        let (out, err) = (read(pipes.0, &stdout, cx), read(pipes.1, &stderr, cx));
+        let (out, err) = tokio::join!(out, err);
+        out || err
+    };
+    tokio::pin!(reading);
+    let mut read_all = false;
+    let end = {
+        let ends = async {
+            tokio::select! {
+                status = child.wait() => status.map(End::Exited),
+                () = sleep(time) => Ok(End::TimedOut),
+                () = cx.cancelled().cancelled() => Ok(End::Cancelled),
+            }
+        };
+        tokio::pin!(ends);
+        loop {
+            tokio::select! {
+                biased;
+                endless = &mut reading, if !read_all => {
+                    read_all = true;
+                    if endless {
+                        break Ok(End::Endless);
+                    }
+                }
+                end = &mut ends => break end,
+            }
+        }
+    };
+    // What it left running in the background ends with it, and so do the pipes.
+    group.end();
+    if !read_all {
+        let _ = timeout(LAST_OUTPUT, &mut reading).await;
+    }
+    let _ = timeout(LAST_OUTPUT, child.wait()).await;
+    let end = end.map_err(|error| ToolError::in_doubt(format!("the command was lost: {error}")))?;
+    let taken = |kept: &Mutex<Kept>| std::mem::replace(&mut *kept.lock(), Kept::new(2));
+    Ok(Ran {
+        end,
+        stdout: taken(&stdout),
+        stderr: taken(&stderr),
+    })
+}
+
+/// Reads to the end; whether it gave up before, because there is none.
+async fn read(pipe: Option<impl AsyncRead + Unpin>, kept: &Mutex<Kept>, cx: &ToolContext) -> bool {
+    let Some(mut pipe) = pipe else { return false };
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        let piece = &buffer[..count];
+        let total = {
+            let mut kept = kept.lock();
+            kept.push(piece);
+            kept.total
+        };
+        if cx.is_watched() && total <= SHOWN {
+            cx.output(String::from_utf8_lossy(piece));
+        }
+        if total > ENDLESS {
+            return true;
+        }
+    }
+    false
+}
