@@ -165,6 +165,8 @@ pub mod policies;
 pub mod prelude;
 pub mod protocols;
 pub mod retrieval;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod stores;
 pub mod structured_output;
 pub mod tools;
@@ -230,6 +232,8 @@ mod guide {
     struct PeopleInTheLoop;
     #[doc = include_str!("../docs/guide/what-survives-a-crash.md")]
     struct WhatSurvivesACrash;
+    #[doc = include_str!("../docs/guide/serving.md")]
+    struct Serving;
     #[doc = include_str!("../docs/guide/production.md")]
     struct Production;
     #[doc = include_str!("../docs/guide/coming-from.md")]

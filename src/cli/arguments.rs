@@ -61,6 +61,9 @@ pub(super) enum Command {
     Run(Run),
     /// Stay: keep a team's schedules and its open runs going, until Ctrl-C
     Serve(Serve),
+    /// Make, list or revoke API keys of `serve --listen`
+    #[cfg(feature = "server")]
+    Key(super::server_arguments::Key),
     /// Go on with runs that were interrupted
     Resume(Resume),
     /// List runs
@@ -183,6 +186,9 @@ fn budget(text: &str) -> Result<Budget, String> {
 pub(super) struct Serve {
     /// The team file (YAML); its `schedules` are kept
     pub(super) team_file: PathBuf,
+    #[cfg(feature = "server")]
+    #[command(flatten)]
+    pub(super) http: super::server_arguments::HttpArguments,
     #[command(flatten)]
     pub(super) retention: RetentionArguments,
     #[command(flatten)]

@@ -17,6 +17,8 @@ mod more_arguments;
 mod plain_text;
 mod questions;
 mod screen;
+#[cfg(feature = "server")]
+mod server_arguments;
 mod session_arguments;
 mod timeline;
 mod typing;

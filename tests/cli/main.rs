@@ -9,6 +9,7 @@ mod crashes;
 mod files;
 #[cfg(unix)]
 mod hostile;
+mod listening;
 mod mistakes;
 mod own_command;
 mod pruning;

@@ -65,6 +65,10 @@ fn registry() -> Registry {
         .behavior("says", of(|settings, cx| Box::pin(says(settings, cx))))
         .behavior("keeps", of(|settings, cx| Box::pin(keeps(settings, cx))))
         .behavior(
+            "counts",
+            of(|settings, cx| Box::pin(crate::listening::counts(settings, cx))),
+        )
+        .behavior(
             "sleeps",
             of(|_, cx| {
                 Box::pin(async move {

@@ -63,7 +63,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 20] = [
+const TOPICS: [(&str, May); 21] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -87,6 +87,7 @@ const TOPICS: [(&str, May); 20] = [
     ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
+    ("server", May::Name(&[])),
     ("stores", May::Name(&["files"])),
     ("structured_output", May::Name(&[])),
     ("tools", May::Name(&["files", "retrieval"])),

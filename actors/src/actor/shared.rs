@@ -112,6 +112,13 @@ impl Shared {
         teams.keys().cloned().collect::<Vec<_>>().join(", ")
     }
 
+    /// The teams as new runs find them, by name.
+    pub(super) fn team_specs(&self) -> Vec<TeamSpec> {
+        let teams = self.teams.read();
+        let specs = teams.values().map(|entry| entry.pinned.team.clone());
+        specs.collect()
+    }
+
     /// Room for a new turn, or a refusal, at once.
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
         let overloaded = |bound| SystemError::Overloaded {

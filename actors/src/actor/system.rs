@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     contract::{ClockJump, RunFilter, RunRow, StoreError, StoreHandle},
+    definition::TeamSpec,
     run::Command,
 };
 
@@ -49,6 +50,11 @@ impl System {
 
     pub(super) fn acting_as(&self, acting: Acting) -> Self {
         Self(self.0.clone(), acting)
+    }
+
+    /// The teams as new runs find them, by name.
+    pub fn teams(&self) -> Vec<TeamSpec> {
+        self.0.team_specs()
     }
 
     /// Runs of the store, the latest begun first; those of others are left out where it

@@ -1,1 +1,45 @@
 //! Agents on the network: one HTTP core, and the protocols that clients of agents speak.
+//!
+//! **A protocol is a translation of turns and events, and nothing else.** A request is a turn with an id, so a client's
+//! retry is one run. A stream is a reading of recorded events whose ids are their places in the journal, so
+//! `Last-Event-ID` resumes exactly, also after the server was killed. A cancel is a cancel, and a question is input
+//! that is required. Nothing is kept here that the journal does not hold.
+//!
+//! [`Server`] makes an [`axum::Router`] of a [`System`](ghostlight_actors::actor::System), to nest into a service of
+//! one's own, or serves it itself:
+//!
+//! ```no_run
+//! # async fn serve(system: ghostlight_actors::actor::System) -> std::io::Result<()> {
+//! use ghostlight_server::{KeyFile, Server};
+//!
+//! let server = Server::new(system).keys(KeyFile::open("keys.json"));
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! server.serve(listener, std::future::pending()).await
+//! # }
+//! ```
+//!
+//! Types of axum are in the public interface of this package on purpose: to be a part of another axum service is what
+//! it is for. The engine and the package `ghostlight` show none.
+
+mod access;
+mod api;
+mod body;
+mod caller;
+mod connections;
+mod endpoint;
+mod keys;
+mod limits;
+mod metrics;
+mod problem;
+mod server;
+mod sse;
+mod stall;
+mod waiting;
+
+pub use axum;
+pub use caller::Scope;
+pub use endpoint::{Access, Endpoint};
+pub use keys::{Key, KeyError, KeyFile, NewKey};
+pub use limits::ServerLimits;
+pub use problem::Problem;
+pub use server::{Server, Visibility};

@@ -7,6 +7,10 @@ mod chat;
 mod doctor;
 mod fork;
 mod init;
+#[cfg(feature = "server")]
+mod key;
+#[cfg(feature = "server")]
+mod listening;
 mod names;
 mod prune;
 mod reloading;
@@ -56,6 +60,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Chat(arguments) => chat::chat(arguments, registry).await,
         Command::Run(arguments) => run::run(arguments, registry).await,
         Command::Serve(arguments) => serve::serve(arguments, registry).await,
+        #[cfg(feature = "server")]
+        Command::Key(arguments) => key::key(&arguments),
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
         Command::Sessions(arguments) => sessions::sessions(arguments).await,

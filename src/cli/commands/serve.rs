@@ -10,6 +10,8 @@ use ghostlight_actors::{
 };
 use tokio::time::{Interval, MissedTickBehavior};
 
+#[cfg(feature = "server")]
+use super::listening::{Listening, Served};
 use super::reloading::Watched;
 use crate::{
     cli::{
@@ -50,6 +52,8 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         arguments.model,
         registry.clone(),
     );
+    #[cfg(feature = "server")]
+    let served = Served::new(arguments.http, &arguments.store, &registry)?;
     let team = Team { spec, registry };
     let mut limits = Limits::default();
     limits.retention = arguments.retention.retention();
@@ -68,7 +72,18 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         super::counted(open.count() as u64, "run"),
         keeping.store.description(),
     ));
-    let result = keep(&system, &keeping, &mut watch, &mut watched, &mut interrupt).await;
+    #[cfg(feature = "server")]
+    let mut listening = Listening::begin(&system, &served).await?;
+    #[cfg(not(feature = "server"))]
+    let mut listening = ();
+    let watching = (&mut watch, &mut watched);
+    let mut result = keep(&system, &keeping, watching, &mut listening, &mut interrupt).await;
+    #[cfg(feature = "server")]
+    if let Some(listening) = listening {
+        // No more is accepted, and then runs let go where they stand.
+        let ended = listening.end().await;
+        result = result.and_then(|exit| ended.map(|()| exit));
+    }
     super::stop(&system, &mut interrupt, result).await
 }
 
@@ -76,8 +91,8 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
 async fn keep(
     system: &System,
     keeping: &Keeping,
-    watch: &mut Watch,
-    watched: &mut Watched,
+    (watch, watched): (&mut Watch, &mut Watched),
+    listening: &mut HttpServer,
     interrupt: &mut Interrupt,
 ) -> Result<Exit, Failure> {
     for scheduled in system.schedules().await? {
@@ -92,6 +107,7 @@ async fn keep(
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
+            () = failed(listening) => goes_on = false,
             _ = recover.tick() => system.recover().await?,
             _ = look.tick() => {
                 if let Some(told) = watched.look(system).await {
@@ -104,6 +120,22 @@ async fn keep(
         }
     }
     Ok(Exit::Done)
+}
+
+/// What answers over HTTP, if anything does.
+#[cfg(feature = "server")]
+type HttpServer = Option<Listening>;
+#[cfg(not(feature = "server"))]
+type HttpServer = ();
+
+/// Waits until the HTTP server has failed; for ever where there is none.
+async fn failed(server: &mut HttpServer) {
+    #[cfg(feature = "server")]
+    if let Some(server) = server {
+        return server.ended().await;
+    }
+    let _ = server;
+    std::future::pending().await
 }
 
 fn every(pause: Duration) -> Interval {

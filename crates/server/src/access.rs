@@ -1,0 +1,194 @@
+//! What stands before every endpoint: who asks, from where, and what is counted of it.
+
+use std::time::Instant;
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::{
+    caller::Caller,
+    endpoint::Access,
+    problem::Problem,
+    server::{Shared, State as ServerState},
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where clients of Anthropic's put their key.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The most bytes of a request's id that a client chose.
+const MAX_ID: usize = 64;
+
+/// Names each request, counts it, and tells it to the log.
+pub(crate) async fn observe(
+    State(state): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let given = request
+        .headers()
+        .get(REQUEST_ID)
+        .and_then(|id| id.to_str().ok());
+    let fits = |id: &&str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        (1..=MAX_ID).contains(&id.len()) && id.chars().all(fits)
+    };
+    let id = given.filter(fits).map_or_else(fresh_id, str::to_owned);
+    let Ok(value) = HeaderValue::from_str(&id) else {
+        return Problem::internal(&"a request's id is no header").into_response();
+    };
+    request.headers_mut().insert(REQUEST_ID, value.clone());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("none", MatchedPath::as_str).to_owned();
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(REQUEST_ID, value);
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    tracing::debug!(%id, %method, route, status, took_us = took.as_micros() as u64, "request");
+    state
+        .metrics
+        .answered(method.as_str(), &route, status, took);
+    response
+}
+
+/// An id that nobody guesses.
+pub(crate) fn fresh_id() -> String {
+    let mut bits = [0; 12];
+    // Ids that are not random are only worse to read.
+    let _ = SystemRandom::new().fill(&mut bits);
+    bits.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Refuses what a page of another site sends, and names by which such a page could reach a server that asks for no
+/// key (DNS rebinding).
+pub(crate) async fn same_site(
+    State(state): State<Shared>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match judge_site(&state, request.headers(), request.uri()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn judge_site(state: &ServerState, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let (Some(host), None) = (host.or(uri.host()), hosts.next()) else {
+        let detail = "a request names one host";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "host", detail));
+    };
+    let name = without_port(host);
+    if !state.hosts.is_empty()
+        && !state
+            .hosts
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(name))
+    {
+        let detail = "the server does not answer under this name: add it to its hosts";
+        return Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "host",
+            detail,
+        ));
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let origin = origin.to_str().unwrap_or_default();
+    let own = origin.split_once("://").is_some_and(|(scheme, from)| {
+        matches!(scheme, "http" | "https") && from.eq_ignore_ascii_case(host)
+    });
+    if own || state.origins.iter().any(|known| known == origin) {
+        return Ok(());
+    }
+    let detail = "pages of other sites may not use the server: add the site to its origins";
+    Err(Problem::new(StatusCode::FORBIDDEN, "origin", detail))
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // The colons of an address of IPv6 stand in brackets.
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Lets in who may use an endpoint.
+pub(crate) async fn check(
+    State((state, access)): State<(Shared, Access)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match judge(&state, access, request.headers()).await {
+        Ok(Some(caller)) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Ok(None) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn judge(
+    state: &ServerState,
+    access: Access,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>, Problem> {
+    let Some(keys) = &state.keys else {
+        return Ok(Some(Caller::Operator));
+    };
+    let unknown = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+    let caller = match given_key(headers)? {
+        None => None,
+        Some(key) => {
+            let found = keys
+                .caller(key)
+                .await
+                .map_err(|error| Problem::internal(&error))?;
+            let detail = "the key is unknown, revoked or over: ask the operator for another";
+            Some(found.ok_or_else(|| unknown(detail))?)
+        }
+    };
+    let Access::Needs(scope) = access else {
+        return Ok(caller);
+    };
+    let detail = "give a key: `Authorization: Bearer KEY`";
+    let caller = caller.ok_or_else(|| unknown(detail))?;
+    if !caller.may(scope) {
+        let detail = format!("the key lacks the scope {scope}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+    }
+    Ok(Some(caller))
+}
+
+/// The key that a request gives; an error where it gives several, or none that could be one.
+fn given_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let given: Vec<_> = headers
+        .get_all(header::AUTHORIZATION)
+        .iter()
+        .map(|value| (true, value))
+        .chain(headers.get_all(API_KEY).iter().map(|value| (false, value)))
+        .collect();
+    let wrong = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+    let (bearer, value) = match given.as_slice() {
+        [] => return Ok(None),
+        [one] => *one,
+        _ => return Err(wrong("give one key")),
+    };
+    let text = value.to_str().map_err(|_| wrong("a key is ASCII"))?;
+    if !bearer {
+        return Ok(Some(text.trim()));
+    }
+    let key = text
+        .split_once(' ')
+        .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+    let (_, key) = key.ok_or_else(|| wrong("give the key as `Authorization: Bearer KEY`"))?;
+    Ok(Some(key.trim()))
+}

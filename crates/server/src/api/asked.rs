@@ -1,0 +1,88 @@
+//! A request's caller, and what that caller may see.
+
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request::Parts},
+};
+use ghostlight_actors::{
+    actor::{Run, System},
+    contract::RunRow,
+    run::Recorded,
+    vocabulary::{JournalId, RunId, SessionId},
+};
+
+use crate::{caller::Caller, problem::Problem, server::Shared};
+
+/// A request, with who asks.
+pub(crate) struct Asked {
+    pub(crate) state: Shared,
+    pub(crate) caller: Caller,
+    /// The System, as the caller may use it.
+    pub(crate) system: System,
+}
+
+impl FromRequestParts<Shared> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(|| {
+            let detail = "this needs a key: `Authorization: Bearer KEY`";
+            Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+        })?;
+        let system = caller.system(&state.system);
+        let state = state.clone();
+        Ok(Self {
+            state,
+            caller,
+            system,
+        })
+    }
+}
+
+/// The longest key of a session that a client may choose, in bytes.
+const MAX_KEY: usize = 200;
+
+impl Asked {
+    /// The session that is meant by this key.
+    pub(crate) fn session(&self, team: &str, key: &str) -> Result<SessionId, Problem> {
+        self.state.check_team(team)?;
+        if key.trim().is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
+            let detail =
+                format!("a session's key is 1 to {MAX_KEY} bytes without control characters");
+            return Err(Problem::invalid(detail));
+        }
+        Ok(self.caller.session(team, key))
+    }
+
+    /// A run that the caller may see. What another's is, is not there.
+    pub(crate) async fn run(&self, id: &str) -> Result<(Run, RunRow), Problem> {
+        let id: RunId = id
+            .parse()
+            .map_err(|_| Problem::not_found(format!("run {id}")))?;
+        let unknown = || Problem::not_found(format!("run {id}"));
+        let run = self.system.run(id);
+        let store = self.system.store();
+        let row = match store.run(id).await? {
+            Some(row) => row,
+            // Says what it was, where it was deleted, to the operator alone: nobody knows whose it was.
+            None if self.caller == Caller::Operator => run.status().await?,
+            None => return Err(unknown()),
+        };
+        let seen = self.state.check_team(&row.team).is_ok() && self.owns(&row).await?;
+        seen.then_some((run, row)).ok_or_else(unknown)
+    }
+
+    /// Whether a run is the caller's.
+    pub(crate) async fn owns(&self, row: &RunRow) -> Result<bool, Problem> {
+        let Some(subject) = self.caller.subject() else {
+            return Ok(true);
+        };
+        let first = self
+            .system
+            .store()
+            .read(JournalId::Run(row.root), 0, 1)
+            .await?;
+        let start = Recorded::fold(&first, row.root)?.start;
+        Ok(start.is_some_and(|start| start.owner.as_deref() == Some(subject)))
+    }
+}

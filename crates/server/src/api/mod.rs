@@ -1,0 +1,36 @@
+//! The JSON interface: sessions, runs, events and questions as the engine knows them.
+
+mod asked;
+mod events;
+mod questions;
+mod runs;
+mod sessions;
+mod status;
+mod teams;
+mod turns;
+mod views;
+
+use axum::http::Method;
+
+use crate::{
+    caller::Scope,
+    endpoint::{Access, Endpoints},
+};
+
+pub(crate) use asked::Asked;
+
+const GET: Method = Method::GET;
+const POST: Method = Method::POST;
+const PUBLIC: Access = Access::Public;
+const READ: Access = Access::Needs(Scope::Read);
+const RUN: Access = Access::Needs(Scope::Run);
+const ADMIN: Access = Access::Needs(Scope::Admin);
+
+/// All endpoints of the interface.
+pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    let endpoints = status::endpoints(endpoints);
+    let endpoints = teams::endpoints(endpoints);
+    let endpoints = sessions::endpoints(endpoints);
+    let endpoints = runs::endpoints(endpoints);
+    questions::endpoints(endpoints)
+}

@@ -1,0 +1,465 @@
+//! Runs: how they stand, what they recorded, and what can be done to them.
+
+use axum::{
+    Json,
+    extract::{Path, Query},
+    http::StatusCode,
+};
+use ghostlight_actors::{
+    actor::{Fork, SystemError},
+    contract::{RunFilter, RunRow, RunStatus},
+    run::operations::Allowance,
+    vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    ADMIN, Asked, GET, POST, READ, RUN, events,
+    views::{End, QuestionView, RunView},
+};
+use crate::{
+    body::{Json as Body, MaybeJson},
+    endpoint::Endpoints,
+    problem::Problem,
+};
+
+/// How many runs or entries a page has, if not said otherwise, and at the most.
+const PAGE: (usize, usize) = (50, 500);
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    let endpoints = endpoints
+        .add(
+            GET,
+            "/api/v1/runs",
+            READ,
+            "Runs, the latest begun first.",
+            list,
+        )
+        .asks::<ListQuery>()
+        .gives::<Page>()
+        .add(GET, "/api/v1/runs/{run}", READ, "How a run stands.", one)
+        .gives::<Details>()
+        .add(
+            GET,
+            "/api/v1/runs/{run}/tree",
+            READ,
+            "All runs of a run's tree.",
+            tree,
+        )
+        .gives::<Vec<RunView>>()
+        .add(
+            GET,
+            "/api/v1/runs/{run}/entries",
+            ADMIN,
+            "The journal of a run.",
+            entries,
+        )
+        .asks::<EntriesQuery>()
+        .gives::<Vec<Value>>()
+        .add(
+            POST,
+            "/api/v1/runs/{run}/cancel",
+            RUN,
+            "Cancels a run and all below it. Cancelling twice is cancelling once.",
+            cancel,
+        )
+        .takes::<CancelBody>()
+        .gives::<Cancelled>()
+        .add(
+            POST,
+            "/api/v1/runs/{run}/calls/{operation}/cancel",
+            RUN,
+            "Cancels one call of a run, which goes on without its result.",
+            cancel_call,
+        )
+        .gives::<Cancelled>()
+        .add(
+            POST,
+            "/api/v1/runs/{run}/steer",
+            RUN,
+            "Says something to a run at work.",
+            steer,
+        )
+        .takes::<SteerBody>()
+        .add(
+            POST,
+            "/api/v1/runs/{run}/tell",
+            RUN,
+            "Sends a typed message to a run.",
+            tell,
+        )
+        .takes::<TellBody>()
+        .add(
+            POST,
+            "/api/v1/runs/{run}/retry",
+            RUN,
+            "Tries a parked run again.",
+            retry,
+        )
+        .add(
+            POST,
+            "/api/v1/runs/{run}/fork",
+            RUN,
+            "Begins a run that goes on from a point of this one.",
+            fork,
+        )
+        .takes::<ForkBody>()
+        .gives::<RunView>();
+    events::endpoints(endpoints)
+}
+
+impl End {
+    pub(super) fn of_outcome(outcome: &Outcome) -> Self {
+        Self {
+            answer: outcome.as_answer().map(|answer| answer.text.clone()),
+            stopped: outcome.stop_reason().map(ToString::to_string),
+            error: None,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Only those with this team.
+    team: Option<String>,
+    /// Only those of the session with this key; needs `team`.
+    session: Option<String>,
+    /// Only those of this status, or of one of several that stand between commas.
+    status: Option<String>,
+    /// Only those that have not ended.
+    open: Option<bool>,
+    /// Those below other runs, too.
+    all: Option<bool>,
+    /// At most so many; 50, and 500 at the most.
+    limit: Option<usize>,
+    /// The `next` of the page before: the last run of it.
+    after: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Page {
+    runs: Vec<RunView>,
+    /// What the next page is asked for with; `null` where this is the last.
+    next: Option<String>,
+}
+
+async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>, Problem> {
+    let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
+    let statuses = query.status.as_deref().map(read_statuses).transpose()?;
+    let mut filter = RunFilter::default();
+    filter.open = query.open.unwrap_or_default();
+    filter.roots = !query.all.unwrap_or_default();
+    if let Some(key) = &query.session {
+        let team = query.team.as_deref();
+        let team = team.ok_or_else(|| Problem::invalid("`session` needs `team`"))?;
+        filter.session = Some(asked.session(team, key)?);
+    }
+    let after: Option<RunId> = match &query.after {
+        None => None,
+        Some(run) => {
+            let fault = || Problem::invalid("`after` is the `next` of the page before");
+            Some(run.parse().map_err(|_| fault())?)
+        }
+    };
+    let wanted = |row: &&RunRow| {
+        query.team.as_ref().is_none_or(|team| row.team == *team)
+            && statuses
+                .as_ref()
+                .is_none_or(|statuses| statuses.contains(&row.status))
+            && asked.state.check_team(&row.team).is_ok()
+            && is_in_reach(&asked, row)
+    };
+    // The store knows nothing of owners, so a page may need a wider look; each is four times the one before.
+    let mut window = limit.saturating_mul(2);
+    loop {
+        filter.limit = window;
+        let rows = asked.system.store().runs(filter.clone()).await?;
+        let behind = match after {
+            None => 0,
+            Some(after) => rows
+                .iter()
+                .position(|row| row.run == after)
+                .map_or(rows.len(), |at| at + 1),
+        };
+        let found: Vec<&RunRow> = rows[behind..]
+            .iter()
+            .filter(wanted)
+            .take(limit + 1)
+            .collect();
+        let all = rows.len() < window;
+        if !all && found.len() <= limit {
+            window = window.saturating_mul(4);
+            continue;
+        }
+        let more = found.len() > limit;
+        let runs = found.iter().take(limit);
+        let runs: Vec<RunView> = runs.map(|row| RunView::of(row, &asked.caller)).collect();
+        let next = runs.last().filter(|_| more).map(|run| run.id.clone());
+        return Ok(Json(Page { runs, next }));
+    }
+}
+
+/// Whether a run stands in a session of the caller's. Runs below others stand in none, and are the operator's to list:
+/// others find them in their trees.
+fn is_in_reach(asked: &Asked, row: &RunRow) -> bool {
+    let own = row
+        .session
+        .as_ref()
+        .and_then(|session| asked.caller.key_of(session));
+    own.is_some() || asked.caller.subject().is_none()
+}
+
+fn read_statuses(words: &str) -> Result<Vec<RunStatus>, Problem> {
+    let read = |word: &str| {
+        let fault = || Problem::invalid(format!("there is no status {word:?}"));
+        RunStatus::parse(word.trim()).ok_or_else(fault)
+    };
+    words.split(',').map(read).collect()
+}
+
+/// A run with what it came to and what it waits for.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Details {
+    run: RunView,
+    /// What it came to, if it has ended or is parked.
+    end: Option<End>,
+    /// What it and the runs below it ask.
+    questions: Vec<QuestionView>,
+    /// What it may consume, and what it has: `budget`, `spent`, `reserved`, `deadline`.
+    #[schemars(with = "Value")]
+    allowance: Allowance,
+}
+
+async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Problem> {
+    let (run, row) = asked.run(&id).await?;
+    let end = match row.status {
+        status if status.is_ended() && status != RunStatus::Continued => Some(run.outcome().await),
+        RunStatus::Parked => Some(run.outcome().await),
+        _ => None,
+    };
+    let end = match end {
+        None => None,
+        Some(Ok(outcome)) => Some(End::of_outcome(&outcome)),
+        Some(Err(SystemError::Failed { error, .. } | SystemError::Parked { error, .. })) => {
+            let error = Some(error.to_string());
+            Some(End {
+                error,
+                ..End::default()
+            })
+        }
+        Some(Err(error)) => return Err(error.into()),
+    };
+    let waits = row.status == RunStatus::Waiting;
+    let questions = if waits {
+        run.questions().await?
+    } else {
+        Vec::new()
+    };
+    Ok(Json(Details {
+        run: RunView::of(&row, &asked.caller),
+        end,
+        questions: QuestionView::all(questions),
+        allowance: run.budget().await?,
+    }))
+}
+
+async fn tree(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<RunView>>, Problem> {
+    let (_, row) = asked.run(&id).await?;
+    let mut filter = RunFilter::default();
+    filter.root = Some(row.root);
+    let mut rows = asked.system.store().runs(filter).await?;
+    rows.sort_by_key(|row| (row.started_at, row.path.len()));
+    Ok(Json(
+        rows.iter()
+            .map(|row| RunView::of(row, &asked.caller))
+            .collect(),
+    ))
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EntriesQuery {
+    /// The number of the first entry; 0, when left out.
+    from: Option<u64>,
+    /// At most so many; 50, and 500 at the most.
+    limit: Option<usize>,
+}
+
+async fn entries(
+    asked: Asked,
+    Path(id): Path<String>,
+    Query(query): Query<EntriesQuery>,
+) -> Result<Json<Vec<Value>>, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    let journal = JournalId::Run(run.id());
+    let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
+    let from = query.from.unwrap_or_default();
+    let mut shown = Vec::new();
+    for stored in asked
+        .system
+        .store()
+        .read(journal.clone(), from, limit)
+        .await?
+    {
+        let entry = withheld(stored.decode(&journal)?);
+        shown.push(json!({
+            "sequence": stored.sequence,
+            "position": stored.position,
+            "at": stored.line.at,
+            "entry": entry,
+        }));
+    }
+    Ok(Json(shown))
+}
+
+/// An entry without what only the journal holds: the secrets of a call that was asked about.
+fn withheld(mut entry: Entry) -> Entry {
+    if let Entry::Started {
+        begun: Begun::Question(question),
+        ..
+    } = &mut entry
+    {
+        **question = question.withheld();
+    }
+    entry
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct CancelBody {
+    /// Why.
+    reason: Option<String>,
+}
+
+/// What a cancellation came to.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Cancelled {
+    /// Whether there was anything left to cancel.
+    cancelled: bool,
+}
+
+async fn cancel(
+    asked: Asked,
+    Path(id): Path<String>,
+    MaybeJson(body): MaybeJson<CancelBody>,
+) -> Result<Json<Cancelled>, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    let reason = body
+        .reason
+        .unwrap_or_else(|| "a client cancelled it".to_owned());
+    let cancelled = run.cancel(reason).await?;
+    Ok(Json(Cancelled { cancelled }))
+}
+
+/// The operation that a text names.
+pub(super) fn operation(text: &str) -> Result<OperationId, Problem> {
+    let fault = |_| Problem::invalid(format!("{text:?} is no operation, such as 0.0.3"));
+    text.parse().map_err(fault)
+}
+
+async fn cancel_call(
+    asked: Asked,
+    Path((id, call)): Path<(String, String)>,
+) -> Result<Json<Cancelled>, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    let cancelled = run.cancel_call(operation(&call)?).await?;
+    Ok(Json(Cancelled { cancelled }))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SteerBody {
+    /// What is said; the agent's model reads it before its next step.
+    text: String,
+}
+
+async fn steer(
+    asked: Asked,
+    Path(id): Path<String>,
+    Body(body): Body<SteerBody>,
+) -> Result<StatusCode, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    if body.text.trim().is_empty() {
+        return Err(Problem::invalid("`text` is empty"));
+    }
+    run.steer(body.text)
+        .await
+        .map_err(|error| ended(&error, error_of(&run)).unwrap_or_else(|| error.into()))?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn error_of(run: &ghostlight_actors::actor::Run) -> Problem {
+    Problem::conflict(format!(
+        "run {} has ended: say a turn to its session",
+        run.id()
+    ))
+}
+
+/// The caller sees the run, so that it is not there for messages means that it has ended.
+fn ended(error: &SystemError, problem: Problem) -> Option<Problem> {
+    matches!(error, SystemError::UnknownRun(_)).then_some(problem)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TellBody {
+    /// The stable name of the message's type.
+    name: String,
+    /// The message.
+    value: Value,
+}
+
+async fn tell(
+    asked: Asked,
+    Path(id): Path<String>,
+    Body(body): Body<TellBody>,
+) -> Result<StatusCode, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    let told = run.tell_named(&body.name, body.value).await;
+    told.map_err(|error| ended(&error, error_of(&run)).unwrap_or_else(|| error.into()))?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+async fn retry(asked: Asked, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    run.retry().await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ForkBody {
+    /// How many entries of the run are kept; as many as there are before its end, when left out.
+    at: Option<u64>,
+    /// What is said at that point.
+    input: Option<String>,
+    /// The key of the session in which the fork goes on; a fresh one, when left out.
+    session: Option<String>,
+    /// Whether it goes on with today's definition of the team.
+    todays_team: bool,
+}
+
+async fn fork(
+    asked: Asked,
+    Path(id): Path<String>,
+    MaybeJson(body): MaybeJson<ForkBody>,
+) -> Result<Json<RunView>, Problem> {
+    let (run, row) = asked.run(&id).await?;
+    let mut fork = body.at.map_or_else(Fork::latest, Fork::at);
+    if let Some(input) = body.input {
+        fork = fork.input(input);
+    }
+    let key = body
+        .session
+        .unwrap_or_else(|| format!("fork-{}", crate::access::fresh_id()));
+    fork = fork.session(asked.session(&row.team, &key)?.key);
+    if body.todays_team {
+        fork = fork.todays_team();
+    }
+    let forked = run.fork(fork).await?;
+    Ok(Json(RunView::of(&forked.status().await?, &asked.caller)))
+}

@@ -1,0 +1,336 @@
+//! Sessions, and what is kept of them.
+
+use axum::{
+    Json,
+    extract::{Path, Query},
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ghostlight_actors::{
+    actor::{Session, SessionQuery},
+    contract::SessionRow,
+    session::LoggedTurn,
+    vocabulary::{ArtifactInfo, Message, Scope},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Asked, GET, POST, READ, RUN,
+    turns::{self, TurnBody, TurnQuery, TurnView},
+    views::SessionName,
+};
+use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
+
+/// How many sessions a page has, if not said otherwise, and at the most.
+const PAGE: (usize, usize) = (50, 500);
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(GET, "/api/v1/sessions", READ, "Sessions, the latest first.", list)
+        .asks::<ListQuery>()
+        .gives::<Page>()
+        .add(GET, "/api/v1/sessions/{team}/{key}", READ, "A session's turns.", log)
+        .gives::<Log>()
+        .add(
+            GET,
+            "/api/v1/sessions/{team}/{key}/messages",
+            READ,
+            "The conversation, up to the last turn that ended.",
+            messages,
+        )
+        .gives::<Vec<Value>>()
+        .add(
+            POST,
+            "/api/v1/sessions/{team}/{key}/turns",
+            RUN,
+            "Says a turn: answers when it is recorded, or waits (`wait`), or streams (`Accept: text/event-stream`).",
+            turns::say,
+        )
+        .asks::<TurnQuery>()
+        .takes::<TurnBody>()
+        .gives::<TurnView>()
+        .add(
+            POST,
+            "/api/v1/sessions/{team}/{key}/branch",
+            RUN,
+            "Begins another session that goes on from a point of this one.",
+            branch,
+        )
+        .takes::<BranchBody>()
+        .gives::<SessionName>()
+        .add(POST, "/api/v1/sessions/{team}/{key}/rewind", RUN, "Goes back to a point.", rewind)
+        .takes::<RewindBody>()
+        .gives::<Log>()
+        .add(GET, "/api/v1/sessions/{team}/{key}/state", READ, "Values of its state.", state)
+        .asks::<ScopeQuery>()
+        .gives::<Value>()
+        .add(GET, "/api/v1/sessions/{team}/{key}/artifacts", READ, "Its artifacts.", artifacts)
+        .asks::<ScopeQuery>()
+        .gives::<Vec<Value>>()
+        .add(
+            GET,
+            "/api/v1/sessions/{team}/{key}/artifacts/{name}",
+            READ,
+            "An artifact's content.",
+            artifact,
+        )
+        .asks::<ArtifactQuery>()
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Only those with this team.
+    team: Option<String>,
+    /// Only those of this owner; for the operator.
+    owner: Option<String>,
+    /// Only those in which a turn is under way.
+    active: Option<bool>,
+    /// At most so many; 50, and 500 at the most.
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Page {
+    sessions: Vec<Summary>,
+    /// What the next page is asked for with; `null` where this is the last.
+    next: Option<String>,
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Summary {
+    session: SessionName,
+    /// Who owns it.
+    owner: Option<String>,
+    /// How many turns count.
+    turns: u64,
+    /// The first characters of what was said last.
+    title: String,
+    /// The run of the turn that is under way.
+    open: Option<String>,
+    /// When something happened in it last, in milliseconds since 1970.
+    updated_at: u64,
+}
+
+async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>, Problem> {
+    let mut wanted = SessionQuery::default();
+    (wanted.team, wanted.owner) = (query.team, query.owner);
+    wanted.active = query.active.unwrap_or_default();
+    wanted.limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
+    if let Some(cursor) = query.after {
+        wanted.after = Some(
+            read_cursor(&cursor)
+                .ok_or_else(|| Problem::invalid("`after` is the `next` of the page before"))?,
+        );
+    }
+    let page = asked.system.sessions().list(wanted).await?;
+    let mut sessions = Vec::new();
+    for one in page.sessions {
+        let seen = asked.state.check_team(&one.session.team).is_ok();
+        if !seen || asked.caller.key_of(&one.session).is_none() {
+            continue;
+        }
+        sessions.push(Summary {
+            session: SessionName::of(&one.session, &asked.caller),
+            owner: one.owner,
+            turns: one.turns,
+            title: one.title,
+            open: one.open.map(|run| run.to_string()),
+            updated_at: one.updated_at.0,
+        });
+    }
+    let next = page
+        .next
+        .as_ref()
+        .and_then(|row| serde_json::to_vec(row).ok());
+    let next = next.map(|row| URL_SAFE_NO_PAD.encode(row));
+    Ok(Json(Page { sessions, next }))
+}
+
+fn read_cursor(cursor: &str) -> Option<SessionRow> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
+}
+
+/// A session's turns.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Log {
+    session: SessionName,
+    owner: Option<String>,
+    /// The turns that count, in order: `number`, `turn`, `run`, `said`, `answer`, `began_at`, `ended_at` and more.
+    #[schemars(with = "Vec<Value>")]
+    turns: Vec<LoggedTurn>,
+    /// The agent that answers the next turn.
+    active_agent: Option<String>,
+    /// How many messages the conversation has.
+    messages: u64,
+    /// How often the session was rewound.
+    rewound: u64,
+}
+
+type Named = Path<(String, String)>;
+
+fn session(asked: &Asked, Path((team, key)): Named) -> Result<Session, Problem> {
+    let id = asked.session(&team, &key)?;
+    Ok(asked.system.session(id.team, id.key))
+}
+
+async fn shown(asked: &Asked, session: &Session) -> Result<Log, Problem> {
+    let log = session.log().await?;
+    if log.turns.is_empty() {
+        return Err(Problem::not_found(format!("session {}", session.id())));
+    }
+    Ok(Log {
+        session: SessionName::of(session.id(), &asked.caller),
+        owner: log.owner,
+        turns: log.turns,
+        active_agent: log.active_agent,
+        messages: log.messages,
+        rewound: log.rewound,
+    })
+}
+
+async fn log(asked: Asked, named: Named) -> Result<Json<Log>, Problem> {
+    let session = session(&asked, named)?;
+    shown(&asked, &session).await.map(Json)
+}
+
+async fn messages(asked: Asked, named: Named) -> Result<Json<Vec<Message>>, Problem> {
+    let transcript = session(&asked, named)?.transcript().await?;
+    let messages = transcript.messages().into_iter();
+    Ok(Json(
+        messages.map(|message| Message::clone(&message)).collect(),
+    ))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct BranchBody {
+    /// How many turns are kept.
+    turns: u64,
+    /// The key of the new session.
+    key: String,
+}
+
+async fn branch(
+    asked: Asked,
+    named: Named,
+    Body(body): Body<BranchBody>,
+) -> Result<Json<SessionName>, Problem> {
+    let session = session(&asked, named)?;
+    let to = asked.session(&session.id().team, &body.key)?;
+    let branched = session.branch(body.turns, to.key).await?;
+    Ok(Json(SessionName::of(branched.id(), &asked.caller)))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RewindBody {
+    /// How many turns are kept.
+    turns: u64,
+}
+
+async fn rewind(
+    asked: Asked,
+    named: Named,
+    Body(body): Body<RewindBody>,
+) -> Result<Json<Log>, Problem> {
+    let session = session(&asked, named)?;
+    session.rewind(body.turns).await?;
+    let mut log = session.log().await?;
+    Ok(Json(Log {
+        session: SessionName::of(session.id(), &asked.caller),
+        owner: log.owner.take(),
+        turns: log.turns,
+        active_agent: log.active_agent,
+        messages: log.messages,
+        rewound: log.rewound,
+    }))
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ScopeQuery {
+    /// `session` (without it too) or `user`; for the operator `user:OWNER` and `app`, too.
+    scope: Option<String>,
+}
+
+/// The scope that is meant. What all users of a team share is the operator's.
+fn scope(asked: &Asked, named: Option<&str>) -> Result<Scope, Problem> {
+    match (named.unwrap_or("session"), asked.caller.subject()) {
+        ("session", _) => Ok(Scope::Session),
+        ("user", Some(subject)) => Ok(Scope::User(subject.to_owned())),
+        (named, None) => match named.parse() {
+            Ok(scope @ (Scope::User(_) | Scope::App)) => Ok(scope),
+            _ => Err(Problem::invalid("`scope` is session, user:OWNER or app")),
+        },
+        (_, Some(_)) => Err(Problem::invalid("`scope` is session or user")),
+    }
+}
+
+async fn state(
+    asked: Asked,
+    named: Named,
+    Query(query): Query<ScopeQuery>,
+) -> Result<Json<serde_json::Map<String, Value>>, Problem> {
+    let scope = scope(&asked, query.scope.as_deref())?;
+    let values = session(&asked, named)?.state(scope).await?;
+    Ok(Json(values.into_iter().collect()))
+}
+
+async fn artifacts(
+    asked: Asked,
+    named: Named,
+    Query(query): Query<ScopeQuery>,
+) -> Result<Json<Vec<ArtifactInfo>>, Problem> {
+    let scope = scope(&asked, query.scope.as_deref())?;
+    Ok(Json(session(&asked, named)?.artifacts(scope).await?))
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ArtifactQuery {
+    /// As for the list.
+    scope: Option<String>,
+    /// A version; the latest, when left out.
+    version: Option<u64>,
+}
+
+async fn artifact(
+    asked: Asked,
+    Path((team, key, name)): Path<(String, String, String)>,
+    Query(query): Query<ArtifactQuery>,
+) -> Result<Response, Problem> {
+    let scope = scope(&asked, query.scope.as_deref())?;
+    let session = session(&asked, Path((team, key)))?;
+    let found = session.artifact(scope, &name, query.version).await?;
+    let artifact = found.ok_or_else(|| Problem::not_found(format!("artifact {name:?}")))?;
+    let content = bytes::Bytes::from_owner(artifact.content);
+    let mut response = content.into_response();
+    let headers = response.headers_mut();
+    // Agents wrote it: a browser is to keep it, and not to run it.
+    let kind = HeaderValue::from_str(&artifact.info.media_type);
+    let unknown = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, kind.unwrap_or(unknown));
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    let sandbox = HeaderValue::from_static("sandbox; default-src 'none'");
+    headers.insert(header::CONTENT_SECURITY_POLICY, sandbox);
+    headers.insert(
+        HeaderName::from_static("x-artifact-version"),
+        HeaderValue::from(artifact.info.version),
+    );
+    Ok(response)
+}

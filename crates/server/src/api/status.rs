@@ -1,0 +1,115 @@
+//! How the server itself is.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use ghostlight_actors::{contract::RunFilter, vocabulary::Timestamp};
+use serde_json::{Value, json};
+
+use super::{ADMIN, Asked, GET, PUBLIC};
+use crate::{
+    caller::Scope,
+    endpoint::{Access, Endpoints},
+    problem::Problem,
+    server::Shared,
+};
+
+const METRICS: Access = Access::Needs(Scope::Metrics);
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(GET, "/health", PUBLIC, "Whether the process lives.", health)
+        .add(
+            GET,
+            "/ready",
+            PUBLIC,
+            "Whether the server takes work.",
+            ready,
+        )
+        .add(
+            GET,
+            "/metrics",
+            METRICS,
+            "What the server counts, for Prometheus.",
+            metrics,
+        )
+        .add(GET, "/openapi.json", PUBLIC, "This document.", openapi)
+        .add(
+            GET,
+            "/schema",
+            PUBLIC,
+            "The JSON Schema of team files.",
+            schema,
+        )
+        .add(
+            GET,
+            "/api/v1/supervision",
+            ADMIN,
+            "The supervision tree.",
+            supervision,
+        )
+        .gives::<Vec<Value>>()
+        .add(
+            GET,
+            "/api/v1/schedules",
+            ADMIN,
+            "When teams are woken by themselves.",
+            schedules,
+        )
+        .gives::<Vec<Value>>()
+}
+
+async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// The store answers, and the server does not stop.
+async fn ready(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
+    if state.stopping.is_cancelled() {
+        return Err(Problem::stopping());
+    }
+    let mut filter = RunFilter::default();
+    filter.limit = 1;
+    if let Err(error) = state.system.store().runs(filter).await {
+        tracing::error!(%error, "the store does not answer");
+        let detail = "the store does not answer; the server's log says why";
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not-ready",
+            detail,
+        ));
+    }
+    Ok(Json(json!({ "status": "ready" })))
+}
+
+async fn metrics(State(state): State<Shared>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], state.metrics.text()).into_response()
+}
+
+async fn openapi(State(state): State<Shared>) -> Json<Value> {
+    Json(state.openapi.get().cloned().unwrap_or_default())
+}
+
+async fn schema(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
+    let schema = state.schema.clone();
+    schema
+        .map(Json)
+        .ok_or_else(|| Problem::not_found("schema of team files here"))
+}
+
+async fn supervision(asked: Asked) -> Json<Value> {
+    Json(json!(asked.system.tree().await))
+}
+
+async fn schedules(asked: Asked) -> Result<Json<Value>, Problem> {
+    let all = asked.system.schedules().await?;
+    let shown = all.iter().map(|one| {
+        let next = one.next.map(|Timestamp(at)| at);
+        json!({ "team": one.team, "schedule": one.schedule, "next": next })
+    });
+    Ok(Json(shown.collect()))
+}

@@ -1,0 +1,101 @@
+//! The teams that are served.
+
+use axum::{Json, extract::Path};
+use ghostlight_actors::definition::{AgentSpec, TeamSpec};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ADMIN, Asked, GET, READ};
+use crate::{endpoint::Endpoints, problem::Problem};
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(
+            GET,
+            "/api/v1/teams",
+            READ,
+            "The teams that are served.",
+            list,
+        )
+        .gives::<Vec<TeamView>>()
+        .add(GET, "/api/v1/teams/{team}", READ, "One team.", one)
+        .gives::<TeamView>()
+        .add(
+            GET,
+            "/api/v1/teams/{team}/definition",
+            ADMIN,
+            "A team's whole definition, as its next runs will have it.",
+            definition,
+        )
+        .gives::<Value>()
+}
+
+/// A team.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TeamView {
+    /// Its name, by which sessions name it.
+    name: String,
+    /// What it is for.
+    description: String,
+    /// The agent that takes the first turn, with all below it.
+    agent: AgentView,
+    /// The tree as a diagram of Mermaid's.
+    mermaid: String,
+}
+
+/// An agent of a team.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AgentView {
+    /// Its name.
+    name: String,
+    /// What it is for.
+    description: String,
+    /// The model that it asks.
+    model: Option<String>,
+    /// The tools that it has.
+    tools: Vec<String>,
+    /// The agents below it.
+    agents: Vec<AgentView>,
+}
+
+impl AgentView {
+    fn of(agent: &AgentSpec) -> Self {
+        Self {
+            name: agent.name.clone(),
+            description: agent.description.clone(),
+            model: agent.model.clone(),
+            tools: agent.tools.clone(),
+            agents: agent.agents.iter().map(Self::of).collect(),
+        }
+    }
+}
+
+impl TeamView {
+    fn of(team: &TeamSpec) -> Self {
+        Self {
+            name: team.name.clone(),
+            description: team.agent.description.clone(),
+            agent: AgentView::of(&team.agent),
+            mermaid: team.mermaid(),
+        }
+    }
+}
+
+async fn list(asked: Asked) -> Json<Vec<TeamView>> {
+    Json(asked.state.teams().iter().map(TeamView::of).collect())
+}
+
+fn named(asked: &Asked, name: &str) -> Result<TeamSpec, Problem> {
+    let mut teams = asked.state.teams().into_iter();
+    let team = teams.find(|team| team.name == name);
+    team.ok_or_else(|| Problem::not_found(format!("team {name:?}")))
+}
+
+async fn one(asked: Asked, Path(team): Path<String>) -> Result<Json<TeamView>, Problem> {
+    Ok(Json(TeamView::of(&named(&asked, &team)?)))
+}
+
+async fn definition(asked: Asked, Path(team): Path<String>) -> Result<Json<TeamSpec>, Problem> {
+    named(&asked, &team).map(Json)
+}

@@ -1,0 +1,236 @@
+//! Saying a turn.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::{Path, Query},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ghostlight_actors::{
+    actor::{Run, SystemError},
+    session::Turn,
+    vocabulary::{Budget, Data, DataSource, Message, Part, Role, SessionId, Timestamp},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Asked, events,
+    views::{End, QuestionView, RunView},
+};
+use crate::{
+    body::Json as Body,
+    problem::Problem,
+    sse::wants_stream,
+    waiting::{Waited, wait},
+};
+
+/// Where a client names a turn, so that sending it again is sending it once.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest id of a turn, in bytes.
+const MAX_ID: usize = 200;
+
+/// Something that is said to a session.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TurnBody {
+    /// What is said.
+    #[serde(default)]
+    text: String,
+    /// Files that go with it.
+    #[serde(default)]
+    files: Vec<File>,
+    /// The turn's id: sent twice under one id it is one run. The header `Idempotency-Key` says the same.
+    id: Option<String>,
+    /// Whether no tool with an effect is called.
+    #[serde(default)]
+    dry_run: bool,
+    /// Whether models show their answers piece by piece.
+    streaming: Option<bool>,
+    /// The bounds of this turn's run, beyond the team's.
+    #[serde(default)]
+    budget: Budget,
+    /// When the run must have ended, in milliseconds since 1970.
+    deadline: Option<u64>,
+}
+
+/// A file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Its media type, such as `image/png`.
+    media_type: String,
+    /// Its name, for people.
+    name: Option<String>,
+    /// Its bytes in base64.
+    base64: Option<String>,
+    /// An address that the model's server can reach, in the place of the bytes.
+    url: Option<String>,
+}
+
+impl File {
+    fn into_part(self) -> Result<Part, Problem> {
+        let source = match (self.base64, self.url) {
+            (Some(text), None) => {
+                let decoded = STANDARD.decode(text.trim());
+                decoded.map_err(|error| Problem::invalid(format!("a file's base64: {error}")))?;
+                DataSource::Base64(text)
+            }
+            (None, Some(url)) => DataSource::Url(url),
+            _ => return Err(Problem::invalid("a file has either `base64` or `url`")),
+        };
+        let (media_type, name) = (self.media_type, self.name);
+        Ok(Part::Data(Data {
+            media_type,
+            name,
+            source,
+        }))
+    }
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TurnQuery {
+    /// How many seconds to wait for the run's end; without it the answer comes when the turn is recorded.
+    wait: Option<u32>,
+}
+
+/// A turn that is recorded, and what it came to, where that was waited for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct TurnView {
+    /// Its run.
+    run: RunView,
+    /// Where its events are.
+    events: String,
+    /// What it came to, if it has ended.
+    end: Option<End>,
+    /// What it asks, if it waits for answers.
+    questions: Vec<QuestionView>,
+}
+
+impl TurnBody {
+    fn into_turn(self, headers: &HeaderMap) -> Result<Turn, Problem> {
+        let mut parts = Vec::new();
+        if !self.text.is_empty() {
+            parts.push(Part::Text(self.text));
+        }
+        for file in self.files {
+            parts.push(file.into_part()?);
+        }
+        let mut message = Message::text(Role::User, "");
+        message.parts = parts;
+        let mut turn = Turn::from(message).budget(self.budget);
+        if let Some(id) = turn_id(headers, self.id)? {
+            turn = turn.id(id);
+        }
+        turn.dry_run = self.dry_run;
+        turn.streaming = self.streaming;
+        turn.deadline = self.deadline.map(Timestamp);
+        Ok(turn)
+    }
+}
+
+/// The id of a turn, from the header or from where else it stands.
+pub(crate) fn turn_id(
+    headers: &HeaderMap,
+    given: Option<String>,
+) -> Result<Option<String>, Problem> {
+    let header = match headers.get(&IDEMPOTENCY_KEY) {
+        None => None,
+        Some(key) => {
+            let key = key
+                .to_str()
+                .map_err(|_| Problem::invalid("`Idempotency-Key` is ASCII"))?;
+            Some(key.to_owned())
+        }
+    };
+    let id = match (header, given) {
+        (Some(header), Some(given)) if header != given => {
+            return Err(Problem::invalid(
+                "`id` and `Idempotency-Key` name the turn differently",
+            ));
+        }
+        (header, given) => header.or(given),
+    };
+    let fits = |id: &String| (1..=MAX_ID).contains(&id.len()) && !id.chars().any(char::is_control);
+    if id.as_ref().is_some_and(|id| !fits(id)) {
+        let detail = format!("a turn's id is 1 to {MAX_ID} bytes without control characters");
+        return Err(Problem::invalid(detail));
+    }
+    Ok(id)
+}
+
+impl Asked {
+    /// Says a turn. What is somebody else's session is a key that is taken.
+    pub(crate) async fn say(&self, session: &SessionId, turn: Turn) -> Result<Run, Problem> {
+        let (team, key) = (session.team.clone(), session.key.clone());
+        let session = self.system.session(team, key);
+        tokio::select! {
+            biased;
+            sent = session.send(turn) => sent.map_err(|error| match error {
+                SystemError::Foreign { .. } => Problem::conflict("the session's key is taken"),
+                error => error.into(),
+            }),
+            () = self.state.stopping.cancelled() => Err(Problem::stopping()),
+        }
+    }
+}
+
+pub(super) async fn say(
+    asked: Asked,
+    Path((team, key)): Path<(String, String)>,
+    Query(query): Query<TurnQuery>,
+    headers: HeaderMap,
+    Body(body): Body<TurnBody>,
+) -> Result<Response, Problem> {
+    let session = asked.session(&team, &key)?;
+    let mut turn = body.into_turn(&headers)?;
+    let streams = wants_stream(&headers);
+    if streams {
+        turn.streaming.get_or_insert(true);
+    }
+    let run = asked.say(&session, turn).await?;
+    if streams {
+        return Ok(events::stream(&asked.state, run.events(), None));
+    }
+    let mut view = None;
+    if let Some(seconds) = query.wait {
+        view = Some(wait(&asked.state, &run, Duration::from_secs(seconds.into())).await);
+    }
+    let row = run.status().await?;
+    let (mut end, mut questions) = (None, Vec::new());
+    match view {
+        Some(Ok(Waited::Ended(outcome))) => end = Some(End::of_outcome(&outcome)),
+        Some(Ok(Waited::Asks(open))) => questions = QuestionView::all(open),
+        Some(Ok(Waited::GoesOn)) | None => {}
+        // How the run ended is no failure of the request.
+        Some(Err(problem)) if row.status.is_ended() || problem.word() == "conflict" => {
+            let error = Some(problem.detail().to_owned());
+            end = Some(End {
+                error,
+                ..End::default()
+            });
+        }
+        Some(Err(problem)) => return Err(problem),
+    }
+    let place = format!("/api/v1/runs/{}", row.run);
+    let status = if end.is_some() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    let view = TurnView {
+        run: RunView::of(&row, &asked.caller),
+        events: format!("{place}/events"),
+        end,
+        questions,
+    };
+    let mut response = (status, Json(view)).into_response();
+    if let Ok(place) = HeaderValue::from_str(&place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}

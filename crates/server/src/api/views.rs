@@ -1,0 +1,115 @@
+//! What the JSON interface shows, in forms that stay as they are when the engine changes.
+
+use ghostlight_actors::{
+    contract::RunRow,
+    vocabulary::{OperationId, Question, RunId, SessionId},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::caller::Caller;
+
+/// A session's name.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SessionName {
+    /// The team.
+    pub(crate) team: String,
+    /// The key.
+    pub(crate) key: String,
+}
+
+impl SessionName {
+    /// The session as this caller names it; by its whole key, where the caller cannot.
+    pub(crate) fn of(session: &SessionId, caller: &Caller) -> Self {
+        Self {
+            team: session.team.clone(),
+            key: caller.key_of(session).unwrap_or(&session.key).to_owned(),
+        }
+    }
+}
+
+/// How a run stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunView {
+    /// Its id.
+    pub(crate) id: String,
+    /// The root of its tree: the run of the turn itself.
+    pub(crate) root: String,
+    /// The run that delegated it.
+    pub(crate) parent: Option<String>,
+    /// The session of a root run.
+    pub(crate) session: Option<SessionName>,
+    /// The team.
+    pub(crate) team: String,
+    /// The agent that carries it.
+    pub(crate) agent: String,
+    /// The agents from the root's to this one.
+    pub(crate) path: Vec<String>,
+    /// running, waiting, parked, cancelling, answered, stopped, failed, cancelled or continued.
+    pub(crate) status: &'static str,
+    /// The first characters of its task.
+    pub(crate) title: String,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) started_at: u64,
+    /// When its last entry was written, likewise.
+    pub(crate) updated_at: u64,
+    /// When a timer wakes it, likewise.
+    pub(crate) wake_at: Option<u64>,
+}
+
+impl RunView {
+    pub(crate) fn of(row: &RunRow, caller: &Caller) -> Self {
+        Self {
+            id: row.run.to_string(),
+            root: row.root.to_string(),
+            parent: row.parent.map(|parent| parent.to_string()),
+            session: row
+                .session
+                .as_ref()
+                .map(|session| SessionName::of(session, caller)),
+            team: row.team.clone(),
+            agent: row.agent.clone(),
+            path: row.path.clone(),
+            status: row.status.as_str(),
+            title: row.title.clone(),
+            started_at: row.started_at.0,
+            updated_at: row.updated_at.0,
+            wake_at: row.wake_at.map(|at| at.0),
+        }
+    }
+}
+
+/// A question that waits for its answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct QuestionView {
+    /// The run that asks; an answer may be given to it or to any run above.
+    pub(crate) run: String,
+    /// The operation, which the answer names.
+    pub(crate) operation: String,
+    /// What is asked: `kind`, `prompt`, `call`, `digest`, `options`, `expires`, `default`, `path`.
+    #[schemars(with = "Value")]
+    pub(crate) question: Question,
+}
+
+impl QuestionView {
+    pub(crate) fn all(open: Vec<(RunId, OperationId, Question)>) -> Vec<Self> {
+        let view = |(run, operation, question): (RunId, OperationId, Question)| Self {
+            run: run.to_string(),
+            operation: operation.to_string(),
+            question,
+        };
+        open.into_iter().map(view).collect()
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct End {
+    /// Its answer, or the best one that it had when it stopped.
+    pub(crate) answer: Option<String>,
+    /// Why it stopped before its task was done.
+    pub(crate) stopped: Option<String>,
+    /// With what it failed, or why it is parked.
+    pub(crate) error: Option<String>,
+}

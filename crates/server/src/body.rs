@@ -1,0 +1,105 @@
+//! Bodies of requests, within their bounds of size and time.
+
+use axum::{
+    extract::{FromRequest, Request},
+    http::{StatusCode, header},
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::{limits::ServerLimits, problem::Problem, server::Shared};
+
+/// A body of JSON.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A body of JSON that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
+        is_json(&request)?;
+        let body = read(request, &state.limits).await?;
+        parse(&body).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Shared> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
+        let is_json = is_json(&request);
+        let body = read(request, &state.limits).await?;
+        if body.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        is_json?;
+        parse(&body).map(Self)
+    }
+}
+
+/// What a page of another site can send without being asked for leave is no JSON.
+fn is_json(request: &Request) -> Result<(), Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+        return Ok(());
+    }
+    let detail = "the body is JSON, and its content type says so: application/json";
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "media-type",
+        detail,
+    ))
+}
+
+/// Reads a body.
+async fn read(request: Request, limits: &ServerLimits) -> Result<Bytes, Problem> {
+    let most = limits.body_bytes;
+    let too_large = || {
+        let detail = format!("the body has more than {most} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    };
+    let told = request.headers().get(header::CONTENT_LENGTH);
+    let told = told.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if told.is_some_and(|told| told > most as u64) {
+        return Err(too_large());
+    }
+    let body = Limited::new(request.into_body(), most).collect();
+    match tokio::time::timeout(limits.body_time, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
+        Ok(Err(_)) => {
+            let detail = "the body did not come as it was announced";
+            Err(Problem::new(StatusCode::BAD_REQUEST, "body", detail))
+        }
+        Err(_) => {
+            let detail = "the body took too long to come";
+            Err(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "too-slow",
+                detail,
+            ))
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => Problem::invalid(format!("the body: {error}")),
+        _ => {
+            let detail = format!("the body is no JSON: {error}");
+            Problem::new(StatusCode::BAD_REQUEST, "syntax", detail)
+        }
+    })
+}

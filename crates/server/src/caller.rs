@@ -1,0 +1,132 @@
+//! Who asks, and what is theirs.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use ghostlight_actors::{actor::System, vocabulary::SessionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the holder of a key may do.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Scope {
+    /// Look at its own sessions, runs and questions.
+    Read,
+    /// Say turns, answer, steer, cancel and fork, in its own sessions.
+    Run,
+    /// Read the metrics.
+    Metrics,
+    /// Look at and change what belongs to anybody.
+    Admin,
+}
+
+impl Scope {
+    /// All scopes.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Run, Self::Metrics, Self::Admin];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Metrics => "metrics",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
+        found.ok_or_else(|| format!("{word:?} is no scope: read, run, metrics or admin"))
+    }
+}
+
+/// Who asks, as its credentials prove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Whoever operates the program: everybody, where the server has no keys, and the holder of an admin key.
+    Operator,
+    /// The subject of a key, with its scopes.
+    Subject(Arc<str>, Vec<Scope>),
+}
+
+impl Caller {
+    pub(crate) fn may(&self, scope: Scope) -> bool {
+        match self {
+            Self::Operator => true,
+            Self::Subject(_, scopes) => scopes.contains(&scope),
+        }
+    }
+
+    /// The System, as this caller may use it.
+    pub(crate) fn system(&self, system: &System) -> System {
+        match self {
+            Self::Operator => system.as_operator(),
+            Self::Subject(subject, _) => system.acting_for(subject.as_ref()),
+        }
+    }
+
+    pub(crate) fn subject(&self) -> Option<&str> {
+        match self {
+            Self::Operator => None,
+            Self::Subject(subject, _) => Some(subject),
+        }
+    }
+
+    /// The session that the caller means by this key. Each subject has a space of keys of its own, so nobody can name,
+    /// take or guess another's; the operator names them all.
+    pub(crate) fn session(&self, team: &str, key: &str) -> SessionId {
+        let key = match self {
+            Self::Operator => key.to_owned(),
+            Self::Subject(subject, _) => format!("{subject}/{key}"),
+        };
+        let team = team.to_owned();
+        SessionId { team, key }
+    }
+
+    /// The key by which the caller means this session; `None` for one outside of the caller's space.
+    pub(crate) fn key_of<'s>(&self, session: &'s SessionId) -> Option<&'s str> {
+        match self {
+            Self::Operator => Some(&session.key),
+            Self::Subject(subject, _) => {
+                let key = session.key.strip_prefix(subject.as_ref())?;
+                key.strip_prefix('/')
+            }
+        }
+    }
+}
+
+/// What is wrong with a subject; `None` for one that can be used.
+pub(crate) fn fault_of_subject(subject: &str) -> Option<&'static str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
+    let fits = (1..=64).contains(&subject.len()) && subject.chars().all(fits);
+    (!fits).then_some("a subject is 1 to 64 of A-Z a-z 0-9 . _ @ + -")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_subject_reaches_a_session_of_another() {
+        let [ada, ad] = ["ada", "ad"].map(|name| Caller::Subject(name.into(), vec![]));
+        let hers = ada.session("desk", "1");
+        assert_eq!(ada.key_of(&hers), Some("1"));
+        assert_eq!(ad.key_of(&hers), None);
+        assert_ne!(ad.session("desk", "a/1"), hers);
+        assert_eq!(Caller::Operator.key_of(&hers), Some("ada/1"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Accepts connections, holds each to the limits, and ends them when the server stops.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{limits::ServerLimits, metrics::Metrics, stall::Stall};
+
+/// The pause after a connection could not be accepted: a process without free files would spin.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What every connection gets.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    pub(crate) router: Router,
+    pub(crate) limits: ServerLimits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// Cancelled when no more is accepted, and streams and waiting requests are to end.
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Connections {
+    /// Serves until it is told to stop, and then until what is under way has ended or had its time.
+    pub(crate) async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
+        let room = Arc::new(Semaphore::new(self.limits.connections));
+        let open = TaskTracker::new();
+        tokio::pin!(stop);
+        loop {
+            // A connection is accepted when there is room for it: those beyond wait in the system's queue.
+            let accept = async {
+                let permit = room.clone().acquire_owned().await;
+                (permit, listener.accept().await)
+            };
+            let (permit, accepted) = tokio::select! {
+                _ = &mut stop => break,
+                accepted = accept => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let connection = self.clone();
+            open.spawn(async move {
+                connection.metrics.connected(1);
+                connection.connection(stream).await;
+                connection.metrics.connected(-1);
+                drop(permit);
+            });
+        }
+        drop(listener);
+        self.stopping.cancel();
+        open.close();
+        let _ = timeout(self.limits.shutdown, open.wait()).await;
+        Ok(())
+    }
+
+    async fn connection(&self, stream: TcpStream) {
+        // Events are small, and each is wanted at once.
+        let _ = stream.set_nodelay(true);
+        match &self.tls {
+            None => self.speak(stream).await,
+            Some(acceptor) => {
+                match timeout(self.limits.header_time, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => self.speak(stream).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "no TLS connection"),
+                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+                }
+            }
+        }
+    }
+
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header_time)
+            .max_buf_size(self.limits.header_bytes.max(8 << 10))
+            // Whoever has sent all may close its side and still read the answer.
+            .half_close(true);
+        let service = TowerToHyperService::new(self.router.clone());
+        let stream = TokioIo::new(Stall::new(stream, self.limits.stall));
+        let connection = http.serve_connection(stream, service);
+        tokio::pin!(connection);
+        let mut stops = false;
+        loop {
+            tokio::select! {
+                served = connection.as_mut() => {
+                    if let Err(error) = served {
+                        tracing::debug!(%error, "a connection ended early");
+                    }
+                    return;
+                }
+                () = self.stopping.cancelled(), if !stops => {
+                    stops = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The table of endpoints: from one line each come the route, who may use it, and its place in the OpenAPI document.
+
+use axum::{
+    Router,
+    handler::Handler,
+    http::Method,
+    middleware::from_fn_with_state,
+    routing::{MethodFilter, on},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::{access, caller::Scope, problem::Problem, server::Shared};
+
+/// Who may use an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody.
+    Public,
+    /// Whoever has a key with this scope, and the operator.
+    Needs(Scope),
+}
+
+/// One endpoint of the server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Endpoint {
+    /// The method.
+    pub method: Method,
+    /// The path, with names in braces for its variable parts.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    /// What it is for.
+    pub summary: &'static str,
+    body: Option<Schema>,
+    query: Option<Schema>,
+    answer: Option<Schema>,
+}
+
+/// Endpoints that are being gathered, with the router that leads to them.
+pub(crate) struct Endpoints {
+    state: Shared,
+    router: Router<Shared>,
+    list: Vec<Endpoint>,
+    schemas: SchemaGenerator,
+}
+
+impl Endpoints {
+    pub(crate) fn new(state: Shared) -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+        });
+        Self {
+            state,
+            router: Router::new(),
+            list: Vec::new(),
+            schemas: settings.into_generator(),
+        }
+    }
+
+    /// Adds an endpoint. There is no other way to a route, so each says who may use it.
+    pub(crate) fn add<H, T>(
+        mut self,
+        method: Method,
+        path: &'static str,
+        access: Access,
+        summary: &'static str,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Shared>,
+        T: 'static,
+    {
+        // All methods of this table have a filter.
+        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::POST);
+        let gate = from_fn_with_state((self.state.clone(), access), access::check);
+        self.router = self.router.route(path, on(filter, handler).layer(gate));
+        self.list.push(Endpoint {
+            method,
+            path,
+            access,
+            summary,
+            body: None,
+            query: None,
+            answer: None,
+        });
+        self
+    }
+
+    /// Says what the body of the last endpoint is.
+    pub(crate) fn takes<T: JsonSchema>(mut self) -> Self {
+        let schema = self.schemas.subschema_for::<T>();
+        if let Some(last) = self.list.last_mut() {
+            last.body = Some(schema);
+        }
+        self
+    }
+
+    /// Says what the query of the last endpoint is.
+    pub(crate) fn asks<T: JsonSchema>(mut self) -> Self {
+        let schema = schemars::schema_for!(T);
+        if let Some(last) = self.list.last_mut() {
+            last.query = Some(schema);
+        }
+        self
+    }
+
+    /// Says what the last endpoint answers.
+    pub(crate) fn gives<T: JsonSchema>(mut self) -> Self {
+        let schema = self.schemas.subschema_for::<T>();
+        if let Some(last) = self.list.last_mut() {
+            last.answer = Some(schema);
+        }
+        self
+    }
+
+    pub(crate) fn finish(mut self) -> (Router<Shared>, Vec<Endpoint>, Value) {
+        let document = self.document();
+        (self.router, self.list, document)
+    }
+
+    /// The OpenAPI 3.1 document of these endpoints.
+    fn document(&mut self) -> Value {
+        let problem = self.schemas.subschema_for::<Problem>();
+        let mut paths = Map::new();
+        for endpoint in &self.list {
+            let operations = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+            operations[endpoint.method.as_str().to_ascii_lowercase()] =
+                endpoint.operation(&problem);
+        }
+        json!({
+            "openapi": "3.1.0",
+            "info": { "title": "Ghostlight", "version": env!("CARGO_PKG_VERSION") },
+            "paths": paths,
+            "components": {
+                "schemas": self.schemas.take_definitions(true),
+                "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
+            },
+        })
+    }
+}
+
+impl Endpoint {
+    fn operation(&self, problem: &Schema) -> Value {
+        let json = |schema: &Schema| json!({ "application/json": { "schema": schema } });
+        let mut parameters = Vec::new();
+        for part in self.path.split('/') {
+            let name = part
+                .strip_prefix('{')
+                .and_then(|name| name.strip_suffix('}'));
+            if let Some(name) = name {
+                let text = json!({ "type": "string" });
+                parameters
+                    .push(json!({ "name": name, "in": "path", "required": true, "schema": text }));
+            }
+        }
+        let query = self
+            .query
+            .as_ref()
+            .and_then(|schema| schema.get("properties"));
+        for (name, schema) in query.and_then(Value::as_object).into_iter().flatten() {
+            let about = schema.get("description").cloned().unwrap_or_default();
+            parameters.push(
+                json!({ "name": name, "in": "query", "description": about, "schema": schema }),
+            );
+        }
+        let mut good = json!({ "description": "Done." });
+        if let Some(answer) = &self.answer {
+            good["content"] = json(answer);
+        }
+        let bad = json!({ "application/problem+json": { "schema": problem } });
+        let mut operation = json!({
+            "summary": self.summary,
+            "parameters": parameters,
+            "responses": {
+                "2XX": good,
+                "default": { "description": "A problem.", "content": bad },
+            },
+        });
+        if let Access::Needs(scope) = self.access {
+            operation["security"] = json!([{ "key": [scope.as_str()] }]);
+        }
+        if let Some(body) = &self.body {
+            operation["requestBody"] = json!({ "content": json(body) });
+        }
+        operation
+    }
+}

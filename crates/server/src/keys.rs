@@ -1,0 +1,346 @@
+//! API keys: a file of hashes, written by the command and read by the server.
+
+use std::{
+    fmt, fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    hmac,
+    rand::{SecureRandom as _, SystemRandom},
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::caller::{Caller, Scope, fault_of_subject};
+
+/// How long a file is trusted to be as it was read: a key that is revoked is refused after that at the latest.
+const FRESH: Duration = Duration::from_millis(500);
+/// The largest file of keys that is read, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
+/// What every key begins with, so that scanners for leaked secrets find it.
+const PREFIX: &str = "glk_";
+
+/// Why the keys cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("the keys in {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is no file of keys.
+    #[error("{path} is no file of keys ({reason}); restore it, or delete it and give new keys")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A key was asked for that cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such key.
+    #[error("there is no key {0}; `ghostlight key list` lists those that there are")]
+    Unknown(String),
+}
+
+/// A key as it is kept: all but the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Key {
+    /// Its id, which is a part of the key.
+    pub id: String,
+    /// Whose it is: the owner of the sessions that it begins.
+    pub subject: String,
+    /// What its holder may do.
+    pub scopes: Vec<Scope>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// When it ends, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    /// When it was revoked, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at_ms: Option<u64>,
+    /// The HMAC-SHA-256 of the secret. A secret has 256 random bits, so that no slow hash is needed.
+    hash: String,
+}
+
+impl Key {
+    /// Whether it opens anything at this time.
+    pub fn is_valid_at(&self, now_ms: u64) -> bool {
+        self.revoked_at_ms.is_none() && self.expires_at_ms.is_none_or(|end| now_ms < end)
+    }
+}
+
+/// A key that was just made.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct NewKey {
+    /// What is kept of it.
+    pub key: Key,
+    /// The key itself, which is kept nowhere.
+    pub secret: String,
+}
+
+impl fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewKey")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    keys: Vec<Key>,
+}
+
+/// A file of API keys. The keys are kept as hashes; the file may be changed while servers read it.
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+    read: Arc<Mutex<Option<Read>>>,
+}
+
+/// What was read.
+#[derive(Debug)]
+struct Read {
+    at: Instant,
+    stamp: Option<(SystemTime, u64)>,
+    keys: Arc<Vec<Key>>,
+}
+
+impl KeyFile {
+    /// The keys of this file, which need not be there yet: without it nobody gets in.
+    pub fn open(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            read: Arc::default(),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All keys, those that are over included.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn list(&self) -> Result<Vec<Key>, KeyError> {
+        match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed(error)),
+            Ok(found) if found.len() > MAX_BYTES => {
+                return Err(self.unreadable(format!("it has more than {MAX_BYTES} bytes")));
+            }
+            Ok(_) => {}
+        }
+        let text = fs::read_to_string(&self.path).map_err(|error| self.failed(error))?;
+        let document: Document =
+            serde_json::from_str(&text).map_err(|error| self.unreadable(error.to_string()))?;
+        Ok(document.keys)
+    }
+
+    /// Makes a key for a subject.
+    ///
+    /// # Errors
+    /// When the subject or the scopes cannot be, or the file cannot be written.
+    pub fn add(
+        &self,
+        subject: &str,
+        scopes: &[Scope],
+        life: Option<Duration>,
+    ) -> Result<NewKey, KeyError> {
+        if let Some(fault) = fault_of_subject(subject) {
+            return Err(KeyError::Invalid(format!(
+                "{subject:?} is no subject: {fault}"
+            )));
+        }
+        if scopes.is_empty() {
+            return Err(KeyError::Invalid(
+                "a key without a scope opens nothing".to_owned(),
+            ));
+        }
+        let (mut id, mut secret) = ([0; 6], [0; 32]);
+        let random = SystemRandom::new();
+        for bytes in [&mut id[..], &mut secret[..]] {
+            let drawn = random.fill(bytes);
+            drawn.map_err(|_| self.failed(io::Error::other("the system gives no random bits")))?;
+        }
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = URL_SAFE_NO_PAD.encode(secret);
+        let now = now_ms();
+        let mut scopes = scopes.to_vec();
+        scopes.sort_unstable();
+        scopes.dedup();
+        let key = Key {
+            subject: subject.to_owned(),
+            scopes,
+            created_at_ms: now,
+            expires_at_ms: life.map(|life| now.saturating_add(life.as_millis() as u64)),
+            revoked_at_ms: None,
+            hash: URL_SAFE_NO_PAD.encode(hmac::sign(&hashing(), secret.as_bytes())),
+            id: id.clone(),
+        };
+        self.change(|keys| {
+            keys.push(key.clone());
+            Ok(())
+        })?;
+        let secret = format!("{PREFIX}{id}_{secret}");
+        Ok(NewKey { key, secret })
+    }
+
+    /// Ends a key, by its id. Ending it twice is ending it once.
+    ///
+    /// # Errors
+    /// [`KeyError::Unknown`], and when the file cannot be written.
+    pub fn revoke(&self, id: &str) -> Result<Key, KeyError> {
+        let mut revoked = None;
+        self.change(|keys| {
+            let key = keys.iter_mut().find(|key| key.id == id);
+            let key = key.ok_or_else(|| KeyError::Unknown(id.to_owned()))?;
+            key.revoked_at_ms.get_or_insert_with(now_ms);
+            revoked = Some(key.clone());
+            Ok(())
+        })?;
+        revoked.ok_or_else(|| KeyError::Unknown(id.to_owned()))
+    }
+
+    /// Changes the file as a whole: whoever reads it meanwhile finds it as it was or as it is.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vec<Key>) -> Result<(), KeyError>,
+    ) -> Result<(), KeyError> {
+        let failed = |error| self.failed(error);
+        // Two commands at once must not lose each other's change.
+        let lock = fs::File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.beside("lock"))
+            .map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut keys = self.list()?;
+        change(&mut keys)?;
+        let text = serde_json::to_string_pretty(&Document { keys });
+        let text = text.map_err(|error| failed(io::Error::other(error)))?;
+        let new = self.beside("new");
+        let _ = fs::remove_file(&new);
+        let mut options = fs::File::options();
+        options.create_new(true).write(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        let mut file = options.open(&new).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        fs::rename(&new, &self.path).map_err(failed)
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(".");
+        path.push(ending);
+        path.into()
+    }
+
+    /// Who holds this key now; `None` for one that opens nothing.
+    pub(crate) async fn caller(&self, text: &str) -> Result<Option<Caller>, KeyError> {
+        let parts = text
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('_'));
+        let Some((id, secret)) = parts else {
+            return Ok(None);
+        };
+        let mut found = None;
+        // A key that is not known may have been made a moment ago.
+        for fresh in [FRESH, Duration::ZERO] {
+            let keys = self.read_within(fresh).await?;
+            found = keys.iter().find(|key| key.id == id).cloned();
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(key) = found else {
+            return Ok(None);
+        };
+        let Ok(hash) = URL_SAFE_NO_PAD.decode(&key.hash) else {
+            return Ok(None);
+        };
+        // Compares in constant time.
+        let fits = hmac::verify(&hashing(), secret.as_bytes(), &hash).is_ok();
+        if !fits || !key.is_valid_at(now_ms()) {
+            return Ok(None);
+        }
+        if key.scopes.contains(&Scope::Admin) {
+            return Ok(Some(Caller::Operator));
+        }
+        let subject = key.subject.as_str().into();
+        Ok(Some(Caller::Subject(subject, key.scopes.clone())))
+    }
+
+    /// The keys, as they were so long ago at the earliest.
+    async fn read_within(&self, fresh: Duration) -> Result<Arc<Vec<Key>>, KeyError> {
+        let mut read = self.read.lock().await;
+        if let Some(read) = read.as_ref().filter(|read| read.at.elapsed() < fresh) {
+            return Ok(read.keys.clone());
+        }
+        let file = self.clone();
+        let known = read.as_ref().map(|read| (read.stamp, read.keys.clone()));
+        let looked = tokio::task::spawn_blocking(move || {
+            let stamp = fs::metadata(&file.path).ok();
+            let stamp = stamp.and_then(|found| Some((found.modified().ok()?, found.len())));
+            match known {
+                Some((was, keys)) if was == stamp => Ok((stamp, keys)),
+                _ => Ok((stamp, Arc::new(file.list()?))),
+            }
+        });
+        let looked = looked
+            .await
+            .unwrap_or_else(|error| Err(self.failed(io::Error::other(error))));
+        let (stamp, keys) = looked?;
+        let at = Instant::now();
+        *read = Some(Read {
+            at,
+            stamp,
+            keys: keys.clone(),
+        });
+        Ok(keys)
+    }
+
+    fn failed(&self, source: io::Error) -> KeyError {
+        let path = self.path.clone();
+        KeyError::File { path, source }
+    }
+
+    fn unreadable(&self, reason: String) -> KeyError {
+        let path = self.path.clone();
+        KeyError::Unreadable { path, reason }
+    }
+}
+
+/// What secrets are hashed with: not a secret itself, but no other program's hashes are the same.
+fn hashing() -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, b"ghostlight api key v1")
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

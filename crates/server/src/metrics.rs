@@ -1,0 +1,92 @@
+//! What the server counts, as Prometheus reads it.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+/// The upper bounds of the buckets of a request's time, in seconds.
+const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// What one kind of request came to. Routes are patterns, so the number of kinds is bounded.
+type Kind = (String, String, u16);
+
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<Kind, Requests>>,
+    connections: AtomicI64,
+    streams: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    count: u64,
+    seconds: f64,
+    within: [u64; BUCKETS.len()],
+}
+
+impl Metrics {
+    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let mut requests = self.requests.lock();
+        let kind = (method.to_owned(), route.to_owned(), status);
+        let requests = requests.entry(kind).or_default();
+        let seconds = took.as_secs_f64();
+        requests.count += 1;
+        requests.seconds += seconds;
+        for (within, bound) in requests.within.iter_mut().zip(BUCKETS) {
+            *within += u64::from(seconds <= bound);
+        }
+    }
+
+    pub(crate) fn connected(&self, change: i64) {
+        self.connections.fetch_add(change, Ordering::Relaxed);
+    }
+
+    pub(crate) fn streaming(&self, change: i64) {
+        self.streams.fetch_add(change, Ordering::Relaxed);
+    }
+
+    /// The text format of Prometheus, version 0.0.4.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let gauges = [
+            (
+                "ghostlight_http_connections",
+                "Open connections.",
+                &self.connections,
+            ),
+            (
+                "ghostlight_http_streams",
+                "Open event streams.",
+                &self.streams,
+            ),
+        ];
+        for (name, help, gauge) in gauges {
+            let value = gauge.load(Ordering::Relaxed);
+            let _ = write!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n"
+            );
+        }
+        let name = "ghostlight_http_request_duration_seconds";
+        let _ = write!(
+            text,
+            "# HELP {name} The time to a response's head.\n# TYPE {name} histogram\n"
+        );
+        for ((method, route, status), requests) in self.requests.lock().iter() {
+            let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
+            for (within, bound) in requests.within.iter().zip(BUCKETS) {
+                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {within}");
+            }
+            let Requests { count, seconds, .. } = requests;
+            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+            let _ = writeln!(text, "{name}_sum{{{labels}}} {seconds}");
+            let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
+        }
+        text
+    }
+}

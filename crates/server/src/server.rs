@@ -1,0 +1,271 @@
+//! The server as a whole.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, OnceLock},
+};
+
+use axum::{
+    Router,
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
+};
+use ghostlight_actors::{actor::System, definition::TeamSpec};
+use rustls::ServerConfig;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    cors::{AllowOrigin, CorsLayer},
+};
+
+use crate::{
+    access, api,
+    connections::Connections,
+    endpoint::{Endpoint, Endpoints},
+    keys::KeyFile,
+    limits::ServerLimits,
+    metrics::Metrics,
+    problem::Problem,
+};
+
+/// Who learns of a team.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Visibility {
+    /// Everybody finds it where agents are listed; to use it needs a key.
+    Public,
+    /// Whoever has a key.
+    #[default]
+    Internal,
+    /// Nobody over the network: to clients it is not there.
+    Private,
+}
+
+/// What all endpoints share.
+pub(crate) type Shared = Arc<State>;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) system: System,
+    pub(crate) keys: Option<KeyFile>,
+    pub(crate) limits: ServerLimits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+    pub(crate) schema: Option<Value>,
+    /// Set when the router is made.
+    pub(crate) openapi: OnceLock<Value>,
+    visibility: BTreeMap<String, Visibility>,
+}
+
+impl State {
+    pub(crate) fn visibility(&self, team: &str) -> Visibility {
+        self.visibility.get(team).copied().unwrap_or_default()
+    }
+
+    /// The teams that clients may know of.
+    pub(crate) fn teams(&self) -> Vec<TeamSpec> {
+        let mut teams = self.system.teams();
+        teams.retain(|team| self.visibility(&team.name) != Visibility::Private);
+        teams
+    }
+
+    /// Checks that clients may know of a team.
+    pub(crate) fn check_team(&self, team: &str) -> Result<(), Problem> {
+        match self.visibility(team) {
+            Visibility::Private => Err(Problem::not_found(format!("team {team:?}"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A server for the teams of a [`System`].
+///
+/// Without [keys](Self::keys) everybody who reaches it may do everything: such a server answers only requests that
+/// name this machine itself, and belongs on a loopback address.
+#[derive(Clone, Debug)]
+pub struct Server {
+    system: System,
+    keys: Option<KeyFile>,
+    limits: ServerLimits,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    schema: Option<Value>,
+    visibility: BTreeMap<String, Visibility>,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+/// The names by which a machine calls itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl Server {
+    /// A server for this System, which goes on when the server stops.
+    pub fn new(system: System) -> Self {
+        Self {
+            system,
+            keys: None,
+            limits: ServerLimits::default(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            schema: None,
+            visibility: BTreeMap::new(),
+            tls: None,
+        }
+    }
+
+    /// Lets in only those who have one of these keys. What the holder of a key begins is its subject's, and nobody
+    /// else's but the operator's.
+    #[must_use]
+    pub fn keys(mut self, keys: KeyFile) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Sets the bounds on what clients may take.
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds a name under which the server answers, without a port. Where none is added, a server without keys answers
+    /// under the names of this machine itself (`localhost`, `127.0.0.1`, `[::1]`), and one with keys under every name.
+    #[must_use]
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
+    }
+
+    /// Lets pages of this site use the server from a browser, such as `https://example.org` (CORS). Without it pages
+    /// of the server's own alone may.
+    #[must_use]
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
+    }
+
+    /// Sets what `/schema` shows: the JSON Schema of team files.
+    #[must_use]
+    pub fn team_schema(mut self, schema: Value) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Sets who learns of a team.
+    #[must_use]
+    pub fn visibility(mut self, team: impl Into<String>, visibility: Visibility) -> Self {
+        self.visibility.insert(team.into(), visibility);
+        self
+    }
+
+    /// Speaks TLS, by these settings of rustls, where the server [serves](Self::serve) itself.
+    #[must_use]
+    pub fn tls(mut self, config: Arc<ServerConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// All endpoints, as a router to nest into one's own service. The bounds of connections and headers are those of
+    /// that service.
+    pub fn router(&self) -> Router {
+        let state = self.state();
+        self.assemble(&state).0
+    }
+
+    /// The endpoints, each with who may use it.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        let state = self.state();
+        self.assemble(&state).1
+    }
+
+    /// Serves until `stop` is done; then accepts no more, ends event streams and requests that wait for a run, and
+    /// returns when all connections have ended or [had their time](ServerLimits::shutdown). Runs are not touched: they
+    /// go on, or, where the System is stopped next, when it is started again.
+    ///
+    /// # Errors
+    /// What the listener fails with.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
+        let state = self.state();
+        let (router, _) = self.assemble(&state);
+        let connections = Connections {
+            router,
+            limits: self.limits,
+            metrics: state.metrics.clone(),
+            tls: self.tls.map(TlsAcceptor::from),
+            stopping: state.stopping.clone(),
+        };
+        connections.serve(listener, stop).await
+    }
+
+    fn state(&self) -> Shared {
+        let mut hosts = self.hosts.clone();
+        if self.keys.is_none() && hosts.is_empty() {
+            hosts.extend(LOOPBACK.map(str::to_owned));
+        }
+        Arc::new(State {
+            system: self.system.clone(),
+            keys: self.keys.clone(),
+            limits: self.limits,
+            metrics: Arc::default(),
+            stopping: CancellationToken::new(),
+            hosts,
+            origins: self.origins.clone(),
+            schema: self.schema.clone(),
+            openapi: OnceLock::new(),
+            visibility: self.visibility.clone(),
+        })
+    }
+
+    fn assemble(&self, state: &Shared) -> (Router, Vec<Endpoint>) {
+        let endpoints = api::endpoints(Endpoints::new(state.clone()));
+        let (router, list, document) = endpoints.finish();
+        let _ = state.openapi.set(document);
+        let router = router
+            .fallback(|| async { Problem::not_found("such endpoint; see /openapi.json") })
+            .method_not_allowed_fallback(|| async {
+                let detail = "the endpoint has other methods; see /openapi.json";
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
+            })
+            .layer(CatchPanicLayer::custom(panicked))
+            .layer(from_fn_with_state(state.clone(), access::same_site));
+        let router = match self.cors() {
+            Some(cors) => router.layer(cors),
+            None => router,
+        };
+        let router = router.layer(from_fn_with_state(state.clone(), access::observe));
+        (router.with_state(state.clone()), list)
+    }
+
+    fn cors(&self) -> Option<CorsLayer> {
+        let origins = self
+            .origins
+            .iter()
+            .filter_map(|origin| HeaderValue::from_str(origin).ok());
+        let origins: Vec<HeaderValue> = origins.collect();
+        let own = [
+            "idempotency-key",
+            "last-event-id",
+            "x-api-key",
+            "x-request-id",
+            "x-session-id",
+        ];
+        let headers = own.map(HeaderName::from_static).into_iter();
+        let headers = headers.chain([header::AUTHORIZATION, header::CONTENT_TYPE, header::ACCEPT]);
+        (!origins.is_empty()).then(|| {
+            CorsLayer::new()
+                .allow_origin(AllowOrigin::list(origins))
+                .allow_methods([Method::GET, Method::POST, Method::DELETE])
+                .allow_headers(headers.collect::<Vec<_>>())
+        })
+    }
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    Problem::internal(&"a handler panicked").into_response()
+}

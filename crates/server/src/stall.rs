@@ -1,0 +1,98 @@
+//! A connection whose client must read what it asked for.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+/// Ends a connection whose peer has taken nothing for too long, so that a client that does not read holds a connection
+/// for a bounded time.
+pub(crate) struct Stall<I> {
+    inner: I,
+    most: Duration,
+    /// Set while a write waits for the peer.
+    timer: Pin<Box<Sleep>>,
+    waits: bool,
+}
+
+impl<I> Stall<I> {
+    pub(crate) fn new(inner: I, most: Duration) -> Self {
+        Self {
+            inner,
+            most,
+            timer: Box::pin(tokio::time::sleep(most)),
+            waits: false,
+        }
+    }
+
+    /// What a write came to, or that it has waited too long.
+    fn judge<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        wrote: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if wrote.is_ready() {
+            self.waits = false;
+            return wrote;
+        }
+        if !self.waits {
+            self.waits = true;
+            self.timer.as_mut().reset(Instant::now() + self.most);
+        }
+        match self.timer.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Stall<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Stall<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.judge(cx, wrote)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
+        self.judge(cx, wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let wrote = Pin::new(&mut self.inner).poll_flush(cx);
+        self.judge(cx, wrote)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let wrote = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.judge(cx, wrote)
+    }
+}

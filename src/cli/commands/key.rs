@@ -1,0 +1,107 @@
+//! `ghostlight key`.
+
+use std::path::PathBuf;
+
+use ghostlight_actors::{
+    contract::{Clock as _, SystemClock},
+    vocabulary::Timestamp,
+};
+use serde_json::json;
+
+use crate::{
+    cli::{
+        arguments::StoreArguments,
+        exit::{Exit, Failure},
+        follow::print_json,
+        keeping::path_of,
+        server_arguments::{Key, KeyArguments, KeyCommand},
+        when,
+    },
+    files,
+    server::{self, KeyError, KeyFile},
+};
+
+/// The file of keys that is named, or the one beside the store.
+pub(super) fn file_of(named: Option<PathBuf>, store: &StoreArguments) -> Result<KeyFile, Failure> {
+    let path = match named {
+        Some(path) => path,
+        None => path_of(store)?.with_extension("keys.json"),
+    };
+    Ok(KeyFile::open(path))
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+fn file(arguments: &KeyArguments) -> Result<KeyFile, Failure> {
+    file_of(arguments.keys.clone(), &arguments.store)
+}
+
+pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
+    match &arguments.command {
+        KeyCommand::Add {
+            subject,
+            scopes,
+            expires,
+            keys,
+        } => {
+            let keys = file(keys)?;
+            if let Some(folder) = keys.path().parent().filter(|folder| !folder.exists()) {
+                files::make_private_folder(folder)?;
+            }
+            let new = keys.add(subject, scopes, *expires)?;
+            super::print(&new.secret)?;
+            super::note(&format!(
+                "key {} of {subject} ({}); it is shown this once",
+                new.key.id,
+                scopes_of(&new.key),
+            ));
+        }
+        KeyCommand::List { keys, show } => {
+            let now = SystemClock::new().now();
+            for key in file(keys)?.list()? {
+                let state = match (key.revoked_at_ms, key.expires_at_ms) {
+                    (Some(at), _) => format!("revoked {}", when::date(Timestamp(at))),
+                    (None, Some(at)) if !key.is_valid_at(now.0) => {
+                        format!("over since {}", when::date(Timestamp(at)))
+                    }
+                    (None, Some(at)) => format!("until {}", when::date(Timestamp(at))),
+                    (None, None) => "valid".to_owned(),
+                };
+                if show.json {
+                    print_json(&json!({
+                        "id": key.id,
+                        "subject": key.subject,
+                        "scopes": key.scopes,
+                        "created_at": key.created_at_ms,
+                        "expires_at": key.expires_at_ms,
+                        "revoked_at": key.revoked_at_ms,
+                        "valid": key.is_valid_at(now.0),
+                    }))?;
+                } else {
+                    let scopes = scopes_of(&key);
+                    super::print(&format!(
+                        "{}  {:20}  {scopes:20}  {state}",
+                        key.id, key.subject
+                    ))?;
+                }
+            }
+        }
+        KeyCommand::Revoke { id, keys } => {
+            let key = file(keys)?.revoke(id)?;
+            super::note(&format!(
+                "key {} of {} opens nothing any more",
+                key.id, key.subject
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn scopes_of(key: &server::Key) -> String {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    scopes.join(",")
+}

@@ -1,0 +1,108 @@
+//! What may be typed about the HTTP server and its keys.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::arguments::{ShowArguments, StoreArguments, age};
+use crate::server::{Scope, Visibility};
+
+/// How `serve` answers over HTTP.
+#[derive(Clone, Debug, Args)]
+pub(super) struct HttpArguments {
+    /// Answer requests over HTTP at this address, such as 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Option<SocketAddr>,
+    /// The file of API keys; see `ghostlight key` [default: beside the store]
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(super) keys: Option<PathBuf>,
+    /// A name under which the server answers; may be given several times
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(super) host: Vec<String>,
+    /// A site whose pages may use the server, such as https://example.org; may be given several times
+    #[arg(long, value_name = "URL", requires = "listen")]
+    pub(super) origin: Vec<String>,
+    /// The certificate chain (PEM) with which the server speaks TLS
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    pub(super) tls_certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Who learns of the team over the network
+    #[arg(long, value_enum, default_value_t, requires = "listen")]
+    pub(super) visibility: Shown,
+}
+
+/// Who learns of the team.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum Shown {
+    /// Everybody; to use it needs a key
+    Public,
+    /// Whoever has a key
+    #[default]
+    Internal,
+    /// Nobody: the team works for its schedules and other processes alone
+    Private,
+}
+
+impl From<Shown> for Visibility {
+    fn from(shown: Shown) -> Self {
+        match shown {
+            Shown::Public => Self::Public,
+            Shown::Internal => Self::Internal,
+            Shown::Private => Self::Private,
+        }
+    }
+}
+
+/// Where keys are.
+#[derive(Clone, Debug, Args)]
+pub(super) struct KeyArguments {
+    /// The file of API keys [default: beside the store]
+    #[arg(long, value_name = "FILE")]
+    pub(super) keys: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Key {
+    #[command(subcommand)]
+    pub(super) command: KeyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeyCommand {
+    /// Make a key and print it; it is kept nowhere, only its hash is
+    Add {
+        /// Whose it is: the owner of the sessions that it begins
+        subject: String,
+        /// What its holder may do: read, run, metrics, admin
+        #[arg(
+            long,
+            value_name = "SCOPE,…",
+            value_delimiter = ',',
+            default_value = "read,run"
+        )]
+        scopes: Vec<Scope>,
+        /// When it ends, such as 12h or 90d [default: never]
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        expires: Option<Duration>,
+        #[command(flatten)]
+        keys: KeyArguments,
+    },
+    /// List the keys, those that are over included
+    List {
+        #[command(flatten)]
+        keys: KeyArguments,
+        #[command(flatten)]
+        show: ShowArguments,
+    },
+    /// End a key at once, also where a server runs
+    Revoke {
+        /// The key's id, as `ghostlight key list` shows it
+        id: String,
+        #[command(flatten)]
+        keys: KeyArguments,
+    },
+}

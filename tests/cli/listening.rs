@@ -1,0 +1,309 @@
+//! `serve --listen`: clients over HTTP, also while the server is killed and started again.
+
+use std::{fs, io::Write as _, time::Duration};
+
+use ghostlight_actors::{
+    run::RunContext,
+    vocabulary::{AgentError, Effect, Outcome},
+};
+use serde_json::Value;
+
+/// Writes a line for each number into the file `first`, none of them twice.
+pub(crate) async fn counts(settings: Value, cx: RunContext) -> Result<Outcome, AgentError> {
+    let first = settings["first"].as_str().unwrap_or_default();
+    let most = settings["to"].as_u64().unwrap_or_default();
+    for number in 0..most {
+        let (file, line) = (first.to_owned(), format!("{} {number}\n", cx.run()));
+        let write = async move {
+            let mut file = fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(file)?;
+            file.write_all(line.as_bytes())
+        };
+        // A step whose end was never heard of is in doubt, and is not done again.
+        let _ = cx
+            .step(format!("write {number}"), Effect::Once, write)
+            .await;
+        cx.emit("tick", &number);
+        cx.sleep(Duration::from_millis(5)).await?;
+    }
+    Ok(Outcome::answer("counted"))
+}
+
+#[cfg(all(unix, feature = "server"))]
+mod over_http {
+    use std::{
+        collections::BTreeSet,
+        fs,
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        net::{SocketAddr, TcpListener, TcpStream},
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use serde_json::{Value, json};
+
+    use crate::own_command::{Desk, Started};
+
+    /// An address at which nobody listens.
+    fn free() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    }
+
+    /// Sends a request; its answer ends with its connection, which may come to nothing.
+    fn open(
+        to: SocketAddr,
+        method: &str,
+        path: &str,
+        more: &str,
+        body: &str,
+    ) -> Option<BufReader<TcpStream>> {
+        let mut stream = TcpStream::connect(to).ok()?;
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let length = body.len();
+        // HTTP 1.0 has no chunks to take apart.
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: {to}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{more}\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).ok()?;
+        Some(BufReader::new(stream))
+    }
+
+    /// The status and the JSON of an answer; nothing where the server is not there.
+    fn ask(
+        to: SocketAddr,
+        method: &str,
+        path: &str,
+        more: &str,
+        body: &str,
+    ) -> Option<(u16, Value)> {
+        let mut text = String::new();
+        open(to, method, path, more, body)?
+            .read_to_string(&mut text)
+            .ok()?;
+        let status = text.split(' ').nth(1)?.parse().ok()?;
+        let body = text.split_once("\r\n\r\n")?.1;
+        Some((status, serde_json::from_str(body).unwrap_or_default()))
+    }
+
+    fn until_answered(to: SocketAddr, method: &str, path: &str, body: &str) -> Value {
+        let began = Instant::now();
+        loop {
+            if let Some((200 | 202, value)) = ask(to, method, path, "", body) {
+                return value;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "{path} is not answered"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The ids and names of recorded events, read over as many connections as it takes.
+    fn follow(to: SocketAddr, path: &str, cut: &AtomicBool) -> Vec<(String, String)> {
+        let mut seen: Vec<(String, String)> = Vec::new();
+        let began = Instant::now();
+        while seen.last().is_none_or(|(_, name)| name != "run_ended") {
+            assert!(
+                began.elapsed() < Duration::from_secs(200),
+                "no end: {} events",
+                seen.len()
+            );
+            let last = seen
+                .last()
+                .map(|(id, _)| format!("Last-Event-ID: {id}\r\n"));
+            let more = format!("Accept: text/event-stream\r\n{}", last.unwrap_or_default());
+            let Some(reader) = open(to, "GET", path, &more, "") else {
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            let (mut id, mut name) = (None, String::new());
+            for line in reader.lines() {
+                let Ok(line) = line else { break };
+                match line.split_once(": ") {
+                    Some(("id", value)) => id = Some(value.to_owned()),
+                    Some(("event", value)) => name = value.to_owned(),
+                    _ if line.is_empty() => {
+                        if let Some(id) = id.take() {
+                            seen.push((id, std::mem::take(&mut name)));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            cut.fetch_or(
+                seen.last().is_none_or(|(_, name)| name != "run_ended"),
+                Ordering::Relaxed,
+            );
+        }
+        seen
+    }
+
+    fn serve(desk: &Desk, to: SocketAddr) -> Started {
+        let mut serving = desk.start(&["serve", "team.yaml", "--listen", &to.to_string()]);
+        serving.says("Ctrl-C ends it");
+        serving.says("listens at");
+        serving
+    }
+
+    #[test]
+    fn clients_that_stream_while_the_server_is_killed_see_each_event_once_and_the_same_end() {
+        let desk = Desk::new("counts", json!({ "to": 60 }));
+        let to = free();
+        let mut serving = serve(&desk, to);
+        let cut = Arc::new(AtomicBool::new(false));
+        let mut readers = Vec::new();
+        for number in 0..50 {
+            let cut = cut.clone();
+            readers.push(thread::spawn(move || {
+                // Ten clients say each of five turns: it is one run.
+                let path = format!("/api/v1/sessions/desk/s{}/turns", number % 5);
+                let said = until_answered(to, "POST", &path, r#"{"text":"go","id":"t"}"#);
+                let run = said["run"]["id"].as_str().unwrap().to_owned();
+                let seen = follow(to, &format!("/api/v1/runs/{run}/events"), &cut);
+                (run, seen)
+            }));
+        }
+        for pause in [150, 70, 230, 110] {
+            thread::sleep(Duration::from_millis(pause));
+            serving.signal("KILL");
+            serving.ends();
+            serving = serve(&desk, to);
+        }
+        let mut runs = BTreeSet::new();
+        for reader in readers {
+            let (run, seen) = reader.join().unwrap();
+            let whole = ask(
+                to,
+                "GET",
+                &format!("/api/v1/runs/{run}/events?limit=1000"),
+                "",
+                "",
+            );
+            let (_, whole) = whole.unwrap();
+            let whole: Vec<(String, String)> = whole["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|event| {
+                    let name = event["type"].as_str().unwrap().to_owned();
+                    (event["position"].to_string(), name)
+                })
+                .collect();
+            assert_eq!(seen, whole);
+            assert_eq!(
+                whole.iter().filter(|(_, name)| name == "custom").count(),
+                60
+            );
+            runs.insert(run);
+        }
+        assert_eq!(runs.len(), 5);
+        assert!(
+            cut.load(Ordering::Relaxed),
+            "no stream was cut off: the kills came too late"
+        );
+        let effects = fs::read_to_string(desk.path("first")).unwrap();
+        let once: BTreeSet<&str> = effects.lines().collect();
+        assert_eq!(
+            once.len(),
+            effects.lines().count(),
+            "something was done twice"
+        );
+        serving.signal("TERM");
+        serving.ends().exits(0);
+    }
+
+    #[test]
+    fn a_server_that_is_asked_to_end_lets_its_runs_go_and_the_next_start_takes_them_up() {
+        let desk = Desk::new("gated", json!({}));
+        let to = free();
+        let serving = serve(&desk, to);
+        let said = until_answered(
+            to,
+            "POST",
+            "/api/v1/sessions/desk/s/turns",
+            r#"{"text":"go"}"#,
+        );
+        let run = said["run"]["id"].as_str().unwrap();
+        desk.until_at_the_gate();
+        serving.signal("TERM");
+        serving.ends().exits(0);
+        assert!(ask(to, "GET", "/health", "", "").is_none());
+        let serving = serve(&desk, to);
+        desk.open_gate();
+        desk.until("the end", |desk| desk.status() == "answered");
+        let shown = until_answered(to, "GET", &format!("/api/v1/runs/{run}"), "");
+        assert_eq!(shown["end"]["answer"], "through the gate");
+        serving.signal("INT");
+        serving.ends().exits(0);
+    }
+
+    #[test]
+    fn keys_are_made_listed_and_revoked_and_guard_the_server() {
+        let desk = Desk::new("says", json!({ "text": "hello" }));
+        let made = desk
+            .run(&["key", "add", "ada", "--expires", "30d"])
+            .exits(0);
+        let key = made.out.trim();
+        assert!(key.starts_with("glk_"), "{key}");
+        let to = free();
+        let mut serving = serve(&desk, to);
+        serving.says("keys in");
+        let path = "/api/v1/sessions/desk/s/turns?wait=50";
+        let body = r#"{"text":"go"}"#;
+        let bearer = format!("Authorization: Bearer {key}\r\n");
+        assert_eq!(ask(to, "POST", path, "", body).unwrap().0, 401);
+        let (status, said) = ask(to, "POST", path, &bearer, body).unwrap();
+        assert_eq!((status, &said["end"]["answer"]), (200, &json!("hello")));
+        assert_eq!(ask(to, "GET", "/metrics", &bearer, "").unwrap().0, 403);
+        let listed = desk.run(&["key", "list", "--json"]).exits(0).json();
+        assert_eq!(listed[0]["subject"], "ada");
+        assert_eq!(listed[0]["scopes"], json!(["read", "run"]));
+        assert!(!listed[0].to_string().contains(&key[20..]));
+        desk.run(&["key", "revoke", listed[0]["id"].as_str().unwrap()])
+            .exits(0);
+        desk.until("the key's end", |_| {
+            ask(to, "POST", path, &bearer, body).unwrap().0 == 401
+        });
+        let table = desk.run(&["key", "list"]).exits(0);
+        assert!(table.out.contains("revoked"), "{}", table.out);
+        desk.run(&["key", "revoke", "none"]).exits(2);
+        // What the subject began is in the store as its own.
+        let sessions = desk.shipped(&["sessions", "--owner", "ada"]).exits(0);
+        assert!(sessions.out.contains("ada/s"), "{}", sessions.out);
+    }
+
+    #[test]
+    fn it_does_not_listen_where_others_can_reach_it_without_a_key() {
+        let desk = Desk::new("says", json!({ "text": "hello" }));
+        let refused = desk
+            .run(&["serve", "team.yaml", "--listen", "0.0.0.0:0"])
+            .exits(2);
+        assert!(
+            refused.err.contains("ghostlight key add"),
+            "{}",
+            refused.err
+        );
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = taken.local_addr().unwrap().to_string();
+        let refused = desk.run(&["serve", "team.yaml", "--listen", &at]).exits(2);
+        assert!(
+            refused.err.contains("cannot be listened at"),
+            "{}",
+            refused.err
+        );
+        desk.run(&["serve", "team.yaml", "--host", "x"]).exits(2);
+    }
+}
