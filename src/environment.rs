@@ -11,12 +11,20 @@ use std::env;
 static SUPPLIED: std::sync::OnceLock<BTreeMap<String, String>> = std::sync::OnceLock::new();
 
 /// A variable's value: that of the environment, or else that of the file.
-#[cfg_attr(not(any(feature = "openai", feature = "yaml")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "http", feature = "yaml")), allow(dead_code))]
 pub(crate) fn variable(name: &str) -> Option<String> {
     let set = env::var(name).ok();
     #[cfg(feature = "cli")]
     let set = set.or_else(|| SUPPLIED.get()?.get(name).cloned());
     set
+}
+
+/// A variable's value without the blanks around it, unless nothing else is in it.
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(crate) fn trimmed(name: &str) -> Option<String> {
+    let value = variable(name)?;
+    let value = value.trim();
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 /// Whether the environment itself sets this variable.

@@ -5,10 +5,7 @@ mod message;
 mod request;
 mod settings;
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::fmt;
 
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
@@ -20,10 +17,11 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Endpoint, Failure, Key, Reaching, Received, ServerKind, display_host,
-        install_provider, timed,
+        Attempt, Connection, Endpoint, Failure, Key, Reach, Reaching, Received, ServerKind,
+        display_host, key_for, timed,
     },
 };
+use crate::environment;
 
 /// The version of the interface that is spoken.
 const VERSION: &str = "2023-06-01";
@@ -33,8 +31,7 @@ const VERSION: &str = "2023-06-01";
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct Anthropic {
-    settings: Arc<AnthropicSettings>,
-    endpoint: Arc<OnceLock<Endpoint>>,
+    connection: Connection<AnthropicSettings>,
 }
 
 impl Anthropic {
@@ -51,22 +48,18 @@ impl Anthropic {
     /// # Errors
     /// A missing key, and what [`check`](Self::check) finds.
     pub fn from_env() -> Result<Self, ModelError> {
-        let variable = |name: &str| {
-            let value = std::env::var(name).ok();
-            value.filter(|value| !value.trim().is_empty())
-        };
-        if variable("ANTHROPIC_API_KEY").is_none() {
+        if environment::trimmed("ANTHROPIC_API_KEY").is_none() {
             return Err(ModelError::new(
                 ErrorKind::Authentication,
                 "ANTHROPIC_API_KEY is not set: set it to your key",
             ));
         }
         let mut settings = AnthropicSettings::default();
-        if let Some(model) = variable("ANTHROPIC_MODEL") {
-            model.trim().clone_into(&mut settings.model);
+        if let Some(model) = environment::trimmed("ANTHROPIC_MODEL") {
+            settings.model = model;
         }
-        if let Some(base_url) = variable("ANTHROPIC_BASE_URL") {
-            let base_url = base_url.trim().trim_end_matches('/');
+        if let Some(base_url) = environment::trimmed("ANTHROPIC_BASE_URL") {
+            let base_url = base_url.trim_end_matches('/');
             // The SDKs' variable ends before the version.
             settings.base_url = match base_url.ends_with("/v1") {
                 true => base_url.to_owned(),
@@ -90,10 +83,10 @@ impl Anthropic {
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut AnthropicSettings)) -> Self {
-        change(Arc::make_mut(&mut self.settings));
-        self.endpoint = Arc::default();
-        self
+    pub fn with(self, change: impl FnOnce(&mut AnthropicSettings)) -> Self {
+        Self {
+            connection: self.connection.with(change),
+        }
     }
 
     /// Sets the address up to and without `/messages`.
@@ -110,7 +103,7 @@ impl Anthropic {
 
     /// The settings.
     pub fn settings(&self) -> &AnthropicSettings {
-        &self.settings
+        self.connection.settings()
     }
 
     /// Reads the address and looks up the secrets, which the first request would do.
@@ -119,37 +112,7 @@ impl Anthropic {
     /// An address or header that cannot be used, a secret that is not set, no trusted
     /// certificates on the machine.
     pub fn check(&self) -> Result<(), ModelError> {
-        self.endpoint().map(drop)
-    }
-
-    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
-        if let Some(endpoint) = self.endpoint.get() {
-            return Ok(endpoint);
-        }
-        let settings = &self.settings;
-        let own = display_host(&settings.base_url) == "api.anthropic.com";
-        let key = match &settings.api_key {
-            None if own => Some(Secret::variable("ANTHROPIC_API_KEY")),
-            key => key.clone(),
-        };
-        let mut headers = settings.headers.clone();
-        headers
-            .entry("anthropic-version".to_owned())
-            .or_insert_with(|| VERSION.to_owned());
-        // Two first requests at once may both make one; one of them is kept.
-        let endpoint = Endpoint::open(Reaching {
-            base_url: &settings.base_url,
-            key: key.map(|key| Key::Header("x-api-key", key)),
-            headers: &headers,
-            allow_plain_http: settings.allow_plain_http,
-            timeouts: &settings.timeouts,
-            kind: ServerKind {
-                name: "a server that speaks Anthropic's Messages API",
-                place: "check the model's name, and that base_url ends where the server's \
-                        /messages begins (in /v1)",
-            },
-        })?;
-        Ok(self.endpoint.get_or_init(|| endpoint))
+        self.connection.endpoint().map(drop)
     }
 
     async fn attempt(
@@ -158,7 +121,7 @@ impl Anthropic {
         request: &ModelRequest,
         cx: &ModelContext,
     ) -> Result<ModelResponse, Failure> {
-        let settings = &*self.settings;
+        let settings = self.connection.settings();
         let attempt = Attempt::new(
             endpoint.http.clone(),
             &settings.timeouts,
@@ -192,27 +155,53 @@ impl Model for Anthropic {
         request: ModelRequest,
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
-        let endpoint = self.endpoint()?;
+        let settings = self.connection.settings();
+        let endpoint = self.connection.endpoint()?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let (total, prices) = (
-            self.settings.timeouts.total(),
-            self.settings.prices.as_ref(),
-        );
+        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(endpoint, total, prices, &request, attempt).await
     }
 
     fn description(&self) -> String {
-        let host = display_host(&self.settings.base_url);
-        format!("anthropic {} at {host}", self.settings.model)
+        let settings = self.connection.settings();
+        let host = display_host(&settings.base_url);
+        format!("anthropic {} at {host}", settings.model)
+    }
+}
+
+impl Reach for AnthropicSettings {
+    type Endpoint = Endpoint;
+
+    fn open(&self) -> Result<Endpoint, ModelError> {
+        let key = key_for(
+            &self.base_url,
+            "api.anthropic.com",
+            self.api_key.as_ref(),
+            "ANTHROPIC_API_KEY",
+        );
+        let mut headers = self.headers.clone();
+        headers
+            .entry("anthropic-version".to_owned())
+            .or_insert_with(|| VERSION.to_owned());
+        Endpoint::open(Reaching {
+            base_url: &self.base_url,
+            key: key.map(|key| Key::Header("x-api-key", key)),
+            headers: &headers,
+            allow_plain_http: self.allow_plain_http,
+            timeouts: &self.timeouts,
+            kind: ServerKind {
+                name: "a server that speaks Anthropic's Messages API",
+                place: "check the model's name, and that base_url ends where the server's \
+                        /messages begins (in /v1)",
+            },
+        })
     }
 }
 
 impl From<AnthropicSettings> for Anthropic {
     fn from(settings: AnthropicSettings) -> Self {
-        install_provider();
         Self {
-            settings: Arc::new(settings),
-            endpoint: Arc::default(),
+            connection: Connection::new(settings),
         }
     }
 }

@@ -5,10 +5,7 @@ mod message;
 mod request;
 mod settings;
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::fmt;
 
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
@@ -20,18 +17,18 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Endpoint, Failure, Key, Reaching, Received, ServerKind, display_host,
-        install_provider, timed,
+        Attempt, Connection, Endpoint, Failure, Key, Reach, Reaching, Received, ServerKind,
+        display_host, key_for, timed,
     },
 };
+use crate::environment;
 
 /// Google's Gemini, by its `generateContent`. See the [module](self).
 ///
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct Gemini {
-    settings: Arc<GeminiSettings>,
-    endpoint: Arc<OnceLock<Endpoint>>,
+    connection: Connection<GeminiSettings>,
 }
 
 impl Gemini {
@@ -47,12 +44,8 @@ impl Gemini {
     /// # Errors
     /// A missing key, and what [`check`](Self::check) finds.
     pub fn from_env() -> Result<Self, ModelError> {
-        let variable = |name: &str| {
-            let value = std::env::var(name).ok();
-            value.filter(|value| !value.trim().is_empty())
-        };
         let mut keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].into_iter();
-        let Some(key) = keys.find(|name| variable(name).is_some()) else {
+        let Some(key) = keys.find(|name| environment::trimmed(name).is_some()) else {
             return Err(ModelError::new(
                 ErrorKind::Authentication,
                 "GEMINI_API_KEY is not set: set it to your key",
@@ -62,8 +55,8 @@ impl Gemini {
             api_key: Some(Secret::variable(key)),
             ..GeminiSettings::default()
         };
-        if let Some(model) = variable("GEMINI_MODEL") {
-            model.trim().clone_into(&mut settings.model);
+        if let Some(model) = environment::trimmed("GEMINI_MODEL") {
+            settings.model = model;
         }
         let model = Self::from(settings);
         model.check()?;
@@ -79,10 +72,10 @@ impl Gemini {
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut GeminiSettings)) -> Self {
-        change(Arc::make_mut(&mut self.settings));
-        self.endpoint = Arc::default();
-        self
+    pub fn with(self, change: impl FnOnce(&mut GeminiSettings)) -> Self {
+        Self {
+            connection: self.connection.with(change),
+        }
     }
 
     /// Sets the address up to and without `/models`.
@@ -99,7 +92,7 @@ impl Gemini {
 
     /// The settings.
     pub fn settings(&self) -> &GeminiSettings {
-        &self.settings
+        self.connection.settings()
     }
 
     /// Reads the address and looks up the secrets, which the first request would do.
@@ -108,33 +101,7 @@ impl Gemini {
     /// An address or header that cannot be used, a secret that is not set, no trusted
     /// certificates on the machine.
     pub fn check(&self) -> Result<(), ModelError> {
-        self.endpoint().map(drop)
-    }
-
-    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
-        if let Some(endpoint) = self.endpoint.get() {
-            return Ok(endpoint);
-        }
-        let settings = &self.settings;
-        let own = display_host(&settings.base_url) == "generativelanguage.googleapis.com";
-        let key = match &settings.api_key {
-            None if own => Some(Secret::variable("GEMINI_API_KEY")),
-            key => key.clone(),
-        };
-        // Two first requests at once may both make one; one of them is kept.
-        let endpoint = Endpoint::open(Reaching {
-            base_url: &settings.base_url,
-            key: key.map(|key| Key::Header("x-goog-api-key", key)),
-            headers: &settings.headers,
-            allow_plain_http: settings.allow_plain_http,
-            timeouts: &settings.timeouts,
-            kind: ServerKind {
-                name: "a server that speaks Gemini's generateContent",
-                place: "check the model's name, and that base_url ends where the server's /models \
-                        begins (often in /v1beta)",
-            },
-        })?;
-        Ok(self.endpoint.get_or_init(|| endpoint))
+        self.connection.endpoint().map(drop)
     }
 
     async fn attempt(
@@ -143,7 +110,7 @@ impl Gemini {
         request: &ModelRequest,
         cx: &ModelContext,
     ) -> Result<ModelResponse, Failure> {
-        let settings = &*self.settings;
+        let settings = self.connection.settings();
         let attempt = Attempt::new(
             endpoint.http.clone(),
             &settings.timeouts,
@@ -179,27 +146,49 @@ impl Model for Gemini {
         request: ModelRequest,
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
-        let endpoint = self.endpoint()?;
+        let settings = self.connection.settings();
+        let endpoint = self.connection.endpoint()?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let (total, prices) = (
-            self.settings.timeouts.total(),
-            self.settings.prices.as_ref(),
-        );
+        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(endpoint, total, prices, &request, attempt).await
     }
 
     fn description(&self) -> String {
-        let host = display_host(&self.settings.base_url);
-        format!("gemini {} at {host}", self.settings.model)
+        let settings = self.connection.settings();
+        let host = display_host(&settings.base_url);
+        format!("gemini {} at {host}", settings.model)
+    }
+}
+
+impl Reach for GeminiSettings {
+    type Endpoint = Endpoint;
+
+    fn open(&self) -> Result<Endpoint, ModelError> {
+        let key = key_for(
+            &self.base_url,
+            "generativelanguage.googleapis.com",
+            self.api_key.as_ref(),
+            "GEMINI_API_KEY",
+        );
+        Endpoint::open(Reaching {
+            base_url: &self.base_url,
+            key: key.map(|key| Key::Header("x-goog-api-key", key)),
+            headers: &self.headers,
+            allow_plain_http: self.allow_plain_http,
+            timeouts: &self.timeouts,
+            kind: ServerKind {
+                name: "a server that speaks Gemini's generateContent",
+                place: "check the model's name, and that base_url ends where the server's /models \
+                        begins (often in /v1beta)",
+            },
+        })
     }
 }
 
 impl From<GeminiSettings> for Gemini {
     fn from(settings: GeminiSettings) -> Self {
-        install_provider();
         Self {
-            settings: Arc::new(settings),
-            endpoint: Arc::default(),
+            connection: Connection::new(settings),
         }
     }
 }

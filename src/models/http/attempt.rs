@@ -1,6 +1,8 @@
 //! One attempt: a request is sent once, given up in time, and judged by its status before its body.
 
-use std::{collections::VecDeque, time::Duration};
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
@@ -9,8 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use super::{EventParser, ServerEvent};
 use super::{
-    EventParser, Failure, Phase, ServerEvent, Timeouts,
+    Failure, Phase, Timeouts,
     report::{Report, retry_after},
 };
 

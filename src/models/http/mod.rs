@@ -5,6 +5,7 @@
 //! answer is put together. It knows no TLS, no clock and no secret.
 
 mod attempt;
+mod connection;
 mod endpoint;
 mod failure;
 mod report;
@@ -26,12 +27,14 @@ use tokio::time::{Instant, timeout};
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use attempt::Received;
 pub(super) use attempt::{Attempt, Body};
+pub(super) use connection::{Connection, Reach, key_for};
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback};
 pub(crate) use endpoint::{http_client, install_provider};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;
 pub(super) use settings::{address, no_credentials, without_credentials};
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub(super) use sse::{EventParser, ServerEvent};
 
 /// The bound on an answer where none is set: 16 MiB.

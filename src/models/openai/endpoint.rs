@@ -8,14 +8,13 @@ use http::HeaderMap;
 use secrecy::SecretString;
 
 use super::settings::OpenAiSettings;
-use crate::models::{
-    Secret,
-    http::{Endpoint, Key, Reaching, ServerKind, display_host},
-};
+use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, display_host, key_for};
+
+const OWN_HOST: &str = "api.openai.com";
 
 /// What attempts share. Cloning it is cheap.
 #[derive(Clone, Debug)]
-pub(super) struct OpenAiEndpoint {
+pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
     /// Whether this is OpenAI's own server.
     pub(super) is_openai: bool,
@@ -27,11 +26,9 @@ impl OpenAiEndpoint {
     /// # Errors
     /// Those of [`Endpoint::open`].
     pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
-        let is_openai = display_host(&settings.base_url) == "api.openai.com";
-        let key = match &settings.api_key {
-            None if is_openai => Some(Secret::variable("OPENAI_API_KEY")),
-            key => key.clone(),
-        };
+        let is_openai = display_host(&settings.base_url) == OWN_HOST;
+        let key = settings.api_key.as_ref();
+        let key = key_for(&settings.base_url, OWN_HOST, key, "OPENAI_API_KEY");
         let server = Endpoint::open(Reaching {
             base_url: &settings.base_url,
             key: key.map(Key::Bearer),
@@ -48,6 +45,14 @@ impl OpenAiEndpoint {
             server: Arc::new(server),
             is_openai,
         })
+    }
+}
+
+impl Reach for OpenAiSettings {
+    type Endpoint = OpenAiEndpoint;
+
+    fn open(&self) -> Result<OpenAiEndpoint, ModelError> {
+        OpenAiEndpoint::open(self)
     }
 }
 

@@ -11,10 +11,7 @@ mod sse;
 mod tool_calls;
 mod usage;
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 use async_openai::{Client, error::OpenAIError};
 use futures_util::StreamExt as _;
@@ -33,7 +30,7 @@ use self::{
 };
 use super::{
     Secret,
-    http::{Failure, display_host, install_provider, is_loopback, timed},
+    http::{Connection, Failure, display_host, is_loopback, timed},
 };
 
 pub use ghostlight_actors::vocabulary::Prices;
@@ -46,8 +43,7 @@ pub use super::http::Timeouts;
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct OpenAi {
-    settings: Arc<OpenAiSettings>,
-    endpoint: Arc<OnceLock<OpenAiEndpoint>>,
+    connection: Connection<OpenAiSettings>,
 }
 
 impl OpenAi {
@@ -144,7 +140,7 @@ impl OpenAi {
 
     /// The settings.
     pub fn settings(&self) -> &OpenAiSettings {
-        &self.settings
+        self.connection.settings()
     }
 
     /// Reads the address and looks up the secrets, which the first request would do.
@@ -153,22 +149,15 @@ impl OpenAi {
     /// An address or header that cannot be used, a secret that is not set, no trusted
     /// certificates on the machine.
     pub fn check(&self) -> Result<(), ModelError> {
-        self.endpoint().map(drop)
+        self.connection.endpoint().map(drop)
     }
 
-    fn with(mut self, change: impl FnOnce(&mut OpenAiSettings)) -> Self {
-        change(Arc::make_mut(&mut self.settings));
-        self.endpoint = Arc::default();
-        self
-    }
-
-    fn endpoint(&self) -> Result<&OpenAiEndpoint, ModelError> {
-        if let Some(endpoint) = self.endpoint.get() {
-            return Ok(endpoint);
+    /// Changes the settings.
+    #[must_use]
+    pub fn with(self, change: impl FnOnce(&mut OpenAiSettings)) -> Self {
+        Self {
+            connection: self.connection.with(change),
         }
-        // Two first requests at once may both make one; one of them is kept.
-        let endpoint = OpenAiEndpoint::open(&self.settings)?;
-        Ok(self.endpoint.get_or_init(|| endpoint))
     }
 
     async fn attempt(
@@ -177,14 +166,15 @@ impl OpenAi {
         request: &ModelRequest,
         cx: &ModelContext,
     ) -> Result<ModelResponse, Failure> {
+        let settings = self.connection.settings();
         let http = &endpoint.server.http;
-        let exchange = Exchange::new(http.clone(), &self.settings, request.stream);
+        let exchange = Exchange::new(http.clone(), settings, request.stream);
         let address = Address::of(&endpoint.server);
         let client = Client::build(http.clone(), address).with_http_service(exchange.clone());
         let is_openai = endpoint.is_openai;
         let body = Body {
             request,
-            settings: &self.settings,
+            settings,
             is_openai,
         };
         let mut answer = Answer::default();
@@ -221,18 +211,17 @@ impl Model for OpenAi {
         request: ModelRequest,
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
-        let endpoint = self.endpoint()?;
+        let settings = self.connection.settings();
+        let endpoint = self.connection.endpoint()?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let (total, prices) = (
-            self.settings.timeouts.total(),
-            self.settings.prices.as_ref(),
-        );
+        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(&endpoint.server, total, prices, &request, attempt).await
     }
 
     fn description(&self) -> String {
-        let host = display_host(&self.settings.base_url);
-        format!("openai {} at {host}", self.settings.model)
+        let settings = self.connection.settings();
+        let host = display_host(&settings.base_url);
+        format!("openai {} at {host}", settings.model)
     }
 }
 
@@ -284,10 +273,8 @@ fn unforeseen(error: &OpenAIError) -> Failure {
 
 impl From<OpenAiSettings> for OpenAi {
     fn from(settings: OpenAiSettings) -> Self {
-        install_provider();
         Self {
-            settings: Arc::new(settings),
-            endpoint: Arc::default(),
+            connection: Connection::new(settings),
         }
     }
 }

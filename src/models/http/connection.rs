@@ -1,0 +1,83 @@
+//! A provider's settings, and the way to its server once it was asked for.
+
+use std::sync::{Arc, OnceLock};
+
+use ghostlight_actors::contract::ModelError;
+
+use super::{display_host, install_provider};
+use crate::models::Secret;
+
+/// Settings that say how a server is reached.
+pub(in crate::models) trait Reach: Clone {
+    /// What attempts share.
+    type Endpoint;
+
+    /// Reads the address, looks up the secrets and makes a client.
+    ///
+    /// # Errors
+    /// An address or header that cannot be used, a secret that is not set, no trusted certificates on the machine.
+    fn open(&self) -> Result<Self::Endpoint, ModelError>;
+}
+
+/// Settings with their endpoint, which the first request opens. Clones share the endpoint.
+pub(in crate::models) struct Connection<S: Reach> {
+    settings: Arc<S>,
+    endpoint: Arc<OnceLock<S::Endpoint>>,
+}
+
+impl<S: Reach> Connection<S> {
+    pub(in crate::models) fn new(settings: S) -> Self {
+        install_provider();
+        Self {
+            settings: Arc::new(settings),
+            endpoint: Arc::default(),
+        }
+    }
+
+    pub(in crate::models) fn settings(&self) -> &S {
+        &self.settings
+    }
+
+    /// The same with other settings. The next request opens an endpoint of its own.
+    pub(in crate::models) fn with(mut self, change: impl FnOnce(&mut S)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self.endpoint = Arc::default();
+        self
+    }
+
+    /// The endpoint, opened if it was not.
+    ///
+    /// # Errors
+    /// Those of [`Reach::open`].
+    pub(in crate::models) fn endpoint(&self) -> Result<&S::Endpoint, ModelError> {
+        if let Some(endpoint) = self.endpoint.get() {
+            return Ok(endpoint);
+        }
+        // Two first requests at once may both open one; one of them is kept.
+        let endpoint = self.settings.open()?;
+        Ok(self.endpoint.get_or_init(|| endpoint))
+    }
+}
+
+impl<S: Reach> Clone for Connection<S> {
+    fn clone(&self) -> Self {
+        Self {
+            settings: self.settings.clone(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+}
+
+/// The key for a server: the one that is set, or for the provider's own host the one in its variable. Any other
+/// server gets none that was not given for it.
+pub(in crate::models) fn key_for(
+    base_url: &str,
+    own_host: &str,
+    given: Option<&Secret>,
+    variable: &str,
+) -> Option<Secret> {
+    match given {
+        None if display_host(base_url) == own_host => Some(Secret::variable(variable)),
+        given => given.cloned(),
+    }
+}
