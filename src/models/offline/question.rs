@@ -22,60 +22,11 @@ const POLITE_WORDS: &[&str] = &[
 ];
 
 /// Words that tell somebody to do something.
-const IMPERATIVES: &[&str] = &[
-    "add",
-    "ask",
-    "book",
-    "calculate",
-    "cancel",
-    "check",
-    "compare",
-    "compute",
-    "convert",
-    "create",
-    "delete",
-    "describe",
-    "divide",
-    "draft",
-    "email",
-    "explain",
-    "fetch",
-    "find",
-    "get",
-    "give",
-    "list",
-    "look",
-    "make",
-    "mail",
-    "move",
-    "multiply",
-    "open",
-    "order",
-    "plan",
-    "post",
-    "read",
-    "remove",
-    "rename",
-    "report",
-    "research",
-    "save",
-    "say",
-    "search",
-    "send",
-    "set",
-    "show",
-    "start",
-    "stop",
-    "subtract",
-    "sum",
-    "summarise",
-    "summarize",
-    "tell",
-    "translate",
-    "update",
-    "work",
-    "write",
-];
+const IMPERATIVES: &str = "\
+    add ask book calculate cancel check compare compute convert create delete describe divide draft \
+    email explain fetch find get give list look make mail move multiply open order plan post read \
+    remove rename report research save say search send set show start stop subtract sum summarise \
+    summarize tell translate update work write";
 
 /// A part of a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,7 +167,7 @@ impl Part {
         ];
         let asks = QUESTION_WORDS.contains(&first)
             || knows.contains(&first)
-            || polite == 0 && text.ends_with('?') && !IMPERATIVES.contains(&first);
+            || polite == 0 && text.ends_with('?') && !is_imperative(first);
         Self {
             text: without_opening(text).to_owned(),
             arithmetic,
@@ -251,13 +202,15 @@ fn lower_words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+fn is_imperative(word: &str) -> bool {
+    IMPERATIVES.split(' ').any(|known| known == word)
+}
+
 fn begins_clause(words: &[String]) -> bool {
     let mut words = words.iter().map(String::as_str);
     let first = words.find(|word| !["also", "then", "please"].contains(word));
     first.is_some_and(|first| {
-        [QUESTION_WORDS, IMPERATIVES, POLITE_WORDS]
-            .iter()
-            .any(|list| list.contains(&first))
+        is_imperative(first) || QUESTION_WORDS.contains(&first) || POLITE_WORDS.contains(&first)
     })
 }
 
