@@ -11,7 +11,7 @@ use super::{
     toolsets::Members,
 };
 use crate::{
-    contract::{InterceptorHandle, ModelHandle, ToolHandle, ToolsetHandle},
+    contract::{InterceptorHandle, Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
@@ -101,6 +101,16 @@ impl Registry {
         let make: MakeModel = Arc::new(make);
         self.places.all.give(name.into(), make);
         self
+    }
+
+    /// Registers a provider whose settings are the fields of its model's type.
+    #[must_use]
+    pub fn provider_type<M: Model + DeserializeOwned>(self, name: impl Into<String>) -> Self {
+        self.provider(name, |settings| {
+            let settings = Value::Object(settings.clone());
+            let model = M::deserialize(settings).map_err(|error| error.to_string())?;
+            Ok(ModelHandle::new(model))
+        })
     }
 
     /// Registers a tool under the name of its definition.
