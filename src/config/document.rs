@@ -94,6 +94,17 @@ impl Node {
         }
     }
 
+    /// Hands on each text in it.
+    pub(super) fn each_text(&self, take: &mut impl FnMut(&str)) {
+        match &self.content {
+            Content::List(items) => items.iter().for_each(|item| item.each_text(take)),
+            Content::Mapping(entries) => {
+                entries.iter().for_each(|(_, value)| value.each_text(take))
+            }
+            _ => self.text().into_iter().for_each(take),
+        }
+    }
+
     /// How deep its lists and mappings nest; 1 for a scalar.
     pub(super) fn depth(&self) -> usize {
         let below = match &self.content {

@@ -19,7 +19,7 @@ const MOST: usize = 50;
 /// in the order of the file. `complete` adds to the team what the file may leave out.
 ///
 /// A fault is looked past by leaving out the value that it is about. A fault that only such a gap causes is
-/// not told.
+/// not told, and looked past in the same way.
 ///
 /// # Errors
 /// The faults, each with its place; at most fifty.
@@ -52,14 +52,22 @@ pub fn load_checked(
         let Err(fault) = look(document.clone(), registry, folder, &complete) else {
             break;
         };
-        if gaps.iter().any(|key: &String| is_gap(&fault, key)) {
-            break;
-        }
         let place = fault.place;
-        faults.push(fault);
-        match place.and_then(|place| leave_out(&mut document, place)) {
-            Some(key) => drop(gaps.insert(key)),
-            None => break,
+        let only_a_gap = gaps.iter().any(|gap: &String| is_gap(&fault, gap));
+        if !only_a_gap {
+            faults.push(fault);
+        }
+        let Some((name, left_out)) = place.and_then(|place| leave_out(&mut document, place)) else {
+            break;
+        };
+        gaps.extend(name);
+        if only_a_gap {
+            // All that lacked the value has gone with it, so nothing else finds it.
+            left_out.each_text(&mut |text| {
+                if !text.is_empty() {
+                    gaps.insert(text.to_owned());
+                }
+            });
         }
     }
     if faults.is_empty() {
@@ -89,18 +97,19 @@ fn look(
         .map_err(|error| names::locate(&error, &document))
 }
 
-/// Whether the fault is that a key is missing which was left out here.
-fn is_gap(fault: &Fault, key: &str) -> bool {
+/// Whether the fault is that something is missing which was left out here.
+fn is_gap(fault: &Fault, gap: &str) -> bool {
     let kinds = [
         FaultKind::WrongValue,
         FaultKind::Team,
         FaultKind::UnknownName,
     ];
-    kinds.contains(&fault.kind) && fault.message.contains(&format!("`{key}`"))
+    let quoted = [format!("`{gap}`"), format!("{gap:?}")];
+    kinds.contains(&fault.kind) && quoted.iter().any(|gap| fault.message.contains(gap))
 }
 
-/// Leaves out what stands at this place: a key with its value, or an item of a list. What it is called.
-fn leave_out(node: &mut Node, place: Place) -> Option<String> {
+/// Leaves out what stands at this place: a key with its value, or an item of a list. The key, and the value.
+fn leave_out(node: &mut Node, place: Place) -> Option<(Option<String>, Node)> {
     match &mut node.content {
         Content::Mapping(entries) => {
             // The innermost: a mapping stands where its first key does.
@@ -112,7 +121,8 @@ fn leave_out(node: &mut Node, place: Place) -> Option<String> {
                     key.place == place || value.place == place
                 };
                 let found = entries.iter().position(is_it)?;
-                Some(entries.remove(found).0.name)
+                let (key, value) = entries.remove(found);
+                Some((Some(key.name), value))
             })
         }
         Content::List(items) => {
@@ -120,7 +130,7 @@ fn leave_out(node: &mut Node, place: Place) -> Option<String> {
             below.or_else(|| {
                 let found = items.iter().position(|item| item.place == place)?;
                 let item = items.remove(found);
-                Some(item.text().unwrap_or_default().to_owned())
+                Some((None, item))
             })
         }
         _ => None,

@@ -173,6 +173,23 @@ agent:
         let found = rest.find(&place);
         rest = &rest[found.unwrap_or_else(|| panic!("{place} in {}", wrong.err))..];
     }
+    // A name that two agents have does not hide what comes after it.
+    desk.write(
+        "twice.yaml",
+        "\
+agent:
+  name: desk
+  tools: [calculater]
+  behavior: recat
+  agents:
+    - name: billing
+      reach: delegat
+    - name: billing
+      tools: [calculator]
+",
+    );
+    let twice = desk.shipped(&["check", "twice.yaml"]).exits(2);
+    assert!(twice.err.contains("4 faults"), "{}", twice.err);
     desk.write("wrong.yaml", "agent: { name: desk, tols: [] }\n");
     let one = desk.shipped(&["check", "wrong.yaml"]).exits(2);
     assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);
