@@ -11,6 +11,7 @@ mod real_server;
 mod runs;
 mod secrecy;
 mod servers;
+mod small_model;
 mod streams;
 mod tls;
 mod usage;
