@@ -29,7 +29,9 @@ Exit codes:
   130  interrupted; the run goes on with `ghostlight resume`
 
 Environment:
-  OPENAI_API_KEY    the default model is OpenAI's (or compatible); without it, the built-in
+  OPENAI_API_KEY    the default model is OpenAI's (or compatible)
+  ANTHROPIC_API_KEY, GEMINI_API_KEY
+                    it is Anthropic's or Google's; without any of the three it is the built-in
                     offline model, which needs no network and is no neural network
   OPENAI_BASE_URL   where the default model is, such as http://127.0.0.1:11434/v1
   OPENAI_MODEL      which model it is

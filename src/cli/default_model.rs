@@ -15,6 +15,8 @@ use crate::environment;
 
 /// The name under which it is known.
 const DEFAULT: &str = "default";
+/// The providers whose key in the environment chooses them, the first one that has a key.
+const KEYED: [&str; 3] = ["openai", "anthropic", "gemini"];
 /// The provider of the built-in model.
 const OFFLINE: &str = "offline";
 
@@ -139,16 +141,17 @@ fn define_from(
     if team.models.contains_key(DEFAULT) || registry.model_named(DEFAULT).is_some() {
         return Ok(());
     }
-    let key_or_address = ["OPENAI_API_KEY", "OPENAI_BASE_URL"];
+    let has_key =
+        |provider: &&str| variable(&format!("{}_API_KEY", provider.to_uppercase())).is_some();
     let provider = match &config.provider {
         Some(provider) => Some(provider.as_str()),
-        None if key_or_address.iter().any(|name| variable(name).is_some())
+        None if variable("OPENAI_BASE_URL").is_some()
             || config.base_url.is_some()
             || config.api_key.is_some() =>
         {
             Some("openai")
         }
-        None => None,
+        None => KEYED.into_iter().find(has_key),
     };
     let model = match provider {
         Some(provider) if providers.contains(&provider) => fresh(provider, config, variable),
@@ -244,7 +247,7 @@ pub(super) fn describe(team: &TeamSpec, registry: &Registry) -> String {
     let mut models: Vec<String> = names.iter().map(one).collect();
     models.dedup();
     let hint = match is_offline(team) && registry.provider_names().contains(&"openai") {
-        true => " (set OPENAI_API_KEY for a real one)",
+        true => " (set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for a real one)",
         false => "",
     };
     format!("{}{hint}", models.join(", "))
@@ -263,6 +266,8 @@ mod tests {
         let none = |_: &serde_json::Map<String, serde_json::Value>| Err(String::new());
         Registry::new()
             .provider("openai", none)
+            .provider("anthropic", none)
+            .provider("gemini", none)
             .provider("offline", none)
     }
 
@@ -298,6 +303,13 @@ mod tests {
         let local = [("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")];
         let expected = serde_json::json!({ "provider": "openai", "base_url": local[0].1 });
         assert_eq!(by_variables(&local), expected);
+        let other = by_variables(&[("GEMINI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]);
+        let expected = serde_json::json!({
+            "provider": "anthropic", "api_key": "${ANTHROPIC_API_KEY}",
+        });
+        assert_eq!(other, expected);
+        let both = by_variables(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]);
+        assert_eq!(both["provider"], "openai");
         let (chosen, config) = (ModelArguments::default(), UserConfig::default());
         let none = defined(&Registry::new(), &chosen, &config, &[]);
         assert_eq!(none, Ok(None));
@@ -331,7 +343,10 @@ mod tests {
             ..ModelArguments::default()
         };
         let error = defined(&registry(), &nobody, &config, &[]).unwrap_err();
-        assert!(error.contains("there are: offline, openai"), "{error}");
+        assert!(
+            error.contains("there are: anthropic, gemini, offline, openai"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -381,7 +396,7 @@ mod tests {
         assert_eq!(team.models[DEFAULT], ModelSpec::new("offline"));
         assert_eq!(
             describe(&team, &registry()),
-            "offline (set OPENAI_API_KEY for a real one)"
+            "offline (set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for a real one)"
         );
         assert!(is_offline(&team));
         let chosen = ModelArguments {

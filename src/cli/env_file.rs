@@ -13,8 +13,12 @@ use crate::{environment, files};
 const FOUND: &str = ".env";
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Who hears what a model is told, and the key that it is sent.
-const ADDRESS_AND_KEY: [&str; 2] = ["OPENAI_BASE_URL", "OPENAI_API_KEY"];
+/// For each provider the address that hears what a model is told, and the key that it is sent.
+const ADDRESS_AND_KEY: [[&str; 2]; 3] = [
+    ["OPENAI_BASE_URL", "OPENAI_API_KEY"],
+    ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"],
+    ["GEMINI_BASE_URL", "GEMINI_API_KEY"],
+];
 
 /// Reads the file that was named, or `.env` in the current folder if there is one. It sets only what the
 /// environment leaves unset. What to tell about it.
@@ -30,22 +34,25 @@ pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     let read = read(&text)
         .map_err(|(line, fault)| Failure::Usage(format!("{}:{line}: {fault}", path.display())));
     let mut variables = read?;
-    let told = (named.is_none() && sends_away(&variables)).then(|| {
-        let [address, key] = ADDRESS_AND_KEY;
-        variables.remove(address);
-        format!(
-            "{FOUND} sets {address}, and {key} is not from there: the address is not used; name the file with \
-             --env-file to use it"
-        )
-    });
+    let mut told = Vec::new();
+    if named.is_none() {
+        for [address, key] in ADDRESS_AND_KEY {
+            if sends_away(&variables, address, key) {
+                variables.remove(address);
+                told.push(format!(
+                    "{FOUND} sets {address}, and {key} is not from there: the address is not used; name the file \
+                     with --env-file to use it"
+                ));
+            }
+        }
+    }
     environment::supply(variables);
-    Ok(told)
+    Ok((!told.is_empty()).then(|| told.join("\n")))
 }
 
 /// Whether a file that nobody named, perhaps of a folder that somebody else made, would send the user's own
 /// key to an address of its own.
-fn sends_away(variables: &BTreeMap<String, String>) -> bool {
-    let [address, key] = ADDRESS_AND_KEY;
+fn sends_away(variables: &BTreeMap<String, String>, address: &str, key: &str) -> bool {
     variables.contains_key(address) && !environment::is_set(address) && environment::is_set(key)
 }
 

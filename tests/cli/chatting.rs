@@ -122,21 +122,11 @@ fn a_window_that_changes_and_a_terminal_without_colours_harm_nothing() {
     let desk = careful();
     let set = [("NO_COLOR", "1")];
     let mut terminal = desk.shipped_at_terminal(&["chat", "careful.yaml", "--yes"], &set);
-    let window = terminal.process().get_file_handle().unwrap();
-    let resize = |columns| {
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&window, size).unwrap();
-    };
-    resize(40);
+    resize(&terminal, 40);
     let mut seen = terminal.exp_string("> ").unwrap();
     terminal.send("What is ").unwrap();
     terminal.flush().unwrap();
-    resize(20);
+    resize(&terminal, 20);
     terminal.send_line("6 * 7 + 1000 - 1000 + 2000?").unwrap();
     seen += &terminal.exp_string("2042").unwrap();
     seen += &terminal.exp_string("> ").unwrap();
@@ -146,6 +136,42 @@ fn a_window_that_changes_and_a_terminal_without_colours_harm_nothing() {
     seen += &terminal.exp_string("4 = 8").unwrap();
     terminal.send_line("/quit").unwrap();
     seen += &terminal.exp_eof().unwrap();
+    assert_colourless(&seen);
+}
+
+#[test]
+fn a_run_at_a_terminal_streams_through_a_resize_and_an_interrupt_suspends_it() {
+    let desk = Desk::typing(TALE);
+    let words = ["run", "team.yaml", "Tell me a tale"];
+    let mut terminal = desk.at_terminal_with(&words, &[("NO_COLOR", "1")]);
+    resize(&terminal, 20);
+    let mut seen = terminal.exp_string("Once upon").unwrap();
+    resize(&terminal, 60);
+    terminal.send_control('c').unwrap();
+    seen += &terminal.exp_string("is suspended").unwrap();
+    seen += &terminal.exp_eof().unwrap();
+    let ended = terminal.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    assert_colourless(&seen);
+    assert!(seen.contains("ghostlight resume"), "{seen:?}");
+    // What was half said is asked for again.
+    desk.open_gate();
+    let mut terminal = desk.at_terminal(&["resume"]);
+    let rest = terminal.exp_eof().unwrap();
+    assert!(rest.contains("there was a lamp."), "{rest:?}");
+}
+
+fn resize(terminal: &rexpect::session::PtySession, columns: u16) {
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal.process().get_file_handle().unwrap(), size).unwrap();
+}
+
+fn assert_colourless(seen: &str) {
     for colour in ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
         assert!(!seen.contains(colour), "{colour:?} in {seen:?}");
     }

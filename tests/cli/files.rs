@@ -7,7 +7,7 @@ fn check_tells_what_a_team_file_holds() {
     let desk = Desk::new("says", json!({}));
     desk.write("good.yaml", "name: shop\nagent:\n  name: desk\n  agents: [{ name: clerk, description: counts, tools: [calculator] }]\n");
     let done = desk.shipped(&["check", "good.yaml"]).exits(0);
-    let offline = "offline (built in: a stand-in without a neural network) (set OPENAI_API_KEY for a real one)";
+    let offline = "offline (built in: a stand-in without a neural network) (set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for a real one)";
     assert_eq!(
         done.out,
         format!("good.yaml: team shop, 2 agents, model {offline}\n  desk\n    clerk: counts\n")

@@ -338,6 +338,9 @@ impl Desk {
 
     fn quiet(&self, mut command: Command) -> Command {
         for name in [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "GEMINI_API_KEY",
             "OPENAI_API_KEY",
             "OPENAI_BASE_URL",
             "OPENAI_MODEL",

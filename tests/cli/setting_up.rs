@@ -67,6 +67,13 @@ fn a_file_that_nobody_named_sends_no_key_to_an_address_of_its_own() {
     assert!(done.err.contains("--env-file"), "{}", done.err);
     let named = desk.shipped_with(&["check", "plain.yaml", "--env-file", ".env"], "", &key);
     assert!(named.exits(0).out.contains("127.0.0.1:7"));
+    desk.write(".env", "ANTHROPIC_BASE_URL=http://127.0.0.1:7/v1\n");
+    let key = [("ANTHROPIC_API_KEY", "sk-test-key")];
+    let done = desk
+        .shipped_with(&["check", "plain.yaml"], "", &key)
+        .exits(0);
+    assert!(done.err.contains("ANTHROPIC_BASE_URL"), "{}", done.err);
+    assert!(done.out.contains("api.anthropic.com"), "{}", done.out);
     desk.write("bad.env", "no pair\n");
     let wrong = desk
         .shipped(&["check", "plain.yaml", "--env-file", "bad.env"])

@@ -56,6 +56,8 @@ impl Scene {
             .args(["subject_of_the_kills", "--exact", "--nocapture"])
             .env(subject::ARGUMENTS, serde_json::to_string(&all).unwrap())
             .env(subject::EFFECTS, &self.effects)
+            .env_remove("ANTHROPIC_API_KEY")
+            .env_remove("GEMINI_API_KEY")
             .env_remove("OPENAI_API_KEY")
             .env_remove("OPENAI_BASE_URL")
             .stdin(Stdio::null())

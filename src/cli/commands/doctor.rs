@@ -78,7 +78,13 @@ impl Doctor {
             None => "none, and no place for them: HOME is not set".to_owned(),
         };
         self.says("settings", Ok(settings))?;
-        let names = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"];
+        let names = [
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "OPENAI_MODEL",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+        ];
         let told = names.map(|name| match environment::variable(name) {
             None => format!("{name} is not set"),
             Some(value) if name.ends_with("_KEY") => {
