@@ -12,7 +12,7 @@
 //! /// Adds VAT to a net price.
 //! #[tool(effect = "read")]
 //! async fn add_vat(net: f64, percent: f64) -> Result<f64, ToolError> {
-//!     Ok(net * (1.0 + percent / 100.0))
+//!     Ok(net * (100.0 + percent) / 100.0)
 //! }
 //!
 //! #[tokio::main]
@@ -201,6 +201,11 @@ struct Testing;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/changing_code.md")]
 struct ChangingCode;
+
+/// And the programs that are counted beside those of other libraries.
+#[cfg(all(doctest, feature = "openai"))]
+#[doc = include_str!("../docs/comparison.md")]
+struct Comparison;
 
 /// And the example of the attribute `tool`.
 #[cfg(doctest)]

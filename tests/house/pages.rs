@@ -117,6 +117,100 @@ fn an_example_without_a_row_is_a_finding() {
     assert!(findings.contains(&"hello".to_owned()));
 }
 
+/// What a newcomer reads first stays short.
+#[test]
+fn the_readme_has_900_words_at_most() {
+    let words = page("README.md").split_whitespace().count();
+    assert!(words <= 900, "README.md has {words} words");
+}
+
+/// The figures that stand beside those of other libraries are those of the programs below them.
+#[test]
+fn the_lines_of_our_first_programs_are_counted_right() {
+    let text = page("docs/comparison.md");
+    let lines = |code: &str| {
+        let lines = code.lines().map(str::trim);
+        let comment = |line: &&str| line.starts_with("//") && !line.starts_with("///");
+        lines
+            .filter(|line| !line.is_empty() && !comment(line))
+            .count()
+    };
+    let programs = text.split("```rust,no_run\n").skip(1);
+    let counted: Vec<String> = programs
+        .map(|rest| lines(rest.split("```").next().unwrap()).to_string())
+        .collect();
+    let row = |line: &&str| (1..=4).any(|number| line.starts_with(&format!("| {number}. ")));
+    let rows = text.lines().filter(row);
+    let told: Vec<String> = rows
+        .map(|line| line.split('|').nth(2).unwrap().trim().to_owned())
+        .collect();
+    assert_eq!(told, counted);
+}
+
+/// A link from one page to another leads somewhere, also to a heading.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages: Vec<String> = vec![
+        "README.md".into(),
+        "CONTRIBUTING.md".into(),
+        "ARCHITECTURE.md".into(),
+    ];
+    for folder in ["docs", "docs/guide", "docs/decisions"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                pages.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    let findings: Vec<String> = pages
+        .iter()
+        .flat_map(|name| dead_links(name, &page(name)))
+        .collect();
+    crate::assert_none(&findings, "links that lead nowhere:");
+}
+
+#[test]
+fn a_link_to_nothing_is_a_finding() {
+    let text =
+        "[a](README.md) [b](gone.md) [c](README.md#see-it) [d](README.md#gone) [e](https://x.y/z)";
+    let findings = dead_links("page.md", text);
+    assert_eq!(findings, ["page.md: gone.md", "page.md: README.md#gone"]);
+}
+
+/// The links of a page to files that are not there, or to headings that they do not have.
+fn dead_links(name: &str, text: &str) -> Vec<String> {
+    let folder = Path::new(name).parent().unwrap();
+    let links = text.split("](").skip(1);
+    let targets = links.filter_map(|rest| rest.split(')').next());
+    let inside = targets.filter(|target| !target.contains("://") && !target.contains(' '));
+    let leads = |target: &str| {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let path = match file {
+            "" => root().join(name),
+            file => root().join(folder).join(file),
+        };
+        match fs::read_to_string(&path) {
+            Ok(there) => heading.is_empty() || headings(&there).any(|known| known == heading),
+            Err(_) => path.is_dir() && heading.is_empty(),
+        }
+    };
+    let dead = inside.filter(|target| !target.is_empty() && !leads(target));
+    dead.map(|target| format!("{name}: {target}")).collect()
+}
+
+/// The anchors that a page's headings have where it is shown.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    titles.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 /// It is what newcomers copy, and nothing else reads it.
 #[test]
 fn the_manifest_in_the_readme_fits_the_workspace() {
