@@ -86,7 +86,7 @@ async fn bare() -> Cost {
 async fn system(agent: Agent) -> System {
     let mut limits = Limits::default();
     (limits.linger, limits.passivate_after) = (LINGER, PASSIVATE_AFTER);
-    let builder = System::builder(InMemoryStore::new()).limits(limits);
+    let builder = System::builder(InMemoryStore::new().keeping(usize::MAX)).limits(limits);
     builder
         .team(agent.into_team().unwrap())
         .start()

@@ -155,20 +155,21 @@ fn climbs(
 mod tests {
     use super::*;
     use crate::assert_none;
-    use crate::sources::Workspace;
+    use crate::sources::with_workspace;
 
     /// The rooms in which no files name each other in a circle.
     const WITHOUT_CIRCLES: [&str; 1] = ["actor"];
 
     #[test]
     fn no_actors_files_name_each_other_in_a_circle() {
-        let workspace = Workspace::read();
-        let files: Vec<&SourceFile> = workspace.library(ENGINE).collect();
-        let found = circles_in(&files, &workspace.packages, &WITHOUT_CIRCLES);
-        assert_none(
-            &found,
-            "files that name each other in a circle; put what both need below them:",
-        );
+        with_workspace(move |workspace| {
+            let files: Vec<&SourceFile> = workspace.library(ENGINE).collect();
+            let found = circles_in(&files, &workspace.packages, &WITHOUT_CIRCLES);
+            assert_none(
+                &found,
+                "files that name each other in a circle; put what both need below them:",
+            );
+        });
     }
 
     /// The floors of `actor`, as ARCHITECTURE.md draws them: the System, the agent, the ways out. What all
@@ -200,15 +201,16 @@ mod tests {
 
     #[test]
     fn no_actors_file_names_a_floor_above_its_own() {
-        let workspace = Workspace::read();
-        let files: Vec<&SourceFile> = workspace.library(ENGINE).collect();
-        let found = climbs(&files, &workspace.packages, "actor", &FLOORS);
-        assert_none(
-            &found,
-            "files that name what stands on a floor above theirs:",
-        );
-        let upside_down = [FLOORS[2], FLOORS[1], FLOORS[0]];
-        assert!(!climbs(&files, &workspace.packages, "actor", &upside_down).is_empty());
+        with_workspace(move |workspace| {
+            let files: Vec<&SourceFile> = workspace.library(ENGINE).collect();
+            let found = climbs(&files, &workspace.packages, "actor", &FLOORS);
+            assert_none(
+                &found,
+                "files that name what stands on a floor above theirs:",
+            );
+            let upside_down = [FLOORS[2], FLOORS[1], FLOORS[0]];
+            assert!(!climbs(&files, &workspace.packages, "actor", &upside_down).is_empty());
+        });
     }
 
     fn snippets(texts: &[(&str, &str)]) -> Vec<String> {

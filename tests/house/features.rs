@@ -128,7 +128,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::sources::Workspace;
+    use crate::sources::with_workspace;
 
     fn page() -> (PathBuf, String) {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -146,10 +146,11 @@ mod tests {
     #[test]
     fn every_item_example_and_test_in_the_table_exists() {
         let (root, text) = page();
-        let workspace = Workspace::read();
-        let items = PublicItems::of(&workspace);
-        let findings = existence(&rows(&text).0, &root, &items);
-        crate::assert_none(&findings, "docs/features.md names what is not there:");
+        with_workspace(move |workspace| {
+            let items = PublicItems::of(workspace);
+            let findings = existence(&rows(&text).0, &root, &items);
+            crate::assert_none(&findings, "docs/features.md names what is not there:");
+        });
     }
 
     #[test]
@@ -212,16 +213,17 @@ text | not a row
 
     #[test]
     fn absent_examples_and_items_are_reported_with_their_row() {
-        let workspace = Workspace::read();
-        let mut wrong = row(7, &["tests/absent.rs"], "not yet");
-        wrong.items.push("ghostlight::Absent".to_owned());
-        wrong.examples.push("examples/absent.rs".to_owned());
-        let found = existence(&[wrong], &workspace.root, &PublicItems::of(&workspace));
-        assert_eq!(found.len(), 3, "{found:?}");
-        assert!(
-            found
-                .iter()
-                .all(|finding| finding.starts_with("7: 7: there is no"))
-        );
+        with_workspace(move |workspace| {
+            let mut wrong = row(7, &["tests/absent.rs"], "not yet");
+            wrong.items.push("ghostlight::Absent".to_owned());
+            wrong.examples.push("examples/absent.rs".to_owned());
+            let found = existence(&[wrong], &workspace.root, &PublicItems::of(workspace));
+            assert_eq!(found.len(), 3, "{found:?}");
+            assert!(
+                found
+                    .iter()
+                    .all(|finding| finding.starts_with("7: 7: there is no"))
+            );
+        });
     }
 }

@@ -95,30 +95,32 @@ fn too_long(lengths: &[(PathBuf, usize)], exceptions: &[(&str, usize, &str)]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{SourceFile, Workspace};
+    use crate::sources::{SourceFile, with_workspace};
 
     #[test]
     fn no_file_or_module_is_a_drawer_for_leftovers() {
-        let workspace = Workspace::read();
-        let mut findings = drawers(&workspace.rust_paths());
-        for file in &workspace.files {
-            findings.extend(drawer_modules(&file.path, &file.syntax.items));
-        }
-        crate::assert_none(&findings, "name it after what it does:");
+        with_workspace(move |workspace| {
+            let mut findings = drawers(&workspace.rust_paths());
+            for file in &workspace.files {
+                findings.extend(drawer_modules(&file.path, &file.syntax.items));
+            }
+            crate::assert_none(&findings, "name it after what it does:");
+        });
     }
 
     #[test]
     fn no_file_outgrows_one_idea() {
-        let workspace = Workspace::read();
-        let lengths: Vec<(PathBuf, usize)> = workspace
-            .rust_paths()
-            .into_iter()
-            .map(|path| {
-                let text = std::fs::read_to_string(workspace.root.join(&path)).unwrap();
-                (path, text.lines().count())
-            })
-            .collect();
-        crate::assert_none(&too_long(&lengths, &LONGER), "files too long:");
+        with_workspace(move |workspace| {
+            let lengths: Vec<(PathBuf, usize)> = workspace
+                .rust_paths()
+                .into_iter()
+                .map(|path| {
+                    let text = std::fs::read_to_string(workspace.root.join(&path)).unwrap();
+                    (path, text.lines().count())
+                })
+                .collect();
+            crate::assert_none(&too_long(&lengths, &LONGER), "files too long:");
+        });
     }
 
     #[test]

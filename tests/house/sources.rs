@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
 
 use serde::Deserialize;
 
@@ -52,9 +56,42 @@ struct PackageTable {
     name: String,
 }
 
+/// Something that looks at the workspace.
+type Look = Box<dyn FnOnce(&Workspace) + Send>;
+
+/// Shows the workspace to this, and gives what it makes of it. It is read once, since that takes seconds,
+/// by a thread that has it from then on: what is parsed cannot leave the thread that parsed it.
+#[track_caller]
+pub(crate) fn with_workspace<T: Send + 'static>(
+    look: impl FnOnce(&Workspace) -> T + Send + 'static,
+) -> T {
+    static READER: LazyLock<Mutex<Sender<Look>>> = LazyLock::new(|| {
+        let (sender, looks) = channel::<Look>();
+        thread::spawn(move || {
+            let workspace = Workspace::read();
+            looks.iter().for_each(|look| look(&workspace));
+        });
+        Mutex::new(sender)
+    });
+    let (sender, seen) = channel();
+    let look: Look = Box::new(move |workspace| {
+        let seen = panic::catch_unwind(AssertUnwindSafe(|| look(workspace)));
+        sender.send(seen).expect("whoever looks waits for it");
+    });
+    READER
+        .lock()
+        .unwrap()
+        .send(look)
+        .expect("the workspace is read");
+    match seen.recv().expect("the workspace can be read") {
+        Ok(seen) => seen,
+        Err(failed) => panic::resume_unwind(failed),
+    }
+}
+
 impl Workspace {
     /// Reads the workspace that this test was compiled in.
-    pub(crate) fn read() -> Self {
+    fn read() -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let manifest: RootManifest = read_toml(&root.join("Cargo.toml"));
         let mut workspace = Self {
@@ -331,40 +368,42 @@ mod tests {
 
     #[test]
     fn the_workspace_is_read_from_its_crate_roots() {
-        let workspace = Workspace::read();
-        assert!(workspace.packages.contains(&"ghostlight".to_owned()));
-        assert!(workspace.packages.contains(&"ghostlight_actors".to_owned()));
-        for package in ["ghostlight", "ghostlight_actors"] {
-            let roots = workspace
-                .library(package)
-                .filter(|file| file.module.is_empty())
-                .count();
-            assert_eq!(roots, 1, "one root of {package}");
-        }
-        assert!(
-            workspace
-                .rust_paths()
-                .contains(&PathBuf::from("tests/house/sources.rs"))
-        );
+        with_workspace(move |workspace| {
+            assert!(workspace.packages.contains(&"ghostlight".to_owned()));
+            assert!(workspace.packages.contains(&"ghostlight_actors".to_owned()));
+            for package in ["ghostlight", "ghostlight_actors"] {
+                let roots = workspace
+                    .library(package)
+                    .filter(|file| file.module.is_empty())
+                    .count();
+                assert_eq!(roots, 1, "one root of {package}");
+            }
+            assert!(
+                workspace
+                    .rust_paths()
+                    .contains(&PathBuf::from("tests/house/sources.rs"))
+            );
+        });
     }
 
     /// With parallel work a file is easily added and its `mod` line forgotten; nothing else tells.
     #[test]
     fn every_source_file_is_part_of_a_crate() {
-        let workspace = Workspace::read();
-        let declared = workspace.declared_paths();
-        let orphans: Vec<String> = workspace
-            .rust_paths()
-            .into_iter()
-            .filter(|path| {
-                let shown = path.to_string_lossy();
-                ["src/", "actors/src/", "macros/src/"]
-                    .iter()
-                    .any(|start| shown.starts_with(start))
-                    && !declared.contains(path)
-            })
-            .map(|path| path.display().to_string())
-            .collect();
-        crate::assert_none(&orphans, "no `mod` line declares these files:");
+        with_workspace(move |workspace| {
+            let declared = workspace.declared_paths();
+            let orphans: Vec<String> = workspace
+                .rust_paths()
+                .into_iter()
+                .filter(|path| {
+                    let shown = path.to_string_lossy();
+                    ["src/", "actors/src/", "macros/src/"]
+                        .iter()
+                        .any(|start| shown.starts_with(start))
+                        && !declared.contains(path)
+                })
+                .map(|path| path.display().to_string())
+                .collect();
+            crate::assert_none(&orphans, "no `mod` line declares these files:");
+        });
     }
 }
