@@ -199,7 +199,11 @@ mod over_http {
                 .iter()
                 .map(|event| {
                     let name = event["type"].as_str().unwrap().to_owned();
-                    (event["position"].to_string(), name)
+                    let part = event["part"].as_u64().map(|part| format!(".{part}"));
+                    (
+                        format!("{}{}", event["position"], part.unwrap_or_default()),
+                        name,
+                    )
                 })
                 .collect();
             assert_eq!(seen, whole);

@@ -1,6 +1,6 @@
 //! Event streams over HTTP (server-sent events).
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
@@ -10,13 +10,53 @@ use axum::{
     },
 };
 use futures_util::{Stream, StreamExt as _};
+use ghostlight_actors::vocabulary::EventRecord;
 
 use crate::{metrics::Metrics, problem::Problem, server::Shared};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The position after which a reader wants to go on.
-pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+/// Where a recorded event stands: its entry's position in the store's order of commits, and which of that entry's
+/// events it is. As text it is the position, with a dot and the part where that is not the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) position: u64,
+    pub(crate) part: u32,
+}
+
+impl Place {
+    /// Where an event stands; `None` for a preview.
+    pub(crate) fn of(record: &EventRecord) -> Option<Self> {
+        let part = record.part;
+        record.position.map(|position| Self { position, part })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            0 => write!(f, "{}", self.position),
+            part => write!(f, "{}.{part}", self.position),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let (position, part) = text.split_once('.').unwrap_or((text, "0"));
+        match (position.parse(), part.parse()) {
+            (Ok(position), Ok(part)) => Ok(Self { position, part }),
+            _ => Err(Problem::invalid(
+                "the id of an event is its position, such as 17, or 17.1 for the second event of that position",
+            )),
+        }
+    }
+}
+
+/// The event after which a reader wants to go on.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Place>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else {
         return Ok(None);
     };
@@ -25,10 +65,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem>
     if id.is_empty() {
         return Ok(None);
     }
-    let position = id.parse().map_err(|_| {
-        Problem::invalid("`Last-Event-ID` is the id of the last event that was read, a number")
-    })?;
-    Ok(Some(position))
+    id.parse().map(Some)
 }
 
 /// Whether a reader wants a stream.

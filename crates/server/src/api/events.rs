@@ -24,11 +24,13 @@ use crate::{
     endpoint::Endpoints,
     problem::Problem,
     server::Shared,
-    sse::{last_event_id, respond, wants_stream},
+    sse::{Place, last_event_id, respond, wants_stream},
 };
 
 /// How many events a page has, if not said otherwise, and at the most.
 const PAGE: (usize, usize) = (200, 1000);
+/// How many entries are read at once.
+const READ_AT_ONCE: usize = 512;
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints
@@ -47,8 +49,8 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EventsQuery {
-    /// Only events behind this position.
-    after: Option<u64>,
+    /// Only events behind this one: the `next` of the page before, or the id of an event of a stream.
+    after: Option<String>,
     /// At most so many in a page; 200, and 1000 at the most.
     limit: Option<usize>,
     /// Whether a stream shows what is under way and not recorded, such as pieces of a model's answer; yes, when left
@@ -59,11 +61,12 @@ struct EventsQuery {
 /// A page of events.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Page {
-    /// Events in the order of their commits: `run`, `sequence`, `position`, `at`, `path`, `type`, `data`.
+    /// Events in the order of their commits: `run`, `sequence`, `position`, `part` (where an entry has several), `at`,
+    /// `path`, `type`, `data`.
     #[schemars(with = "Vec<Value>")]
     events: Vec<EventRecord>,
-    /// The position after which the next page begins; `null` where there is no more by now.
-    next: Option<u64>,
+    /// What the next page is asked for with; `null` where there is no more by now.
+    next: Option<String>,
 }
 
 async fn events(
@@ -73,16 +76,29 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (run, row) = asked.run(&id).await?;
-    let after = last_event_id(&headers)?.or(query.after).unwrap_or_default();
+    let after = match (last_event_id(&headers)?, &query.after) {
+        (Some(last), _) => Some(last),
+        (None, after) => after.as_deref().map(str::parse::<Place>).transpose()?,
+    };
     let within = within(&asked, &row).await?;
     if !wants_stream(&headers) {
         let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
         return Ok(Json(page(&asked, &row, within, (after, limit)).await?).into_response());
     }
     let is_over = row.status.is_ended() && row.status != RunStatus::Continued;
-    if is_over && after > 0 {
-        let more = asked.system.store().read_tree(row.root, after, 1).await?;
-        if more.is_empty() {
+    if let Some(after) = after.filter(|_| is_over) {
+        // A look at what comes next is quick, and an event of the same entry is rare.
+        let more = asked
+            .system
+            .store()
+            .read_tree(row.root, after.position, 1)
+            .await?;
+        if more.is_empty()
+            && page(&asked, &row, None, (Some(after), 1))
+                .await?
+                .events
+                .is_empty()
+        {
             // To browsers this says that there is nothing to come back for.
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
@@ -93,7 +109,9 @@ async fn events(
     } else {
         of_root.events()
     };
-    events = events.after(after);
+    if let Some(after) = after {
+        events = events.after_event(after.position, after.part);
+    }
     if query.previews == Some(false) {
         events = events.recorded();
     }
@@ -151,35 +169,38 @@ async fn within(asked: &Asked, row: &RunRow) -> Result<Option<Within>, Problem> 
     Ok(Some(within))
 }
 
+/// Events behind a place, at most so many. The tree is read from its beginning, since what an entry tells depends on
+/// those before it.
 async fn page(
     asked: &Asked,
     row: &RunRow,
     mut within: Option<Within>,
-    (mut after, limit): (u64, usize),
+    (after, limit): (Option<Place>, usize),
 ) -> Result<Page, Problem> {
     let store = asked.system.store();
-    let mut observer = Observer::new();
-    let mut events = Vec::new();
+    let (mut observer, mut read) = (Observer::new(), 0);
+    let mut events: Vec<EventRecord> = Vec::new();
     loop {
-        let lines = store.read_tree(row.root, after, limit).await?;
-        let is_last = lines.len() < limit;
+        let lines = store.read_tree(row.root, read, READ_AT_ONCE).await?;
+        let is_last = lines.len() < READ_AT_ONCE;
         for line in lines {
             if !observer.knows(line.run)
                 && let Some(row) = store.run(line.run).await?
             {
                 observer.learn(&row);
             }
-            after = line.stored.position;
-            if let Some(record) = observer.observe(&line)?
-                && within.as_mut().is_none_or(|within| within.has(&record))
-            {
-                events.push(record);
-                if events.len() == limit {
-                    return Ok(Page {
-                        events,
-                        next: Some(after),
-                    });
+            read = line.stored.position;
+            for record in observer.observe(&line)? {
+                let is_wanted = within.as_mut().is_none_or(|within| within.has(&record));
+                if !is_wanted || Place::of(&record) <= after {
+                    continue;
                 }
+                if events.len() == limit {
+                    let next = events.last().and_then(Place::of);
+                    let next = next.map(|place| place.to_string());
+                    return Ok(Page { events, next });
+                }
+                events.push(record);
             }
         }
         if is_last {
@@ -221,7 +242,7 @@ fn sent(
     })
 }
 
-/// A recorded event with its position as its id; a preview has none.
+/// A recorded event with its place as its id; a preview has none.
 fn event_of(record: &EventRecord) -> sse::Event {
     let name = match &record.event {
         Event::Unknown(_) => "unknown",
@@ -229,8 +250,8 @@ fn event_of(record: &EventRecord) -> sse::Event {
     };
     let text = serde_json::to_string(record).unwrap_or_default();
     let event = sse::Event::default().event(name).data(text);
-    match record.position {
-        Some(position) => event.id(position.to_string()),
+    match Place::of(record) {
+        Some(place) => event.id(place.to_string()),
         None => event,
     }
 }

@@ -248,7 +248,7 @@ fn malformed(run: &str) -> Vec<(String, Vec<u16>)> {
             &[404],
         ),
         (get(&of_run("entries?from=99999999999999999999")), &[400]),
-        (get(&of_run("events?after=-1")), &[400]),
+        (get(&of_run("events?after=-1")), &[422]),
         (
             json(&of_run("calls/0.0.0.0/cancel"), "application/json", "{}"),
             &[422],
