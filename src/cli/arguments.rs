@@ -13,7 +13,9 @@ use serde_json::Value;
 use super::{
     default_model::ModelArguments,
     looks::Looks,
-    more_arguments::{Catalogue, Chat, Completions, Doctor, Draw, Init, Man, State, Steer, Tell},
+    more_arguments::{
+        Catalogue, Chat, Completions, Doctor, Draw, Init, Man, Nodes, State, Steer, Tell,
+    },
     session_arguments::{Session, Sessions},
 };
 
@@ -111,6 +113,8 @@ pub(super) enum Command {
     Policies(Catalogue),
     /// Say what is set up, what is missing, whether the model answers and whether the store is sound
     Doctor(Doctor),
+    /// List the processes that have a store in PostgreSQL open, and what each carries
+    Nodes(Nodes),
     /// Print the completions of a shell
     Completions(Completions),
     /// Write pages for `man` into a folder
@@ -120,7 +124,7 @@ pub(super) enum Command {
 /// Where runs are kept.
 #[derive(Clone, Debug, Args)]
 pub(super) struct StoreArguments {
-    /// The file that holds the runs [default: ghostlight.db in the user's data directory]
+    /// The file that holds the runs, or postgres://USER@HOST/DATABASE [default: ghostlight.db in the user's data directory]
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
 }

@@ -1,9 +1,6 @@
 //! Where the command keeps its runs.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use ghostlight_actors::{
     contract::{RunFilter, RunRow, StoreError, StoreHandle},
@@ -11,7 +8,7 @@ use ghostlight_actors::{
     vocabulary::RunId,
 };
 
-use super::{arguments::StoreArguments, exit::Failure, user_config};
+use super::{arguments::StoreArguments, exit::Failure, location::Location, user_config};
 use crate::files;
 
 /// A store that was opened, and how to name it on the command line again.
@@ -35,51 +32,49 @@ impl Keeping {
     }
 
     /// Opens the store for writing, and makes it if there is none.
-    pub(super) fn open(arguments: &StoreArguments) -> Result<Self, Failure> {
-        let path = path_of(arguments)?;
-        if arguments.store.is_none()
-            && let Some(folder) = path.parent()
-        {
-            files::make_private_folder(folder).map_err(|error| unusable(folder, &error))?;
+    pub(super) async fn open(arguments: &StoreArguments) -> Result<Self, Failure> {
+        let location = location_of(arguments)?;
+        if arguments.store.is_none() {
+            location.make_folder()?;
         }
         Ok(Self {
-            store: open_file(&path)?,
+            store: location.open().await?,
             option: option_of(arguments),
             lasting: true,
         })
     }
 
     /// Opens the store for reading; `None` when it was never made.
-    pub(super) fn open_to_read(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
-        let path = path_of(arguments)?;
-        match fs::metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unusable(&path, &error).into()),
-            Ok(_) => {}
+    pub(super) async fn open_to_read(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
+        let location = location_of(arguments)?;
+        if !location.is_there()? {
+            return Ok(None);
         }
         Ok(Some(Self {
-            store: open_file_to_read(&path)?,
+            store: location.open_to_read().await?,
             option: option_of(arguments),
             lasting: true,
         }))
     }
 
     /// Opens a store that must be there, for reading.
-    pub(super) fn open_what_is_there(arguments: &StoreArguments) -> Result<Self, Failure> {
-        Self::open_to_read(arguments)?.ok_or_else(|| no_store(arguments))
+    pub(super) async fn open_what_is_there(arguments: &StoreArguments) -> Result<Self, Failure> {
+        let opened = Self::open_to_read(arguments).await?;
+        opened.ok_or_else(|| no_store(arguments))
     }
 
     /// Opens the store for writing; `None` when it was never made: what is mistyped makes none.
-    pub(super) fn open_if_there(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
-        match path_of(arguments)?.try_exists() {
+    pub(super) async fn open_if_there(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
+        match location_of(arguments)?.is_there() {
             Ok(false) => Ok(None),
-            _ => Self::open(arguments).map(Some),
+            _ => Self::open(arguments).await.map(Some),
         }
     }
 
     /// Opens a store that must be there, for writing.
-    pub(super) fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
-        Self::open_if_there(arguments)?.ok_or_else(|| no_store(arguments))
+    pub(super) async fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
+        let opened = Self::open_if_there(arguments).await?;
+        opened.ok_or_else(|| no_store(arguments))
     }
 
     /// The place in the order of commits of a tree's last entry.
@@ -135,47 +130,10 @@ impl Keeping {
 }
 
 fn no_store(arguments: &StoreArguments) -> Failure {
-    match path_of(arguments) {
-        Ok(path) => Failure::Usage(format!("there is no store {}", path.display())),
+    match location_of(arguments) {
+        Ok(location) => Failure::Usage(format!("there is no store {location}")),
         Err(failure) => failure,
     }
-}
-
-#[cfg(feature = "sqlite")]
-fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
-    crate::stores::SqliteStore::open(path).map(StoreHandle::new)
-}
-
-#[cfg(feature = "sqlite")]
-fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
-    crate::stores::SqliteStore::open_read_only(path).map(StoreHandle::new)
-}
-
-/// Reads everything that is in the store, and says how much that is.
-#[cfg(feature = "sqlite")]
-pub(super) async fn verify(path: &Path) -> Result<String, StoreError> {
-    let store = crate::stores::SqliteStore::open_read_only(path)?;
-    let found = store.verify().await?;
-    Ok(format!(
-        "{} commits with {} entries, all sound",
-        found.commits, found.entries
-    ))
-}
-
-#[cfg(not(feature = "sqlite"))]
-pub(super) async fn verify(path: &Path) -> Result<String, StoreError> {
-    open_file(path).map(|_| String::new())
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
-    let reason = "this program was built without the feature `sqlite`; use --memory";
-    Err(unusable(path, &io::Error::other(reason)))
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
-    open_file(path)
 }
 
 /// Where lines that were typed in chats are remembered.
@@ -185,16 +143,9 @@ pub(super) fn history() -> Option<PathBuf> {
     Some(folder.join("chat_history"))
 }
 
-fn unusable(path: &Path, error: &io::Error) -> StoreError {
-    StoreError::Io {
-        place: path.display().to_string(),
-        reason: error.to_string(),
-    }
-}
-
 fn option_of(arguments: &StoreArguments) -> String {
     match &arguments.store {
-        Some(path) => format!(" --store {}", quoted(&path.display().to_string())),
+        Some(name) => format!(" --store {}", quoted(&Location::of(name).to_string())),
         None => String::new(),
     }
 }
@@ -211,15 +162,20 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The store's file: the option, the environment's, or the one in the user's data directory.
-pub(super) fn path_of(arguments: &StoreArguments) -> Result<PathBuf, Failure> {
+/// The store's place: the option, the environment's, or the file in the user's data directory.
+pub(super) fn location_of(arguments: &StoreArguments) -> Result<Location, Failure> {
     let given = arguments
         .store
         .clone()
         .or_else(|| variable("GHOSTLIGHT_STORE"))
         .or_else(|| user_config::read_before().store.clone());
     given
+<<<<<<< HEAD
         .or_else(|| Some(files::data_folder()?.join("ghostlight.db")))
+=======
+        .or_else(|| Some(data_directory()?.join("ghostlight.db")))
+        .map(|name| Location::of(&name))
+>>>>>>> d4701a7 (Let the command keep its runs in PostgreSQL, and list who shares a store)
         .ok_or_else(|| {
             let message = "there is no data directory (HOME is not set): name a file with --store";
             Failure::Usage(message.to_owned())

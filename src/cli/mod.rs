@@ -11,6 +11,7 @@ mod exit;
 mod follow;
 mod interrupt;
 mod keeping;
+mod location;
 mod logging;
 mod looks;
 mod more_arguments;

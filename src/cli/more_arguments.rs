@@ -133,3 +133,10 @@ pub(super) struct Draw {
     #[arg(long)]
     pub(super) dot: bool,
 }
+
+/// `ghostlight nodes`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Nodes {
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}

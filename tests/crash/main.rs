@@ -5,6 +5,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[cfg(feature = "postgres")]
+#[path = "../../crates/postgres/tests/postgres/server.rs"]
+#[allow(dead_code)]
+mod server;
 mod subject;
 
 use std::{
@@ -15,10 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "postgres")]
+use ghostlight::stores::PostgresStore;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{Entropy, RunFilter, RunStatus, SeededEntropy, StoreHandle},
-    vocabulary::{Begun, Entry, JournalId, QuestionKind},
+    contract::{Entropy, RunFilter, RunStatus, SeededEntropy, Store as _, StoreHandle},
+    vocabulary::{Begun, Entry, QuestionKind},
 };
 
 #[test]
@@ -26,30 +32,55 @@ fn subject_of_the_kills() {
     subject::run_if_asked();
 }
 
+/// Where the runs are kept: in a file of each scene's own, or in a database of its own on this server.
+#[derive(Clone, Copy)]
+enum Keep<'s> {
+    File(std::marker::PhantomData<&'s ()>),
+    #[cfg(feature = "postgres")]
+    Database(&'s server::Server),
+}
+
+const FILE: Keep<'static> = Keep::File(std::marker::PhantomData);
+
 /// One store, one effect log, one run.
 struct Scene {
-    store: PathBuf,
+    folder: PathBuf,
+    store: String,
     effects: PathBuf,
 }
 
 impl Scene {
-    fn new(name: &str) -> Self {
+    fn new(keep: Keep<'_>, name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("crash-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
+        let store = match keep {
+            Keep::File(_) => folder.join("store.db").to_str().unwrap().to_owned(),
+            #[cfg(feature = "postgres")]
+            Keep::Database(server) => server.database(&name.replace('-', "_")),
+        };
         Self {
-            store: folder.join("store.db"),
+            store,
             effects: folder.join("effects"),
+            folder,
         }
     }
 
+    async fn open(&self) -> Option<StoreHandle> {
+        #[cfg(feature = "postgres")]
+        if self.store.starts_with("postgres:") {
+            return PostgresStore::open(&self.store)
+                .await
+                .ok()
+                .map(StoreHandle::new);
+        }
+        SqliteStore::open_read_only(&self.store)
+            .ok()
+            .map(StoreHandle::new)
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut all = vec![
-            "ghostlight",
-            arguments[0],
-            "--store",
-            self.store.to_str().unwrap(),
-        ];
+        let mut all = vec!["ghostlight", arguments[0], "--store", &self.store];
         all.extend(&arguments[1..]);
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -74,15 +105,12 @@ impl Scene {
     /// The status of the root run and the entries of the whole tree, as another process sees
     /// them. Nothing while the store is not there yet.
     fn look(&self) -> Option<(RunStatus, Vec<(String, Entry)>)> {
-        if !self.store.exists() {
-            return None;
-        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let store: StoreHandle = SqliteStore::open_read_only(&self.store).ok()?.into();
+            let store = self.open().await?;
             let mut filter = RunFilter::default();
             filter.roots = true;
             let row = store.runs(filter).await.ok()?.pop()?;
@@ -92,7 +120,7 @@ impl Scene {
                 .iter()
                 .map(|l| entry(&l.run, l.stored.line.decode().unwrap()))
                 .collect();
-            let _ = JournalId::Run(row.run);
+            store.close().await.ok()?;
             Some((row.status, entries))
         })
     }
@@ -170,11 +198,19 @@ impl Scene {
     /// The chains of hashes of the whole store hold.
     fn verify(&self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
+            #[cfg(feature = "postgres")]
+            if self.store.starts_with("postgres:") {
+                let store = PostgresStore::open(&self.store).await.unwrap();
+                store.verify().await.unwrap();
+                return store.close().await.unwrap();
+            }
             let store = SqliteStore::open_read_only(&self.store).unwrap();
             store.verify().await.unwrap();
+            store.close().await.unwrap();
         });
     }
 
@@ -199,8 +235,8 @@ impl Scene {
 impl Drop for Scene {
     /// What failed is left for inspection.
     fn drop(&mut self) {
-        if let (false, Some(folder)) = (std::thread::panicking(), self.store.parent()) {
-            std::fs::remove_dir_all(folder).unwrap();
+        if !std::thread::panicking() {
+            std::fs::remove_dir_all(&self.folder).unwrap();
         }
     }
 }
@@ -306,8 +342,8 @@ struct Undisturbed {
     effects: usize,
 }
 
-fn undisturbed(beside: &str) -> Undisturbed {
-    let scene = Scene::new(&format!("undisturbed-{beside}"));
+fn undisturbed(keep: Keep<'_>, beside: &str) -> Undisturbed {
+    let scene = Scene::new(keep, &format!("undisturbed-{beside}"));
     until_it_asks(&scene);
     Undisturbed {
         answer: scene.finish(),
@@ -330,8 +366,8 @@ fn until_it_asks(scene: &Scene) -> Duration {
 }
 
 /// Kills by `kill`, goes on, and holds the end against an undisturbed run's.
-fn check(name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> Killed {
-    let scene = Scene::new(name);
+fn check(keep: Keep<'_>, name: &str, expected: &str, kill: impl FnOnce(&Scene)) -> Killed {
+    let scene = Scene::new(keep, name);
     kill(&scene);
     let (before, done) = (scene.recorded(), subject::effects(&scene.effects).len());
     let in_the_middle = scene
@@ -375,7 +411,7 @@ fn kill_at_entry(scene: &Scene, entries: usize) {
 fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
     let Undisturbed {
         answer, entries, ..
-    } = undisturbed("boundaries");
+    } = undisturbed(FILE, "boundaries");
     assert!(entries >= 40, "{entries} entries");
     let mut tally = Tally::default();
     let enough = entries / 4;
@@ -384,7 +420,7 @@ fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
         if kill >= entries && tally.in_the_middle > enough {
             break;
         }
-        tally.add(check(&format!("at-{at}"), &answer, |scene| {
+        tally.add(check(FILE, &format!("at-{at}"), &answer, |scene| {
             kill_at_entry(scene, at);
         }));
     }
@@ -398,14 +434,33 @@ fn killed_at_every_operation_boundary_it_goes_on_to_the_same_end() {
 
 #[test]
 fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
+    let (struck, effects) = killed_in_every_effect(FILE, "in");
+    assert_eq!(struck, effects, "each kill strikes at work");
+}
+
+/// Each life is a process of its own, as on another machine: what the dead one owned is free at once.
+#[cfg(feature = "postgres")]
+#[test]
+fn killed_over_postgresql_another_process_goes_on_to_the_same_end() {
+    let server = server::Server::quick();
+    // A commit of the dead process may come to its end on the server after it.
+    let (struck, effects) = killed_in_every_effect(Keep::Database(&server), "pg");
+    assert!(
+        struck > effects / 2,
+        "{struck} of {effects} kills struck at work"
+    );
+}
+
+/// How many kills came while the run was at work, and how many came.
+fn killed_in_every_effect(keep: Keep<'_>, name: &str) -> (usize, usize) {
     let Undisturbed {
         answer, effects, ..
-    } = undisturbed("effects");
+    } = undisturbed(keep, &format!("{name}-effects"));
     assert!(effects >= 15, "{effects} effects");
     let mut tally = Tally::default();
     for at in 1..=effects {
         let mut struck = None;
-        let killed = check(&format!("in-{at}"), &answer, |scene| {
+        let killed = check(keep, &format!("{name}-{at}"), &answer, |scene| {
             struck = Some(kill_in_effect(scene, at));
         });
         let struck = struck.unwrap();
@@ -417,7 +472,7 @@ fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
         tally.add(killed);
     }
     tally.print("in the middle of an effect");
-    assert_eq!(tally.in_the_middle, effects, "each kill strikes at work");
+    (tally.in_the_middle, effects)
 }
 
 /// Lets the process kill itself in the middle of this effect, counted from 1, and tells of which
@@ -442,16 +497,16 @@ fn kill_in_effect(scene: &Scene, at: usize) -> String {
 #[test]
 fn killed_at_random_times_it_goes_on_to_the_same_end() {
     let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(100, |kills| kills.parse().unwrap());
-    let answer = undisturbed("random").answer;
+    let answer = undisturbed(FILE, "random").answer;
     let chance = SeededEntropy::new(kills);
     let mut tally = Tally::default();
     let mut most = Duration::ZERO;
     for kill in 0..kills {
         if kill % 10 == 0 {
             // What else the machine does comes and goes.
-            most = until_it_asks(&Scene::new(&format!("measured-{kill}")));
+            most = until_it_asks(&Scene::new(FILE, &format!("measured-{kill}")));
         }
-        tally.add(check(&format!("after-{kill}"), &answer, |scene| {
+        tally.add(check(FILE, &format!("after-{kill}"), &answer, |scene| {
             // One in three is killed a second time, while it is recovering.
             let mut child = scene.begin().spawn().unwrap();
             kill_within(most, &mut child, &chance);

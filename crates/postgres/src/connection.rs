@@ -60,7 +60,11 @@ impl Address {
             "{given} -c search_path={schema} -c idle_in_transaction_session_timeout={frozen}"
         );
         config.options(all.trim());
-        let hosts: Vec<String> = config.get_hosts().iter().map(host).collect();
+        let ports = config.get_ports().iter().chain(std::iter::repeat(&5432));
+        let hosts = config.get_hosts().iter().zip(ports);
+        let hosts: Vec<String> = hosts
+            .map(|(at, port)| format!("{}:{port}", host(at)))
+            .collect();
         let database = config
             .get_dbname()
             .or(config.get_user())

@@ -21,7 +21,7 @@ use crate::cli::{
 /// Answers a question, and goes on with the run where no other process carries it.
 pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit, Failure> {
     let (operation, value) = arguments.parts().map_err(Failure::Usage)?;
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     if row.status.is_ended() {
         let text = format!(

@@ -12,7 +12,7 @@ use crate::cli::{
 
 /// Cancels a run, and carries the cancelling out where no other process carries the run.
 pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     if row.status.is_ended() {
         super::note(&format!(

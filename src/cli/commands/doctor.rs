@@ -141,20 +141,17 @@ impl Doctor {
     }
 
     async fn store(&mut self, arguments: &Arguments) -> Result<(), Failure> {
-        let path = keeping::path_of(&arguments.store)?;
-        let keeping = match Keeping::open_to_read(&arguments.store) {
+        let location = keeping::location_of(&arguments.store)?;
+        let keeping = match Keeping::open_to_read(&arguments.store).await {
             Ok(Some(keeping)) => keeping,
             Ok(None) => {
-                let text = format!(
-                    "{} is not there yet; the first run makes it",
-                    path.display()
-                );
+                let text = format!("{location} is not there yet; the first run makes it");
                 return self.says("store", Ok(text));
             }
             Err(failure) => return self.says("store", Err(failure.to_string())),
         };
         let name = keeping.store.description();
-        let sound = keeping::verify(&path).await;
+        let sound = location.verify().await;
         let sound = sound.map(|found| format!("{name}: {found}"));
         self.says("store", sound.map_err(|error| error.to_string()))?;
         let mut filter = RunFilter::default();

@@ -27,7 +27,7 @@ pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Fa
         return Err(Failure::Usage(empty.to_owned()));
     }
     let file = arguments.team.as_ref().map(config::load).transpose()?;
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     let pinned = pinned_team(&keeping.store, row.run).await?;
     let team = match file {

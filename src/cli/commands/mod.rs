@@ -12,6 +12,7 @@ mod key;
 #[cfg(feature = "server")]
 mod listening;
 mod names;
+mod nodes;
 mod prune;
 mod reloading;
 mod replay;
@@ -84,6 +85,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Providers(arguments) => catalogue::providers(&arguments, &registry),
         Command::Policies(arguments) => catalogue::policies(&arguments, &registry),
         Command::Doctor(arguments) => doctor::doctor(arguments, registry).await,
+        Command::Nodes(arguments) => nodes::nodes(arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }
@@ -229,11 +231,8 @@ fn note(text: &str) {
 
 /// Says that there is no store yet, which is no fault of a command that is for all runs.
 fn no_runs_yet(arguments: &StoreArguments) -> Result<Exit, Failure> {
-    let path = keeping::path_of(arguments)?;
-    note(&format!(
-        "no runs yet; they will be kept in {}",
-        path.display()
-    ));
+    let location = keeping::location_of(arguments)?;
+    note(&format!("no runs yet; they will be kept in {location}"));
     Ok(Exit::Done)
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn prune(arguments: Prune) -> Result<Exit, Failure> {
     }
     let now = SystemClock::new().now();
     if arguments.dry_run {
-        let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
+        let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
             return super::no_runs_yet(&arguments.store);
         };
         let expired = retention.expired(&keeping.store, now).await?;
@@ -31,7 +31,7 @@ pub(super) async fn prune(arguments: Prune) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let Some(keeping) = Keeping::open_if_there(&arguments.store)? else {
+    let Some(keeping) = Keeping::open_if_there(&arguments.store).await? else {
         return super::no_runs_yet(&arguments.store);
     };
     let pruned = retention.prune(&keeping.store, now).await;

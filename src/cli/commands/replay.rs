@@ -72,7 +72,7 @@ async fn recordings(
 ) -> Result<Vec<Recording>, Failure> {
     let mut found = Vec::new();
     if arguments.all {
-        let keeping = Keeping::open_what_is_there(&arguments.store)?;
+        let keeping = Keeping::open_what_is_there(&arguments.store).await?;
         let mut filter = RunFilter::default();
         filter.roots = true;
         let mut rows = keeping.store.runs(filter).await?;
@@ -93,7 +93,7 @@ async fn recordings(
         }
         let keeping = match &keeping {
             Some(keeping) => keeping,
-            None => keeping.insert(Keeping::open_what_is_there(&arguments.store)?),
+            None => keeping.insert(Keeping::open_what_is_there(&arguments.store).await?),
         };
         let row = keeping.find(name).await.map_err(|failure| match failure {
             Failure::Usage(text) => Failure::Usage(format!("{text}; and it is no file")),
@@ -106,7 +106,7 @@ async fn recordings(
 
 /// Prints all that is recorded of a run's tree, as JSON lines.
 pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     let recording = recording(&keeping.store, row.run).await?;
     // All is looked at before anything is printed.

@@ -16,11 +16,11 @@ use crate::cli::{
 pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit, Failure> {
     let mut interrupt = Interrupt::new()?;
     if let Some(prefix) = &arguments.run {
-        let keeping = Keeping::open_to_change(&arguments.store)?;
+        let keeping = Keeping::open_to_change(&arguments.store).await?;
         let row = keeping.find(prefix).await?;
         return one(&keeping, &row, &arguments, registry, &mut interrupt).await;
     }
-    let Some(mut keeping) = Keeping::open_if_there(&arguments.store)? else {
+    let Some(mut keeping) = Keeping::open_if_there(&arguments.store).await? else {
         return super::no_runs_yet(&arguments.store);
     };
     let mut exit = Exit::Done;
@@ -61,7 +61,7 @@ pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit
         }
         // A System closes its store, and each run has a System of its own: two teams may call
         // different models by one name.
-        keeping = Keeping::open(&arguments.store)?;
+        keeping = Keeping::open(&arguments.store).await?;
     }
     Ok(exit)
 }

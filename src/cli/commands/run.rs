@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     let keeping = if arguments.memory {
         Keeping::memory()
     } else {
-        Keeping::open(&arguments.store)?
+        Keeping::open(&arguments.store).await?
     };
     let team = file.spec().clone();
     let (name, width) = (team.name.clone(), super::column_of(&team));

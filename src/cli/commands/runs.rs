@@ -25,7 +25,7 @@ use crate::cli::{
 const PAGE: usize = 50;
 
 pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
-    let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
+    let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
         return super::no_runs_yet(&arguments.store);
     };
     let page = page(&keeping, &arguments).await?;

@@ -36,7 +36,7 @@ const LATEST: usize = 256;
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open(&arguments.store).await?;
     let team = file.spec().clone();
     let model = default_model::describe(&team, &registry);
     let mut interrupt = Interrupt::new()?;

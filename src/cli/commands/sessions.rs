@@ -26,7 +26,7 @@ use crate::cli::{
 
 /// Lists sessions.
 pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
-    let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
+    let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
         super::note("no sessions yet");
         return Ok(Exit::Done);
     };
@@ -121,7 +121,7 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
 }
 
 async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let (kept, id) = (StoredSessions::of(keeping.store.clone()), arguments.session);
     let log = kept.log(&id).await?;
     let journal = JournalId::Session(id.clone());
@@ -175,7 +175,7 @@ fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
 }
 
 async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let kept = StoredSessions::of(keeping.store.clone());
     let made = async {
         let turns = match arguments.turns {
@@ -195,7 +195,7 @@ async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
 }
 
 async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let kept = StoredSessions::of(keeping.store.clone());
     let rewound = kept.rewind(&arguments.session, arguments.turns).await;
     keeping.store.close().await?;
@@ -209,7 +209,7 @@ async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
 }
 
 async fn export(arguments: SessionExport) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let document = StoredSessions::of(keeping.store)
         .export(&arguments.session)
         .await?;
@@ -227,7 +227,7 @@ async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
     let text = super::read_record(&arguments.file).map_err(|error| wrong(&error))?;
     let document = SessionDocument::from_json(&text).map_err(|error| wrong(&error))?;
     let to = arguments.to.unwrap_or_else(|| document.session.clone());
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open(&arguments.store).await?;
     let made = StoredSessions::of(keeping.store.clone())
         .import(&document, to)
         .await;
@@ -237,7 +237,7 @@ async fn import(arguments: SessionImport) -> Result<Exit, Failure> {
 }
 
 async fn artifact(arguments: SessionArtifact) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let scope = arguments.user.map_or(Scope::Session, Scope::User);
     let (kept, id) = (StoredSessions::of(keeping.store), arguments.session);
     let found = kept

@@ -28,12 +28,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const PAGE: usize = 1000;
 
 pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
-    let Some(keeping) = Keeping::open_to_read(&arguments.store)? else {
-        let path = keeping::path_of(&arguments.store)?;
-        return Err(Failure::Usage(format!(
-            "there is no store {}",
-            path.display()
-        )));
+    let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
+        let location = keeping::location_of(&arguments.store)?;
+        return Err(Failure::Usage(format!("there is no store {location}")));
     };
     let row = keeping.find(&arguments.run).await?;
     if arguments.questions {

@@ -15,7 +15,7 @@ use crate::cli::{
 
 /// Says something to the agent of a run, whichever process carries it.
 pub(super) async fn steer(arguments: Steer) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = open_run(&keeping, &arguments.run).await?;
     let system = super::start_to_post(&keeping).await?;
     let carried = super::is_carried(&keeping, row.root).await?;
@@ -26,7 +26,7 @@ pub(super) async fn steer(arguments: Steer) -> Result<Exit, Failure> {
 
 /// Sends a typed message to the function of a run, whichever process carries it.
 pub(super) async fn tell(arguments: Tell) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store)?;
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = open_run(&keeping, &arguments.run).await?;
     let system = super::start_to_post(&keeping).await?;
     let value = serde_json::from_str(&arguments.value);

@@ -5,4 +5,5 @@ mod conformance;
 mod nodes;
 mod outages;
 mod proxy;
+#[allow(dead_code)]
 mod server;

@@ -156,6 +156,22 @@ impl Server {
         self.url_at(self.port)
     }
 
+    /// Makes a database and gives its address.
+    pub(crate) fn database(&self, name: &str) -> String {
+        let mut create = Command::new(self.programs.join("createdb"));
+        create.args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "agent",
+            "-p",
+            &self.port.to_string(),
+            name,
+        ]);
+        told(create.output(), "createdb");
+        self.url().replace("/postgres?", &format!("/{name}?"))
+    }
+
     /// The address through a port that leads to the server.
     pub(crate) fn url_at(&self, port: u16) -> String {
         format!("postgres://agent@127.0.0.1:{port}/postgres?sslmode=disable")

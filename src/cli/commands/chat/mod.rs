@@ -47,7 +47,7 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
     };
     let keeping = match arguments.memory {
         true => Keeping::memory(),
-        false => Keeping::open(&arguments.store)?,
+        false => Keeping::open(&arguments.store).await?,
     };
     let model = default_model::describe(&team, &registry);
     let system = super::start(&keeping, team.clone(), registry).await?;

@@ -1,0 +1,28 @@
+//! `ghostlight nodes`: who has a store open that several processes share.
+
+use super::note;
+use crate::cli::{
+    exit::{Exit, Failure},
+    keeping, location,
+    more_arguments::Nodes,
+};
+
+pub(super) async fn nodes(arguments: Nodes) -> Result<Exit, Failure> {
+    let location = keeping::location_of(&arguments.store)?;
+    match location::nodes(&location).await? {
+        None => Err(Failure::Usage(format!(
+            "{location} is a file, whose processes are those of one machine: name a store in PostgreSQL with \
+             --store postgres://USER@HOST/DATABASE"
+        ))),
+        Some(nodes) if nodes.is_empty() => {
+            note(&format!("no other process has {location} open"));
+            Ok(Exit::Done)
+        }
+        Some(nodes) => {
+            for node in nodes {
+                super::print(&node)?;
+            }
+            Ok(Exit::Done)
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Where a store is: in a file, or in a database.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use ghostlight_actors::contract::{StoreError, StoreHandle};
+
+use crate::files;
+
+/// What begins the address of a database.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// The place that a store's name means.
+#[derive(Clone, Debug)]
+pub(super) enum Location {
+    /// A file of SQLite's.
+    File(PathBuf),
+    /// The address of a database of PostgreSQL's.
+    Postgres(String),
+}
+
+impl Location {
+    /// What this name means: a path is a file, unless it begins as an address does.
+    pub(super) fn of(name: &Path) -> Self {
+        let address = name
+            .to_str()
+            .filter(|name| SCHEMES.iter().any(|scheme| name.starts_with(scheme)));
+        match address {
+            Some(address) => Self::Postgres(address.to_owned()),
+            None => Self::File(name.to_owned()),
+        }
+    }
+
+    /// Whether a store was made there. What a database holds is found out by opening it.
+    pub(super) fn is_there(&self) -> Result<bool, StoreError> {
+        let Self::File(path) = self else {
+            return Ok(true);
+        };
+        match fs::metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(unusable(path, &error)),
+        }
+    }
+
+    /// Makes the folder in which a file is to be, for its user alone.
+    pub(super) fn make_folder(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File(path) => match path.parent() {
+                Some(folder) => {
+                    files::make_private_folder(folder).map_err(|error| unusable(folder, &error))
+                }
+                None => Ok(()),
+            },
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Opens the store for writing, and makes it if there is none.
+    pub(super) async fn open(&self) -> Result<StoreHandle, StoreError> {
+        match self {
+            Self::File(path) => open_file(path),
+            Self::Postgres(address) => open_database(address).await,
+        }
+    }
+
+    /// Opens the store for reading. A database is told that we are there, and nothing is claimed.
+    pub(super) async fn open_to_read(&self) -> Result<StoreHandle, StoreError> {
+        match self {
+            Self::File(path) => open_file_to_read(path),
+            Self::Postgres(address) => open_database(address).await,
+        }
+    }
+
+    /// Reads everything that is in the store, and says how much that is.
+    pub(super) async fn verify(&self) -> Result<String, StoreError> {
+        match self {
+            Self::File(path) => verify_file(path).await,
+            Self::Postgres(address) => verify_database(address).await,
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    /// An address is shown without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Postgres(address) => f.write_str(&without_password(address)),
+        }
+    }
+}
+
+/// An address as it may be shown: what stands behind the user's name, and the parameters, may hold a password.
+fn without_password(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", ""));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{host}")
+        }
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io {
+        place: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
+    crate::stores::SqliteStore::open(path).map(StoreHandle::new)
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
+    crate::stores::SqliteStore::open_read_only(path).map(StoreHandle::new)
+}
+
+#[cfg(feature = "sqlite")]
+async fn verify_file(path: &Path) -> Result<String, StoreError> {
+    let store = crate::stores::SqliteStore::open_read_only(path)?;
+    let found = store.verify().await?;
+    Ok(format!(
+        "{} commits with {} entries, all sound",
+        found.commits, found.entries
+    ))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
+    let reason = "this program was built without the feature `sqlite`; use --memory";
+    Err(unusable(path, &io::Error::other(reason)))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
+    open_file(path)
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn verify_file(path: &Path) -> Result<String, StoreError> {
+    open_file(path).map(|_| String::new())
+}
+
+#[cfg(feature = "postgres")]
+async fn database(address: &str) -> Result<crate::stores::PostgresStore, StoreError> {
+    let mut options = crate::stores::postgres::Options::default();
+    // As libpq's programs do, so that no password need stand in an argument, which others can read.
+    options.password = crate::environment::variable("PGPASSWORD");
+    crate::stores::PostgresStore::open_with(address, &options).await
+}
+
+#[cfg(feature = "postgres")]
+async fn open_database(address: &str) -> Result<StoreHandle, StoreError> {
+    database(address).await.map(StoreHandle::new)
+}
+
+#[cfg(feature = "postgres")]
+async fn verify_database(address: &str) -> Result<String, StoreError> {
+    let store = database(address).await?;
+    let found = store.verify().await?;
+    Ok(format!(
+        "{} journals with {} entries, all sound",
+        found.journals, found.entries
+    ))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn open_database(address: &str) -> Result<StoreHandle, StoreError> {
+    Err(StoreError::Io {
+        place: without_password(address),
+        reason: "this program was built without the feature `postgres`: build it with \
+                 `--features postgres`"
+            .to_owned(),
+    })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn verify_database(address: &str) -> Result<String, StoreError> {
+    open_database(address).await.map(|_| String::new())
+}
+
+/// The processes that have the store of this address open, a line each.
+#[cfg(feature = "postgres")]
+pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
+    let Location::Postgres(address) = location else {
+        return Ok(None);
+    };
+    let store = database(address).await?;
+    let nodes = store
+        .nodes()
+        .await?
+        .into_iter()
+        .filter(|node| !node.is_this);
+    let line = |node: crate::stores::postgres::NodeStatus| {
+        let lives = if node.lives { "lives" } else { "is gone" };
+        format!("{:<36} {lives:<8} {} open runs", node.id, node.open_runs)
+    };
+    Ok(Some(nodes.map(line).collect()))
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
+    match location {
+        Location::File(_) => Ok(None),
+        Location::Postgres(address) => open_database(address).await.map(|_| None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_told_from_a_file_and_shown_without_its_password() {
+        let shown = |name: &str| Location::of(Path::new(name)).to_string();
+        assert!(matches!(
+            Location::of(Path::new("postgres.db")),
+            Location::File(_)
+        ));
+        assert_eq!(shown("./a.db"), "./a.db");
+        for (address, wanted) in [
+            ("postgres://host/db", "postgres://host/db"),
+            ("postgres://me@host:5/db", "postgres://me@host:5/db"),
+            ("postgresql://me:s3@cret@host/db", "postgresql://me@host/db"),
+            ("postgres://host/db?password=s3cret", "postgres://host/db"),
+        ] {
+            assert_eq!(shown(address), wanted);
+        }
+    }
+}
