@@ -241,6 +241,9 @@ mod guide {
     struct Serving;
     #[doc = include_str!("../docs/guide/production.md")]
     struct Production;
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/several-machines.md")]
+    struct SeveralMachines;
     #[doc = include_str!("../docs/guide/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../docs/guide/extending.md")]

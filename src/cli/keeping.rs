@@ -170,12 +170,8 @@ pub(super) fn location_of(arguments: &StoreArguments) -> Result<Location, Failur
         .or_else(|| variable("GHOSTLIGHT_STORE"))
         .or_else(|| user_config::read_before().store.clone());
     given
-<<<<<<< HEAD
-        .or_else(|| Some(files::data_folder()?.join("ghostlight.db")))
-=======
         .or_else(|| Some(data_directory()?.join("ghostlight.db")))
         .map(|name| Location::of(&name))
->>>>>>> d4701a7 (Let the command keep its runs in PostgreSQL, and list who shares a store)
         .ok_or_else(|| {
             let message = "there is no data directory (HOME is not set): name a file with --store";
             Failure::Usage(message.to_owned())

@@ -442,6 +442,9 @@ fn killed_in_the_middle_of_every_effect_it_repeats_only_what_may_be_repeated() {
 #[cfg(feature = "postgres")]
 #[test]
 fn killed_over_postgresql_another_process_goes_on_to_the_same_end() {
+    if server::is_left_out() {
+        return;
+    }
     let server = server::Server::quick();
     // A commit of the dead process may come to its end on the server after it.
     let (struck, effects) = killed_in_every_effect(Keep::Database(&server), "pg");

@@ -1,5 +1,5 @@
-//! Real PostgreSQL servers, each thrown away with its test. `GHOSTLIGHT_POSTGRES` names the folder of `initdb` and
-//! `pg_ctl`; without it they are looked for on the path and where Debian has them.
+//! Real PostgreSQL servers, each thrown away with its test. `GHOSTLIGHT_POSTGRES` names the folders of `initdb` and
+//! `pg_ctl`, as a path; without it they are looked for where Debian has them and on the path.
 
 use std::{
     fs, io,
@@ -8,6 +8,9 @@ use std::{
 };
 
 use tokio_postgres::NoTls;
+
+/// Settings of a server that no test crashes.
+pub(crate) const QUICK: [&str; 2] = ["fsync = off", "max_connections = 200"];
 
 /// A server that is stopped and removed when it is dropped.
 pub(crate) struct Server {
@@ -40,28 +43,44 @@ fn told(output: io::Result<Output>, what: &str) {
     assert!(output.status.success(), "{what}: {text}");
 }
 
-fn programs() -> PathBuf {
-    if let Some(folder) = std::env::var_os("GHOSTLIGHT_POSTGRES") {
-        return folder.into();
+/// Whether these tests are left out; `./test` says so at its end.
+pub(crate) fn is_left_out() -> bool {
+    let skip = std::env::var_os("GHOSTLIGHT_SKIP_POSTGRES").is_some_and(|skip| skip == "1");
+    if skip {
+        eprintln!("left out: GHOSTLIGHT_SKIP_POSTGRES=1");
+    }
+    skip
+}
+
+/// The folders of `initdb` and `pg_ctl`, one for each version that is tried.
+pub(crate) fn versions() -> Vec<PathBuf> {
+    if let Some(folders) = std::env::var_os("GHOSTLIGHT_POSTGRES") {
+        return std::env::split_paths(&folders).collect();
     }
     let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
-    let mut debian: Vec<PathBuf> = debian
+    let mut found: Vec<PathBuf> = debian
         .flatten()
         .map(|entry| entry.path().join("bin"))
         .collect();
-    debian.sort();
+    found.sort();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::split_paths(&path).filter(|folder| folder.join("initdb").exists());
-    // Of a wrapper on the path nobody knows what it does.
-    debian.pop().or_else(|| path.into_iter().next()).expect(
-        "PostgreSQL is missing: install it, or name the folder of initdb in GHOSTLIGHT_POSTGRES",
-    )
+    found.extend(std::env::split_paths(&path).filter(|folder| folder.join("initdb").exists()));
+    found.truncate(1);
+    assert!(
+        !found.is_empty(),
+        "PostgreSQL is missing: install it, or name the folders of initdb in GHOSTLIGHT_POSTGRES"
+    );
+    found
 }
 
 impl Server {
-    /// Makes a server; `settings` are those of `postgres -c`.
+    /// Makes a server of the first version; `settings` are lines of its configuration.
     pub(crate) fn start(settings: &[&str]) -> Self {
-        let programs = programs();
+        Self::of(versions().swap_remove(0), settings)
+    }
+
+    /// Makes a server of this version.
+    pub(crate) fn of(programs: PathBuf, settings: &[&str]) -> Self {
         // The folder of a socket has a short path.
         let number: u32 = rand::random();
         let folder = std::env::temp_dir().join(format!("gl-pg-{number:08x}"));
@@ -110,7 +129,7 @@ impl Server {
 
     /// One without syncs, for tests that crash no server.
     pub(crate) fn quick() -> Self {
-        Self::start(&["fsync = off", "max_connections = 200"])
+        Self::start(&QUICK)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
