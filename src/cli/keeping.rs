@@ -170,7 +170,7 @@ pub(super) fn location_of(arguments: &StoreArguments) -> Result<Location, Failur
         .or_else(|| variable("GHOSTLIGHT_STORE"))
         .or_else(|| user_config::read_before().store.clone());
     given
-        .or_else(|| Some(data_directory()?.join("ghostlight.db")))
+        .or_else(|| Some(files::data_folder()?.join("ghostlight.db")))
         .map(|name| Location::of(&name))
         .ok_or_else(|| {
             let message = "there is no data directory (HOME is not set): name a file with --store";

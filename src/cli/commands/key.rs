@@ -13,7 +13,8 @@ use crate::{
         arguments::StoreArguments,
         exit::{Exit, Failure},
         follow::print_json,
-        keeping::path_of,
+        keeping::location_of,
+        location::Location,
         server_arguments::{Key, KeyArguments, KeyCommand},
         when,
     },
@@ -25,7 +26,13 @@ use crate::{
 pub(super) fn file_of(named: Option<PathBuf>, store: &StoreArguments) -> Result<KeyFile, Failure> {
     let path = match named {
         Some(path) => path,
-        None => path_of(store)?.with_extension("keys.json"),
+        None => match location_of(store)? {
+            Location::File(path) => path.with_extension("keys.json"),
+            Location::Postgres(_) => {
+                let message = "beside a database there is no file of keys: name one with --keys";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+        },
     };
     Ok(KeyFile::open(path))
 }
