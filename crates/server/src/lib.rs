@@ -25,6 +25,7 @@ mod access;
 mod api;
 mod body;
 mod caller;
+mod compatible;
 mod connections;
 mod endpoint;
 mod keys;

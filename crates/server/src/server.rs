@@ -9,7 +9,7 @@ use std::{
 use axum::{
     Router,
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
 use ghostlight_actors::{actor::System, definition::TeamSpec};
@@ -24,7 +24,7 @@ use tower_http::{
 };
 
 use crate::{
-    access, api,
+    access, api, compatible,
     connections::Connections,
     endpoint::{Endpoint, Endpoints},
     keys::KeyFile,
@@ -224,6 +224,7 @@ impl Server {
 
     fn assemble(&self, state: &Shared) -> (Router, Vec<Endpoint>) {
         let endpoints = api::endpoints(Endpoints::new(state.clone()));
+        let endpoints = compatible::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
         let router = router
@@ -233,6 +234,7 @@ impl Server {
                 Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
             })
             .layer(CatchPanicLayer::custom(panicked))
+            .layer(from_fn(compatible::in_their_form))
             .layer(from_fn_with_state(state.clone(), access::same_site));
         let router = match self.cors() {
             Some(cors) => router.layer(cors),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::RunStatus,
@@ -36,7 +37,27 @@ pub(crate) async fn wait(state: &Shared, run: &Run, most: Duration) -> Result<Wa
     }
 }
 
-async fn asks(run: &Run) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+/// The same, where a run that goes on is a failure.
+pub(crate) async fn wait_for_end(state: &Shared, run: &Run) -> Result<Waited, Problem> {
+    match wait(state, run, state.limits.wait).await? {
+        Waited::GoesOn => {
+            let detail = format!(
+                "run {} is still under way; follow it at /api/v1/runs/{}/events",
+                run.id(),
+                run.id()
+            );
+            Err(Problem::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "still-running",
+                detail,
+            ))
+        }
+        waited => Ok(waited),
+    }
+}
+
+/// Waits until a run asks something, and tells what.
+pub(crate) async fn asks(run: &Run) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
     let (mut pause, most) = LOOK;
     loop {
         tokio::time::sleep(pause).await;

@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(crate) use asked::Asked;
+pub(crate) use turns::turn_id;
 
 const GET: Method = Method::GET;
 const POST: Method = Method::POST;

@@ -1,0 +1,146 @@
+//! OpenAI's chat completions.
+
+use axum::{
+    Json,
+    http::HeaderMap,
+    response::{IntoResponse as _, Response, sse::Event},
+};
+use futures_util::{StreamExt as _, stream};
+use ghostlight_actors::vocabulary::Usage;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    dialog::{Finish, Piece, Said, Spoken, begin, finished, pieces},
+    errors::openai,
+    no_tools, session_of,
+};
+use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
+
+/// A request. Fields that it does not name are the team's to decide, and are passed over.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Request {
+    /// The team.
+    model: String,
+    messages: Vec<Said>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(default)]
+    n: Option<u32>,
+    #[serde(default)]
+    tools: Option<Vec<Value>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+pub(super) async fn create(
+    asked: Asked,
+    headers: HeaderMap,
+    Body(request): Body<Request>,
+) -> Result<Response, Problem> {
+    no_tools(&request.tools)?;
+    if request.n.is_some_and(|n| n != 1) {
+        return Err(Problem::invalid("a turn has one answer: leave `n` out"));
+    }
+    let streaming = request.stream.unwrap_or_default();
+    let spoken = Spoken {
+        team: request.model.clone(),
+        session: session_of(&headers)?,
+        messages: request.messages,
+        streaming,
+    };
+    let dialog = begin(&asked, spoken, &headers).await?;
+    let row = dialog.run.status().await?;
+    let head = json!({
+        "id": format!("chatcmpl-{}", row.run),
+        "created": row.started_at.0 / 1000,
+        "model": request.model,
+        "service_tier": "default",
+        "system_fingerprint": null,
+    });
+    if streaming {
+        let usage = request
+            .stream_options
+            .unwrap_or_default()
+            .include_usage
+            .unwrap_or_default();
+        let first = chunk(
+            &head,
+            json!({ "role": "assistant", "content": "", "refusal": null }),
+            None,
+        );
+        let rest = pieces(&asked.state, dialog).flat_map(move |piece| {
+            stream::iter(match piece {
+                Piece::Text(text) => vec![chunk(&head, json!({ "content": text }), None)],
+                Piece::Done(Err(problem)) => vec![openai(&problem).to_string()],
+                Piece::Done(Ok(end)) => {
+                    let mut last = vec![chunk(&head, json!({}), Some(reason(end.finish)))];
+                    if usage {
+                        let mut counted = with_object(&head, "chat.completion.chunk");
+                        counted["choices"] = json!([]);
+                        counted["usage"] = usage_of(&end.usage);
+                        last.push(counted.to_string());
+                    }
+                    last.push("[DONE]".to_owned());
+                    last
+                }
+            })
+        });
+        let events = stream::iter([first])
+            .chain(rest)
+            .map(|data| Event::default().data(data));
+        return Ok(respond(&asked.state, events));
+    }
+    let end = finished(&asked.state, &dialog.run).await?;
+    let mut answer = with_object(&head, "chat.completion");
+    answer["choices"] = json!([{
+        "index": 0,
+        "message": {
+            "role": "assistant", "content": end.text, "refusal": null, "annotations": [],
+        },
+        "logprobs": null,
+        "finish_reason": reason(end.finish),
+    }]);
+    answer["usage"] = usage_of(&end.usage);
+    Ok(Json(answer).into_response())
+}
+
+fn with_object(head: &Value, object: &str) -> Value {
+    let mut value = head.clone();
+    value["object"] = object.into();
+    value
+}
+
+fn chunk(head: &Value, delta: Value, reason: Option<&str>) -> String {
+    let mut chunk = with_object(head, "chat.completion.chunk");
+    let choice = json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": reason });
+    chunk["choices"] = json!([choice]);
+    chunk.to_string()
+}
+
+fn reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Stop | Finish::Asks => "stop",
+        Finish::Length => "length",
+    }
+}
+
+fn usage_of(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens(),
+        "prompt_tokens_details": { "cached_tokens": usage.cached_tokens, "audio_tokens": 0 },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens, "audio_tokens": 0,
+            "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
+        },
+    })
+}
