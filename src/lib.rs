@@ -37,7 +37,7 @@
 //!
 //! Kill it and start it again: same program, same answer, nothing done twice. Without a key, put
 //! [`OfflineModel`](models::OfflineModel) where `OpenAi` stands: it is no neural network, but it
-//! routes questions, calls tools and says again what came back, always in the same way.
+//! routes questions, calls tools and repeats their results, always in the same way.
 //!
 //! # The one idea
 //!

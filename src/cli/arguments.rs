@@ -42,8 +42,8 @@ Environment:
   RUST_LOG          what the engine notes, such as `debug` (stderr, or --log FILE)
   NO_COLOR          no colours
 
-What is typed without a noun is about runs (run, show, answer, ...) or a team file (check, draw, serve);
-what is about sessions begins with `session`.";
+A bare verb acts on a run (run, show, answer, ...) or on a team file (check, draw, serve); a verb for
+sessions stands behind the noun `session`; a bare plural lists (runs, sessions, tools, ...).";
 
 /// Teams of LLM agents that survive anything: kill the process at any instant, and every run goes
 /// on from what was last recorded.

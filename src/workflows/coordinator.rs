@@ -31,7 +31,7 @@ That hands out no task and gives no answer. Give one of both.";
 /// The agent's own model hands out work to the members, round after round, sees their results,
 /// and answers. After the last round it is asked for the answer from what there is.
 ///
-/// Who hands out nothing and answers nothing is asked again.
+/// A coordinator that neither hands out a task nor answers is asked again.
 ///
 /// A worker that fails does not end the work: the model is told, and can hand the task to
 /// another one.

@@ -36,8 +36,7 @@ pub struct Router {
     pub members: Vec<String>,
     /// Rules, of which the first that fits decides.
     pub rules: Vec<Route>,
-    /// Who takes a task that no rule fits, instead of whom the model chooses; also who takes it
-    /// when the model chooses nobody.
+    /// The member that takes a task which no rule fits, where the model is not asked or chooses nobody.
     pub otherwise: Option<String>,
     /// Whether the model is asked where no rule fits.
     pub ask_model: bool,
@@ -54,7 +53,7 @@ pub struct Router {
 pub struct Route {
     /// The task has one of these words, whatever their letters' case.
     pub words: Vec<String>,
-    /// Who takes it then.
+    /// The member that takes the task then.
     pub agent: String,
 }
 

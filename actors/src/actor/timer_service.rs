@@ -57,7 +57,7 @@ impl TimerBook {
 }
 
 /// When runs are to be woken: one time for each run, the first that was asked for. A run that is
-/// woken before its time says again for when it waits.
+/// woken before its time registers its time again.
 #[derive(Default)]
 struct Alarms {
     by_time: BTreeSet<(Timestamp, RunId)>,

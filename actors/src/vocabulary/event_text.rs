@@ -125,7 +125,7 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),
         Event::BudgetWarning { resource, percent } => {
-            write!(f, "has used {percent}% of its {resource}")?;
+            write!(f, "has used at least {percent}% of its {resource}")?;
             match resource {
                 Resource::Entries => f.write_str(", and can go on in another run's journal"),
                 _ => Ok(()),

@@ -2,8 +2,8 @@
 //!
 //! It is no neural network and does not understand language. It splits a task into its parts,
 //! hands each to the tool or agent whose name and description share the rarest words with it,
-//! fills the arguments from the numbers, quotations, paths and arithmetic in the text, and says
-//! again what came back. That is enough to show a team at work, and to test one; where nothing
+//! fills the arguments from the numbers, quotations, paths and arithmetic in the text, and repeats
+//! the results. That is enough to show a team at work, and to test one; where nothing
 //! fits, it says so.
 //!
 //! The same request gets the same answer on every machine: nothing depends on chance, on time or
