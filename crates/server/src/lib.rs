@@ -14,7 +14,7 @@
 //!
 //! let server = Server::new(system).keys(KeyFile::open("keys.json"));
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! server.serve(listener, std::future::pending()).await
+//! server.serve(listener, std::future::pending::<()>()).await
 //! # }
 //! ```
 //!
