@@ -43,7 +43,10 @@ pub fn builtin() -> Registry {
     #[cfg(feature = "http")]
     let registry = registry.tool_kind("approval_webhook", approval_webhook);
     #[cfg(feature = "tools")]
-    let registry = registry.toolset_kind("files", files);
+    let registry = registry
+        .toolset_kind("files", files)
+        .toolset_kind("skills", skills)
+        .toolset_kind("web", web);
     #[cfg(all(feature = "tools", unix))]
     let registry = registry.toolset_kind("terminal", terminal);
     PROVIDERS
@@ -140,6 +143,32 @@ fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let files = crate::tools::Files::open(settings(given)?);
     files
         .map(ToolsetHandle::new)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "tools")]
+fn skills(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let skills = crate::tools::Skills::open(&settings(given)?);
+    skills
+        .map(ToolsetHandle::new)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "tools")]
+fn web(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let mut given = given.clone();
+    // A key stands there as a reference.
+    if let Some(key) = given
+        .get_mut("search")
+        .and_then(|search| search.get_mut("api_key"))
+    {
+        let secret: crate::models::Secret =
+            serde_json::from_value(key.take()).map_err(|error| error.to_string())?;
+        let revealed = secret.reveal().map_err(|error| error.to_string())?;
+        *key = secrecy::ExposeSecret::expose_secret(&revealed).into();
+    }
+    let web = crate::tools::Web::open(settings(&given)?);
+    web.map(ToolsetHandle::new)
         .map_err(|error| error.to_string())
 }
 

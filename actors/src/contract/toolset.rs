@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use super::{BoxFuture, ToolError, ToolHandle};
-use crate::vocabulary::{ToolDefinition, ToolFilter, ToolLimits};
+use crate::vocabulary::{CallLimits, ToolDefinition, ToolFilter};
 
 /// Several tools that are given to agents under one name, such as those of a folder or of a server.
 ///
@@ -55,7 +55,7 @@ pub struct ToolsetHandle {
     toolset: Arc<dyn Toolset>,
     filter: Option<ToolFilter>,
     prefix: String,
-    limits: BTreeMap<String, ToolLimits>,
+    limits: BTreeMap<String, CallLimits>,
     /// The tools of this revision, so that a tool stays the same one while nothing changes.
     kept: Arc<Mutex<Option<AtRevision>>>,
 }
@@ -94,7 +94,7 @@ impl ToolsetHandle {
     /// Sets limits of the tools whose names, as they are in the toolset, fit a pattern. The longest
     /// pattern wins.
     #[must_use]
-    pub fn limited(mut self, pattern: impl Into<String>, limits: ToolLimits) -> Self {
+    pub fn limited(mut self, pattern: impl Into<String>, limits: CallLimits) -> Self {
         self.limits.insert(pattern.into(), limits);
         self.kept = Arc::default();
         self
@@ -179,7 +179,7 @@ impl ToolsetHandle {
     }
 }
 
-impl ToolLimits {
+impl CallLimits {
     /// A definition with these limits in the place of its own.
     #[must_use]
     pub fn applied(&self, mut definition: ToolDefinition) -> ToolDefinition {

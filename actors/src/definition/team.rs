@@ -10,7 +10,7 @@ use super::{
     AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, PolicySpec, Reach,
     Schedule, WhileAsking, WhileBusy,
 };
-use crate::vocabulary::{Budget, ToolFilter, ToolLimits};
+use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -298,7 +298,7 @@ pub struct ToolSpec {
     pub prefix: Option<String>,
     /// Limits in the place of a tool's own, by its name or a pattern such as `*`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, ToolLimits>,
+    pub limits: BTreeMap<String, CallLimits>,
     /// Settings of its own, such as `folder`.
     #[serde(flatten)]
     pub settings: serde_json::Map<String, Value>,

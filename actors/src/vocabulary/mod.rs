@@ -62,6 +62,6 @@ pub use time::Timestamp;
 pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub(crate) use tool_filter::wildcard;
-pub use tool_filter::{ToolFilter, ToolLimits};
+pub use tool_filter::{CallLimits, ToolFilter};
 pub use transcript::Transcript;
 pub use usage::Usage;

@@ -3,12 +3,16 @@
 pub mod files;
 #[cfg(unix)]
 pub mod launcher;
+pub mod skills;
 #[cfg(unix)]
 pub mod terminal;
 mod typed;
+pub mod web;
 
 pub use files::{FileSettings, Files, FilesError};
 #[cfg(unix)]
 pub use launcher::{Confinement, Rlimits};
+pub use skills::{Skill, SkillSettings, Skills, SkillsError};
 #[cfg(unix)]
 pub use terminal::{CommandRule, Demand, Terminal, TerminalError, TerminalSettings};
+pub use web::{Web, WebError, WebSettings};

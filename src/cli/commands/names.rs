@@ -160,6 +160,14 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "files",
         "several tools for the files of one folder: reads and searches them and, with `write: true`, changes them",
     ),
+    (
+        "skills",
+        "tools that read skills, which are folders with a SKILL.md",
+    ),
+    (
+        "web",
+        "tools that read pages of the web, from public addresses only",
+    ),
 ];
 
 /// What a name stands for; nothing where the program itself registered it.

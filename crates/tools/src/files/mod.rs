@@ -17,7 +17,7 @@ use ghostlight_actors::contract::{ToolError, ToolHandle, Toolset};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use root::Root;
+pub(crate) use root::{Kind, Root};
 
 /// What [`Files`] may do, and its bounds.
 #[derive(Clone, Debug, Deserialize)]

@@ -24,14 +24,14 @@ const PATH_PARTS: usize = 64;
 
 /// An open folder, and what of it is not there for a model.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     dir: Dir,
     exclude: GlobSet,
 }
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Folder,
     File(u64),
     Link,
@@ -40,13 +40,13 @@ pub(super) enum Kind {
 
 /// One entry of a folder.
 #[derive(Debug)]
-pub(super) struct Listed {
-    pub(super) name: String,
-    pub(super) kind: Kind,
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
 }
 
 impl Root {
-    pub(super) fn open(path: &Path, exclude: &[String]) -> Result<Self, FilesError> {
+    pub(crate) fn open(path: &Path, exclude: &[String]) -> Result<Self, FilesError> {
         let dir = Dir::open_ambient_dir(path, ambient_authority());
         let dir = dir.map_err(|source| FilesError::Root {
             root: path.to_owned(),
@@ -63,7 +63,7 @@ impl Root {
     }
 
     /// The parts of a path from this folder; none for the folder itself.
-    pub(super) fn parts<'p>(&self, path: &'p str) -> Result<Vec<&'p str>, ToolError> {
+    pub(crate) fn parts<'p>(&self, path: &'p str) -> Result<Vec<&'p str>, ToolError> {
         let refused = |why: &str| {
             let shown: String = path.chars().take(200).collect();
             Err(ToolError::denied(format!(
@@ -110,7 +110,7 @@ impl Root {
     }
 
     /// The folder of these parts, no part of which may be a link.
-    pub(super) fn folder(&self, parts: &[&str]) -> io::Result<Dir> {
+    pub(crate) fn folder(&self, parts: &[&str]) -> io::Result<Dir> {
         let mut dir = self.dir.try_clone()?;
         for part in parts {
             dir = below(&dir, part)?;
@@ -150,7 +150,7 @@ impl Root {
     }
 
     /// The whole content of a file of at most so many bytes; `None` where there is none.
-    pub(super) fn content(&self, parts: &[&str], most: u64) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn content(&self, parts: &[&str], most: u64) -> io::Result<Option<Vec<u8>>> {
         let file = match self.file(parts) {
             Ok((file, _)) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -210,7 +210,7 @@ impl Root {
 
     /// What an open folder holds, by name, without what is not there for a model. `below` are the parts
     /// of its path.
-    pub(super) fn list(&self, dir: &Dir, below: &[&str]) -> io::Result<Vec<Listed>> {
+    pub(crate) fn list(&self, dir: &Dir, below: &[&str]) -> io::Result<Vec<Listed>> {
         let mut found = Vec::new();
         for entry in dir.entries()? {
             let entry = entry?;

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod files;
+mod skills;
 mod terminal;
+mod web;
 
 use std::time::Duration;
 
