@@ -14,6 +14,7 @@
 //! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
 //! | `throttle` | [`Throttle`]: messages that come too soon after another one are held back, and told to be |
+//! | `tool_search` | [`ToolSearch`]: of many tools a request holds those that fit, and the tool `search_tools` finds others |
 //! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
@@ -41,6 +42,7 @@ mod synthesis;
 mod throttle;
 mod todos;
 mod tool_limits;
+mod tool_search;
 mod verification;
 
 use ghostlight_actors::{
@@ -63,12 +65,13 @@ pub use synthesis::{Observation, Synthesis, SynthesisState};
 pub use throttle::Throttle;
 pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
 pub use tool_limits::ToolLimits;
+pub use tool_search::{SEARCH_TOOLS, ToolSearch};
 pub use verification::{EvidenceItem, Verification, VerificationState};
 
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 13] = [
+const BUILT_IN: [(&str, Make); 14] = [
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
     ("instructions", make::<Instructions>),
@@ -81,6 +84,7 @@ const BUILT_IN: [(&str, Make); 13] = [
     ("synthesis", make::<Synthesis>),
     ("todos", make::<Todos>),
     ("tool_limits", make::<ToolLimits>),
+    ("tool_search", make::<ToolSearch>),
     ("verification", make::<Verification>),
 ];
 
@@ -136,12 +140,13 @@ fn at_least_one(setting: &str, value: u32) -> Result<(), String> {
 
 /// Tools that keep books and find nothing out: what they say is no observation and no evidence,
 /// and that they refused something is no failure. Models write their names in other letters too.
-const BOOKKEEPING: [&str; 5] = [
+const BOOKKEEPING: [&str; 6] = [
     CREATE_TASKS,
     TODO_WRITE,
     "finish",
     control::EXIT_LOOP,
     control::ESCALATE,
+    SEARCH_TOOLS,
 ];
 
 fn is_bookkeeping(tool: &str) -> bool {

@@ -122,6 +122,10 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "messages that come too soon after another one are held back, and told to be",
     ),
     (
+        "tool_search",
+        "of many tools a request holds those that fit",
+    ),
+    (
         "tool_limits",
         "single tools are called so often in a run and no more",
     ),

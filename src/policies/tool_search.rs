@@ -1,0 +1,213 @@
+//! Many tools, of which a request holds those that fit.
+
+use std::collections::BTreeSet;
+
+use ghostlight_actors::{
+    run::{BeforeTool, OwnTool, Policy, PolicyContext},
+    vocabulary::{
+        AgentError, Digest, Effect, ModelRequest, ModelResponse, ToolCall, ToolDefinition,
+        ToolFilter, ToolSet,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Checked;
+use crate::retrieval::bm25::Bm25Index;
+
+/// The name of the tool that searches for tools.
+pub const SEARCH_TOOLS: &str = "search_tools";
+/// How many characters of a description a search shows.
+const SHOWN: usize = 200;
+
+/// Keeps most of many tools out of each request. A model is given those that fit the task best, and the
+/// tool `search_tools`, by which it finds others; what is found is given to it from then on.
+///
+/// It does nothing for an agent that has no more than `above` tools. What the engine offers (transfers,
+/// delegations and questions) is always there.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ToolSearch {
+    /// Above how many tools it acts; 40 when left out.
+    pub above: usize,
+    /// How many tools a search gives, and how many are there at first; 8 when left out.
+    pub found: usize,
+    /// How many found tools a request holds, of which the oldest go first; 40 when left out.
+    pub most: usize,
+    /// Tools that are always there; none when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<ToolFilter>,
+    #[serde(skip, default = "tool")]
+    tool: OwnTool,
+    #[serde(skip)]
+    searched: Option<Searched>,
+    /// The tools that were found, from the oldest on.
+    #[serde(skip)]
+    loaded: Vec<String>,
+}
+
+/// All tools of the agent, with what is searched of them.
+#[derive(Clone, Debug)]
+struct Searched {
+    tools: ToolSet,
+    digest: Digest,
+    index: Bm25Index,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    /// What the tool should do, in a few words.
+    #[schemars(length(min = 1, max = 500))]
+    query: String,
+}
+
+fn tool() -> OwnTool {
+    let about = "Searches for further tools by what they do. What is found can be called from your next turn on.";
+    let tool = ToolDefinition::new(SEARCH_TOOLS, about).parameters_of::<Search>();
+    OwnTool::new(tool.effect(Effect::Read))
+}
+
+impl Default for ToolSearch {
+    fn default() -> Self {
+        Self {
+            above: 40,
+            found: 8,
+            most: 40,
+            always: None,
+            tool: tool(),
+            searched: None,
+            loaded: Vec::new(),
+        }
+    }
+}
+
+impl Checked for ToolSearch {
+    fn check(&self) -> Result<(), String> {
+        match self.found == 0 || self.most < self.found {
+            true => Err("`found` must be at least 1, and `most` no less".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl ToolSearch {
+    fn search(&mut self, query: &str) -> Vec<(String, String)> {
+        let Some(Searched { tools, index, .. }) = &self.searched else {
+            return Vec::new();
+        };
+        let tools: Vec<_> = tools.iter().collect();
+        let hits = index.search(query, self.found);
+        let found = hits.iter().filter_map(|hit| tools.get(hit.document));
+        let found: Vec<(String, String)> = found
+            .map(|tool| (tool.name.clone(), tool.description.clone()))
+            .collect();
+        for (name, _) in &found {
+            self.loaded.retain(|loaded| loaded != name);
+            self.loaded.push(name.clone());
+        }
+        let over = self.loaded.len().saturating_sub(self.most);
+        self.loaded.drain(..over);
+        found
+    }
+}
+
+/// What is searched of a tool: its name in words, what it does, and the names of its arguments.
+fn document(tool: &ToolDefinition) -> String {
+    let arguments = tool.parameters.get("properties");
+    let arguments = arguments.and_then(|properties| properties.as_object());
+    let arguments: Vec<&str> = arguments
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let words = [&tool.name, &tool.description, &arguments.join(" ")]
+        .map(|text| text.replace(['_', '-'], " "));
+    format!("{} {} {}", tool.name, words[0], words[1..].join(" "))
+}
+
+impl Policy for ToolSearch {
+    async fn before_model(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        request: &mut ModelRequest,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        if request.tools.len() <= self.above {
+            return Ok(None);
+        }
+        let digest = request.tools.digest();
+        if self
+            .searched
+            .as_ref()
+            .is_none_or(|searched| searched.digest != digest)
+        {
+            self.searched = Some(Searched {
+                index: Bm25Index::new(request.tools.iter().map(|tool| document(tool))),
+                tools: request.tools.clone(),
+                digest,
+            });
+        }
+        if self.loaded.is_empty() {
+            // What is asked may say what is needed.
+            let asked = request
+                .conversation
+                .messages()
+                .into_iter()
+                .rev()
+                .find(|message| message.is_from_user());
+            let asked = asked.map(|message| message.content()).unwrap_or_default();
+            self.search(&asked);
+        }
+        let own: BTreeSet<&str> = cx
+            .agent()
+            .tools
+            .iter()
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let is_offered = |name: &str| {
+            !own.contains(name)
+                || self.loaded.iter().any(|loaded| loaded == name)
+                || self
+                    .always
+                    .as_ref()
+                    .is_some_and(|always| always.takes(name))
+        };
+        let offered = request.tools.iter().filter(|tool| is_offered(&tool.name));
+        request.tools = offered.cloned().collect();
+        self.tool.offer(request);
+        Ok(None)
+    }
+
+    async fn before_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        if call.name != SEARCH_TOOLS || self.searched.is_none() {
+            return Ok(BeforeTool::Go);
+        }
+        let query = match call.arguments.parse::<Search>() {
+            Ok(Search { query }) => query,
+            Err(error) => return Ok(BeforeTool::failed(call, format!("Not done: {error}."))),
+        };
+        let found = self.search(&query);
+        if found.is_empty() {
+            return Ok(BeforeTool::done(
+                call,
+                "No tool fits. Say it in other words, or go on without.",
+            ));
+        }
+        let lines: Vec<String> = found
+            .iter()
+            .map(|(name, about)| {
+                let about: String = about.chars().take(SHOWN).collect();
+                format!("- {name}: {}", about.replace('\n', " "))
+            })
+            .collect();
+        Ok(BeforeTool::done(
+            call,
+            format!("You can call these now:\n{}", lines.join("\n")),
+        ))
+    }
+}
