@@ -50,7 +50,10 @@ impl Asked {
         };
         let options = match question.options.as_slice() {
             [] => String::new(),
-            options => format!(" ({})", options.join(" / ")),
+            options => {
+                let labels = options.iter().map(|option| question.label(option));
+                format!(" ({})", labels.collect::<Vec<_>>().join(" / "))
+            }
         };
         writer.prompt(&format!("{}{options}", question.prompt));
         if let Some(call) = &question.call {

@@ -97,11 +97,16 @@ fn choice(question: &Question, text: &str, word: &str) -> Result<Value, String> 
     let options = &question.options;
     let exact = options.iter().find(|option| *option == text);
     let same = || options.iter().find(|option| option.to_lowercase() == word);
+    let labelled = |option: &&String| question.label(option).to_lowercase() == word;
+    let labelled = || options.iter().find(labelled);
     let numbered = || options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
-    let chosen = exact.or_else(same).or_else(numbered);
+    let chosen = exact.or_else(same).or_else(labelled).or_else(numbered);
     chosen
         .map(|option| Value::String(option.clone()))
-        .ok_or_else(|| format!("answer one of: {}", options.join(", ")))
+        .ok_or_else(|| {
+            let labels = options.iter().map(|option| question.label(option));
+            format!("answer one of: {}", labels.collect::<Vec<_>>().join(", "))
+        })
 }
 
 /// A text, unless it is written as a JSON object, list or string.
@@ -332,6 +337,24 @@ mod tests {
         let mut question = Question::choice("?", ["Red", "blue", "2"]);
         question.kind = kind;
         question
+    }
+
+    #[test]
+    fn an_option_is_chosen_by_its_label_and_answered_by_itself() {
+        let regions = [("eu-central-1", "Frankfurt"), ("us-east-1", "Virginia")];
+        let question = Question::labelled_choice("Where?", regions);
+        let shown = Asked::of(&question, Fold::Long).text();
+        assert!(shown.contains("(Frankfurt / Virginia)"), "{shown}");
+        for typed in ["frankfurt", "Frankfurt", "eu-central-1", "1"] {
+            let answer = answer_of(&question, typed).unwrap();
+            assert_eq!(answer, json!("eu-central-1"), "{typed}");
+            assert!(answers(&question, &answer));
+        }
+        let wrong = answer_of(&question, "Dublin").unwrap_err();
+        assert_eq!(wrong, "answer one of: Frankfurt, Virginia");
+        // What is stored and told keeps the labels.
+        let json = serde_json::to_string(&question).unwrap();
+        assert_eq!(serde_json::from_str::<Question>(&json).unwrap(), question);
     }
 
     #[test]

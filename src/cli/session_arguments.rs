@@ -62,6 +62,12 @@ pub(super) struct SessionShow {
     /// The session, as TEAM/KEY
     #[arg(value_name = "SESSION", value_parser = session)]
     pub(super) session: SessionId,
+    /// Only the last turns, at most so many
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) last: Option<usize>,
+    /// Only the turns that began within this time, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) since: Option<Duration>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]

@@ -50,6 +50,11 @@ pub struct TeamSpec {
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
+    /// After how many seconds a question expires that sets no time of its own: one of a function, a model, a
+    /// policy or an approval. Never, where it is left out. Then its default answer counts; without one it fails
+    /// as expired, and a call that waits for approval is not made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub questions_expire_s: Option<u64>,
     /// What becomes of a session's next turn while another is under way.
     #[serde(skip_serializing_if = "is_default")]
     pub while_busy: WhileBusy,

@@ -1,5 +1,7 @@
 //! Agents and teams, built in code.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -528,6 +530,14 @@ impl Team {
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.spec.schedules.push(schedule);
+        self
+    }
+
+    /// Sets after how long a question expires that sets no time of its own
+    /// ([`TeamSpec::questions_expire_s`]), in whole seconds.
+    #[must_use]
+    pub fn questions_expire(mut self, time: Duration) -> Self {
+        self.spec.questions_expire_s = Some(time.as_secs());
         self
     }
 

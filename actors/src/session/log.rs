@@ -80,6 +80,21 @@ impl SessionLog {
         Ok(log)
     }
 
+    /// The same with its last turns alone, at most so many. They keep their numbers.
+    #[must_use]
+    pub fn last(mut self, turns: usize) -> Self {
+        let passed = self.turns.len().saturating_sub(turns);
+        self.turns.drain(..passed);
+        self
+    }
+
+    /// The same with the turns alone that began at this time or later. They keep their numbers.
+    #[must_use]
+    pub fn since(mut self, time: Timestamp) -> Self {
+        self.turns.retain(|turn| turn.began_at >= time);
+        self
+    }
+
     /// The run of the turn that is under way.
     pub fn open(&self) -> Option<RunId> {
         let last = self.turns.last().filter(|turn| turn.is_open());

@@ -1,5 +1,7 @@
 //! What a run asks the world outside.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +29,9 @@ pub struct Question {
     pub(crate) exact: Option<Arguments>,
     /// What may be answered, when the answer is a choice.
     pub options: Vec<String>,
+    /// What a person reads for an option, by the option, where that is not the option itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// When nobody's answer counts any more.
     pub expires: Option<Timestamp>,
     /// What counts as the answer then; without one the question fails as expired.
@@ -52,6 +57,7 @@ impl Question {
             digest: None,
             exact: None,
             options: Vec::new(),
+            labels: BTreeMap::new(),
             expires: None,
             default: None,
             path: Vec::new(),
@@ -113,6 +119,24 @@ impl Question {
             default: Some(Value::Bool(false)),
             ..Self::new(prompt)
         }
+    }
+
+    /// A choice among options, each with its label: a person reads the labels, and the answer is an option.
+    pub fn labelled_choice<O: Into<String>, L: Into<String>>(
+        prompt: impl Into<String>,
+        options: impl IntoIterator<Item = (O, L)>,
+    ) -> Self {
+        let pairs = options.into_iter();
+        let pairs: Vec<(String, String)> = pairs.map(|(o, l)| (o.into(), l.into())).collect();
+        Self {
+            labels: pairs.iter().cloned().collect(),
+            ..Self::choice(prompt, pairs.into_iter().map(|(option, _)| option))
+        }
+    }
+
+    /// What a person reads for an option.
+    pub fn label<'a>(&'a self, option: &'a str) -> &'a str {
+        self.labels.get(option).map_or(option, String::as_str)
     }
 
     /// A choice among options.

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    actor::System,
     contract::{InboxBody, InboxItem, Store, Ticket},
+    definition::ApprovalRule,
     run::{Agent, RunContext, operations::AgentMessage},
     vocabulary::{Effect, ErrorKind, Message, Outcome, Question, Timestamp},
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::stage::{Stage, ask, call, pause, silent, text};
 
 fn asker(default: Option<bool>) -> Agent {
     Agent::from_fn("asker", move |cx: RunContext| async move {
@@ -43,6 +45,52 @@ async fn a_question_that_nobody_answers_expires_with_its_default_or_as_expired()
             assert!((598..=600).contains(&took), "{took}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_team_says_when_questions_expire_that_set_no_time_of_their_own() {
+    let mut stage = Stage::new();
+    let agent = |stage: &Stage| {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let confirmed = cx.ask(Question::confirmation("Shall it be?")).await?;
+            let open = cx.ask("What then?").await.unwrap_err();
+            let results = cx.tools([call("1", "pay")]).await?;
+            let mut own = Question::new("And later?");
+            own.expires = Some(cx.now().await?.after(Duration::from_secs(600)));
+            let own = cx.ask(own).await.unwrap_err();
+            Ok(Outcome::answer(format!(
+                "{confirmed} {:?} {:?} {:?}",
+                open.kind(),
+                results[0].status,
+                own.kind()
+            )))
+        })
+        .tool(stage.tool("pay", Effect::Once, 1))
+        .approval("pay", ApprovalRule::required())
+    };
+    let team = |stage: &Stage| {
+        let team = agent(stage).into_team().unwrap();
+        team.questions_expire(Duration::from_secs(60))
+    };
+    let start = async |stage: &Stage| {
+        let builder = System::builder(stage.store.clone()).clock(stage.clock.clone());
+        let builder = builder.model("default", silent()).team(team(stage));
+        builder.start().await.unwrap()
+    };
+    let system = start(&stage).await;
+    let run = ask(&system, "a", "go").await;
+    let began = tokio::time::Instant::now();
+    pause(30_000).await;
+    stage.crash(&system).await;
+    let system = start(&stage).await;
+    let expired = format!("{:?}", Some(ErrorKind::Expired));
+    let told = text(&system.run(run.id())).await;
+    assert!(told.starts_with(&format!("false {expired}")), "{told}");
+    assert!(told.ends_with(&expired), "{told}");
+    assert!(!told.contains("Success"), "{told}");
+    assert_eq!(stage.log.count("pay"), 0);
+    let took = began.elapsed().as_secs();
+    assert!((778..=782).contains(&took), "{took}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,9 @@
 //! `ghostlight sessions` and `ghostlight session`.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{
@@ -34,10 +37,7 @@ pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
     let mut query = SessionQuery::default();
     (query.team, query.owner) = (arguments.team, arguments.owner);
     (query.active, query.limit) = (arguments.active, arguments.limit);
-    query.since = arguments.since.map(|age| {
-        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        Timestamp(now.0.saturating_sub(age))
-    });
+    query.since = arguments.since.map(|age| before(now, age));
     query.after = arguments.after.as_deref().map(page).transpose()?;
     let SessionPage { sessions, next, .. } = StoredSessions::of(keeping.store).list(query).await?;
     if arguments.show.json {
@@ -107,6 +107,11 @@ fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
         .collect()
 }
 
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Timestamp(now.0.saturating_sub(age))
+}
+
 /// Does something with one session.
 pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
     match arguments.act {
@@ -123,11 +128,17 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
 async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let (kept, id) = (StoredSessions::of(keeping.store.clone()), arguments.session);
-    let log = kept.log(&id).await?;
+    let mut log = kept.log(&id).await?;
     let journal = JournalId::Session(id.clone());
     // A branch may have no turn yet.
     if log.turns.is_empty() && keeping.store.read(journal, 0, 1).await?.is_empty() {
         return Err(Failure::Usage(format!("there is no session {id}")));
+    }
+    if let Some(age) = arguments.since {
+        log = log.since(before(SystemClock::new().now(), age));
+    }
+    if let Some(turns) = arguments.last {
+        log = log.last(turns);
     }
     let state = kept.state(&id, &Scope::Session).await?;
     let artifacts = kept.artifacts(&id, &Scope::Session).await?;

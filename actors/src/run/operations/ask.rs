@@ -72,7 +72,11 @@ impl Operation for Ask {
             _ => {
                 let mut question = Box::new(self.question);
                 question.path = asking(&cx);
-                if let Some(time) = self.expires_after {
+                let of_team = cx.leg.pinned.team.questions_expire_s;
+                let of_team = || of_team.map(Duration::from_secs);
+                if question.expires.is_none()
+                    && let Some(time) = self.expires_after.or_else(of_team)
+                {
                     question.expires = Some(cx.ports.clock().now().after(time));
                 }
                 question
