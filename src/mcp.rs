@@ -1,4 +1,4 @@
-//! The Model Context Protocol: tools of its servers for agents.
+//! The Model Context Protocol: tools of its servers for agents, and teams as a server.
 //!
 //! It is the package `ghostlight-mcp`. In a team file the servers stand below `mcp`; in code a
 //! [`McpToolset`] is a toolset like any other.

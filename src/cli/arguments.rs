@@ -14,7 +14,7 @@ use super::{
     default_model::ModelArguments,
     looks::Looks,
     more_arguments::{
-        Catalogue, Chat, Completions, Doctor, Draw, Init, Man, Nodes, State, Steer, Tell,
+        Catalogue, Chat, Check, Completions, Doctor, Draw, Init, Man, Nodes, State, Steer, Tell,
     },
     session_arguments::{Session, Sessions},
 };
@@ -68,6 +68,9 @@ pub(super) enum Command {
     /// Make, list or revoke API keys of `serve --listen`
     #[cfg(feature = "server")]
     Key(super::server_arguments::Key),
+    /// Serve a team to a client of the Model Context Protocol, on the standard streams
+    #[cfg(feature = "mcp")]
+    Mcp(super::more_arguments::Mcp),
     /// Go on with runs that were interrupted
     Resume(Resume),
     /// List runs
@@ -504,14 +507,6 @@ pub(super) struct Export {
     pub(super) secrets: Secrets,
     #[command(flatten)]
     pub(super) store: StoreArguments,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Check {
-    /// The team file (YAML)
-    pub(super) team_file: PathBuf,
-    #[command(flatten)]
-    pub(super) model: ModelArguments,
 }
 
 #[cfg(test)]

@@ -10,6 +10,17 @@ use super::{
     default_model::ModelArguments,
 };
 
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(super) struct Mcp {
+    /// The team file (YAML); the team is a tool
+    pub(super) team_file: PathBuf,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Chat {
     /// The team file (YAML) [default: one agent with the built-in tools]
@@ -139,4 +150,12 @@ pub(super) struct Draw {
 pub(super) struct Nodes {
     #[command(flatten)]
     pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
 }

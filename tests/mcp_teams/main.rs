@@ -1,11 +1,17 @@
 //! What a team with servers of the Model Context Protocol promises: from a team file to the model, over a
 //! kill of the process, and from the definition that a run was begun with.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 #[path = "../../crates/mcp/tests/mcp/peer.rs"]
 #[allow(dead_code)]
 mod peer;
+mod serving;
 
 use std::{path::Path, process::Command, time::Duration};
 

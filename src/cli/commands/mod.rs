@@ -11,6 +11,8 @@ mod init;
 mod key;
 #[cfg(feature = "server")]
 mod listening;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod names;
 mod nodes;
 mod prune;
@@ -63,6 +65,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Serve(arguments) => serve::serve(arguments, registry).await,
         #[cfg(feature = "server")]
         Command::Key(arguments) => key::key(&arguments),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(arguments) => mcp::mcp(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
         Command::Sessions(arguments) => sessions::sessions(arguments).await,

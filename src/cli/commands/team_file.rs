@@ -7,10 +7,9 @@ use serde::Deserialize;
 
 use crate::{
     cli::{
-        arguments::Check,
         default_model::{self, ModelArguments},
         exit::{Exit, Failure},
-        more_arguments::Draw,
+        more_arguments::{Check, Draw},
     },
     config,
     workflows::GraphSpec,

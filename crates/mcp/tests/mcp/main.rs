@@ -1,8 +1,14 @@
 //! What a connection to a server promises, against a real process on both wires.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 mod peer;
 mod real_peers;
+mod serving;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,0 +1,243 @@
+//! A call: a turn of a team's session.
+
+use std::collections::BTreeSet;
+
+use ghostlight_actors::{
+    actor::{Run, SystemError},
+    contract::{Entropy as _, SystemEntropy},
+    session::Turn,
+    vocabulary::{Event, Outcome, Preview, RunId},
+};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses,
+        MetaObject, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    },
+    service::RequestContext,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    handler::Handler,
+    questions::{self, Asked},
+};
+
+/// The key of the metadata under which a client names a call.
+const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
+/// The longest name of a session or turn, in characters.
+const NAME: usize = 200;
+/// How many pieces of progress are told of one call.
+const MAX_PROGRESS: u32 = 10_000;
+
+/// A call of a team.
+pub(super) struct Call {
+    team: String,
+    message: String,
+    place: Place,
+    answers: InputResponses,
+}
+
+/// Where the turn of a call stands. A client gives it back when it has answered questions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Place {
+    session: String,
+    turn: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    message: String,
+    session: Option<String>,
+    turn_id: Option<String>,
+}
+
+impl Call {
+    pub(super) fn read(
+        handler: &Handler,
+        params: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Self, ErrorData> {
+        let team = params.name.into_owned();
+        if !handler.served.teams.contains_key(&team) {
+            let known: Vec<&str> = handler.served.teams.keys().map(String::as_str).collect();
+            let message = format!("there is no tool {team:?}; there are: {}", known.join(", "));
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let wrong = |reason: String| ErrorData::invalid_params(reason, None);
+        let arguments = Value::Object(params.arguments.unwrap_or_default());
+        let given = Given::deserialize(arguments).map_err(|error| wrong(error.to_string()))?;
+        let place = match params.request_state {
+            Some(state) => serde_json::from_str(&state)
+                .map_err(|_| wrong("`requestState` is none of this server".to_owned()))?,
+            None => {
+                let key = context.meta.get(IDEMPOTENCY_KEY).and_then(Value::as_str);
+                let turn = given.turn_id.or_else(|| key.map(str::to_owned));
+                let turn =
+                    turn.unwrap_or_else(|| RunId::from_random(SystemEntropy.bits()).to_string());
+                let session = given.session.unwrap_or_else(|| format!("mcp-{turn}"));
+                Place { session, turn }
+            }
+        };
+        for (what, name) in [("session", &place.session), ("turn_id", &place.turn)] {
+            if name.is_empty() || name.chars().count() > NAME {
+                return Err(wrong(format!("`{what}` must have 1 to {NAME} characters")));
+            }
+        }
+        Ok(Self {
+            team,
+            message: given.message,
+            place,
+            answers: params.input_responses.unwrap_or_default(),
+        })
+    }
+
+    /// Sends the turn, or finds it again, and waits for its end.
+    pub(super) async fn carry(
+        self,
+        handler: &Handler,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let session = handler
+            .system(&context)
+            .session(&self.team, &self.place.session);
+        let turn = Turn::text(&self.message).id(&self.place.turn);
+        let run = match session.send(turn).await {
+            Ok(run) => run,
+            Err(error) => return Ok(failed(&error).into()),
+        };
+        let _under_way = handler.keep(&context.id, &run);
+        let mut answered = BTreeSet::new();
+        for (operation, answer) in &self.answers {
+            match questions::take(&run, operation, answer).await {
+                Ok(true) => drop(answered.insert(operation.clone())),
+                Ok(false) => {}
+                Err(error) => return Ok(failed(&error).into()),
+            }
+        }
+        let mut progress = Progress::new(&context);
+        let (mut events, mut watches) = (run.events(), true);
+        let outcome = run.outcome();
+        tokio::pin!(outcome);
+        loop {
+            let event = tokio::select! {
+                biased;
+                outcome = &mut outcome => return Ok(self.result(&run, outcome).into()),
+                () = gone(&context) => {
+                    let _ = run.cancel("the client closed the call").await;
+                    return Err(ErrorData::internal_error("cancelled", None));
+                }
+                event = events.next(), if watches => event,
+            };
+            let Some(Ok(record)) = event else {
+                watches = false;
+                continue;
+            };
+            if !matches!(record.event, Event::QuestionAsked { .. }) {
+                progress.tell(&record.event, &context).await;
+                continue;
+            }
+            let asking = questions::ask(&run, &context, &mut answered);
+            let asked = tokio::select! {
+                biased;
+                outcome = &mut outcome => return Ok(self.result(&run, outcome).into()),
+                asked = asking => asked,
+            };
+            match asked {
+                Ok(Asked::Answered) => {}
+                Ok(Asked::Required(requests)) => {
+                    let state = serde_json::to_string(&self.place).ok();
+                    let required = rmcp::model::InputRequiredResult::new(Some(requests), state);
+                    return Ok(required.into());
+                }
+                Ok(Asked::Open(text)) => return Ok(self.shown(&run, text, "asking").into()),
+                Err(error) => return Ok(failed(&error).into()),
+            }
+        }
+    }
+
+    fn result(&self, run: &Run, outcome: Result<Outcome, SystemError>) -> CallToolResult {
+        match outcome {
+            Ok(Outcome::Stopped { reason, partial }) => {
+                let partial = partial.map(|answer| answer.text).unwrap_or_default();
+                let text = format!("The team stopped before its end ({reason}). {partial}");
+                let mut result = self.shown(run, text.trim_end().to_owned(), "stopped");
+                result.is_error = Some(true);
+                result
+            }
+            Ok(outcome) => self.shown(run, outcome.text().to_owned(), "answered"),
+            Err(error) => {
+                let mut result = self.shown(run, error.to_string(), "failed");
+                result.is_error = Some(true);
+                result
+            }
+        }
+    }
+
+    /// A result that says where it comes from.
+    fn shown(&self, run: &Run, text: String, status: &str) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+        let meta = json!({
+            "ghostlight/session": self.place.session,
+            "ghostlight/turn": self.place.turn,
+            "ghostlight/run": run.id().to_string(),
+            "ghostlight/status": status,
+        });
+        result.meta = meta.as_object().cloned().map(MetaObject::from);
+        result
+    }
+}
+
+fn failed(error: &SystemError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+}
+
+/// Waits until the client has closed the call. In the newest revision over HTTP that is how it cancels; anywhere
+/// else a connection that is lost cancels nothing, and who cancels says so.
+async fn gone(context: &RequestContext<RoleServer>) {
+    let version = context.protocol_version();
+    let is_stateless = version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE);
+    let over_http = context.extensions.get::<http::request::Parts>().is_some();
+    if is_stateless && over_http {
+        context.ct.cancelled().await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What a client is told while a call goes on.
+struct Progress {
+    token: Option<ProgressToken>,
+    told: u32,
+}
+
+impl Progress {
+    fn new(context: &RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self { token, told: 0 }
+    }
+
+    async fn tell(&mut self, event: &Event, context: &RequestContext<RoleServer>) {
+        let Some(token) = &self.token else { return };
+        let message = match event {
+            Event::Preview(Preview::ToolStarted { call, .. }) => format!("calls {}", call.name),
+            Event::Preview(Preview::ToolProgress { message, .. }) if !message.is_empty() => {
+                message.clone()
+            }
+            Event::Delegated { agent, .. } => format!("asks {agent}"),
+            Event::DelegationEnded { agent, .. } => format!("{agent} answers"),
+            Event::Resumed { .. } => "goes on after an interruption".to_owned(),
+            _ => return,
+        };
+        if self.told >= MAX_PROGRESS {
+            return;
+        }
+        self.told += 1;
+        let mut params = ProgressNotificationParam::new(token.clone(), f64::from(self.told));
+        params.message = Some(ghostlight_actors::safety::sanitize_line(&message, NAME));
+        // A client that is gone needs no telling.
+        let _ = context.peer.notify_progress(params).await;
+    }
+}

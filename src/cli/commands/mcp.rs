@@ -1,0 +1,53 @@
+//! `ghostlight mcp`.
+
+use ghostlight_actors::{
+    actor::{System, SystemError},
+    run::{Registry, Team},
+};
+use ghostlight_mcp::McpServer;
+
+use crate::{
+    cli::{
+        default_model,
+        exit::{Exit, Failure},
+        interrupt::Interrupt,
+        keeping::Keeping,
+        more_arguments::Mcp,
+    },
+    config,
+};
+
+/// Serves a team on the standard streams, until the client closes them.
+pub(super) async fn mcp(arguments: Mcp, registry: Registry) -> Result<Exit, Failure> {
+    let mut file = config::load(&arguments.team_file)?;
+    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
+    let keeping = Keeping::open(&arguments.store)?;
+    let spec = file.spec().clone();
+    let model = default_model::describe(&spec, &registry);
+    let mut interrupt = Interrupt::new()?;
+    let (name, description) = (spec.name.clone(), spec.agent.description.clone());
+    let system = System::builder(keeping.store.clone()).team(Team { spec, registry });
+    let system = system.start().await.map_err(|error| match error {
+        SystemError::Definition(error) => Failure::Config(file.locate(&error)),
+        error => error.into(),
+    })?;
+    let system = system.as_operator();
+    super::note(&format!(
+        "team {name}, model {model}, in {}; an MCP client speaks on the standard streams",
+        keeping.store.description(),
+    ));
+    let description = match description.is_empty() {
+        true => format!("Gives the team {name} something to do and returns its answer."),
+        false => description,
+    };
+    let server = McpServer::new(system.clone()).team(name, description);
+    let result = tokio::select! {
+        biased;
+        () = interrupt.fired() => Ok(Exit::Done),
+        served = server.serve_stdio() => match served {
+            Ok(()) => Ok(Exit::Done),
+            Err(error) => Err(Failure::Usage(error.to_string())),
+        },
+    };
+    super::stop(&system, &mut interrupt, result).await
+}
