@@ -33,11 +33,21 @@ const TOKENS: &str = r"(?x)
   | (?<word> [\p{Alphabetic}_][\w'’]* )
   | \S";
 
-static PATTERNS: LazyLock<Option<(Vec<(Regex, &str)>, Regex)>> = LazyLock::new(|| {
+/// What is found in a text, compiled once.
+struct Patterns {
+    /// What stands for a sign, and the sign.
+    signs: Vec<(Regex, &'static str)>,
+    tokens: Regex,
+}
+
+static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
     let signs = SIGNS
         .iter()
         .map(|(pattern, sign)| Some((Regex::new(pattern).ok()?, *sign)));
-    Some((signs.collect::<Option<_>>()?, Regex::new(TOKENS).ok()?))
+    Some(Patterns {
+        signs: signs.collect::<Option<_>>()?,
+        tokens: Regex::new(TOKENS).ok()?,
+    })
 });
 
 const FUNCTIONS: &[&str] = &[
@@ -206,15 +216,15 @@ fn named_operation(tokens: &[Token]) -> Option<String> {
 }
 
 fn tokens(text: &str) -> Vec<Token> {
-    let Some((signs, pattern)) = &*PATTERNS else {
+    let Some(patterns) = &*PATTERNS else {
         return Vec::new();
     };
     let mut text = text.to_lowercase();
-    for (words, sign) in signs {
+    for (words, sign) in &patterns.signs {
         text = words.replace_all(&text, *sign).into_owned();
     }
     let mut tokens = Vec::new();
-    for found in pattern.captures_iter(&text) {
+    for found in patterns.tokens.captures_iter(&text) {
         match found.name("numbers") {
             Some(numbers) => tokens.extend(between_commas(numbers.as_str())),
             None => tokens.push(Token::Other(found[0].to_owned())),
