@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use axum::{
+    body::HttpBody as _,
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
     middleware::Next,
@@ -46,8 +47,14 @@ pub(crate) async fn observe(
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
+    let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
     response.headers_mut().insert(REQUEST_ID, value);
+    if has_body && response.status().is_client_error() {
+        // What is refused before its body was read ends its connection: the client is not to send another request on it.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     let (status, took) = (response.status().as_u16(), began.elapsed());
     tracing::debug!(%id, %method, route, status, took_us = took.as_micros() as u64, "request");
     state

@@ -63,7 +63,7 @@ pub(super) async fn create(
         "created": row.started_at.0 / 1000,
         "model": request.model,
         "service_tier": "default",
-        "system_fingerprint": null,
+        "system_fingerprint": "fp_ghostlight",
     });
     if streaming {
         let usage = request

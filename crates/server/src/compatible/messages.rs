@@ -112,7 +112,12 @@ fn usage_of(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
         "output_tokens": usage.output_tokens,
+        "cache_creation": null,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": usage.cached_tokens,
+        "inference_geo": null,
+        "output_tokens_details": null,
+        "server_tool_use": null,
+        "service_tier": "standard",
     })
 }

@@ -83,3 +83,11 @@ async fn a_request_has_an_id_its_own_where_that_is_one() {
         assert_eq!(made.headers["x-request-id"].len(), 24, "{odd}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_whose_body_was_not_read_says_that_its_connection_ends() {
+    let desk = Desk::locked().await;
+    let head = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
+    let refused = desk.client.send(head.as_bytes()).await.unwrap().is(401);
+    assert_eq!(refused.headers["connection"], "close");
+}
