@@ -49,6 +49,8 @@ pub fn builtin() -> Registry {
         .toolset_kind("web", web);
     #[cfg(all(feature = "tools", unix))]
     let registry = registry.toolset_kind("terminal", terminal);
+    #[cfg(feature = "memory")]
+    let registry = crate::memory::register(registry);
     PROVIDERS
         .iter()
         .fold(registry, |registry, (name, make)| {

@@ -133,6 +133,7 @@
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
 //! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
+//! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
 //! | `http` | what these three share, and `protocols::ApprovalWebhook`; each brings it along |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
@@ -157,6 +158,8 @@ pub mod instructions;
 pub mod interceptors;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod models;
 mod one_agent;
 #[cfg(feature = "sqlite")]
@@ -233,6 +236,9 @@ mod guide {
     struct BehaviorsAndWorkflows;
     #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]
     struct SessionsStateArtifacts;
+    #[cfg(feature = "memory")]
+    #[doc = include_str!("../docs/guide/memory.md")]
+    struct Memory;
     #[doc = include_str!("../docs/guide/people-in-the-loop.md")]
     struct PeopleInTheLoop;
     #[doc = include_str!("../docs/guide/what-survives-a-crash.md")]

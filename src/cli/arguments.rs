@@ -82,6 +82,9 @@ pub(super) enum Command {
     Sessions(Sessions),
     /// List, show, branch, rewind, export or import sessions, or print an artifact of one
     Session(Session),
+    /// List, show, search, forget or export what a team remembers
+    #[cfg(feature = "memory")]
+    Memory(super::memory_arguments::Memory),
     /// Answer a question of a run, and go on with it
     Answer(Answer),
     /// Say something to the agent of a run while it works

@@ -14,6 +14,8 @@ mod keeping;
 mod location;
 mod logging;
 mod looks;
+#[cfg(feature = "memory")]
+mod memory_arguments;
 mod more_arguments;
 mod plain_text;
 mod questions;

@@ -8,6 +8,7 @@ mod agent;
 mod agent_message;
 mod call_table;
 mod cancelling;
+mod companion;
 mod error;
 mod event_stream;
 mod fair_slots;
@@ -48,6 +49,7 @@ mod turns;
 mod volatile;
 
 pub use cancelling::{Quiet, StillRunning};
+pub use companion::Companion;
 pub use error::{AnswerError, SystemError};
 pub use event_stream::{EventStream, Missed};
 pub use fork::Fork;

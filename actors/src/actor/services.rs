@@ -1,6 +1,7 @@
 //! What runs reach the world through.
 
 use std::{
+    any::Any,
     collections::{HashMap, VecDeque},
     fmt,
     sync::Arc,
@@ -11,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::{
-    agent_message::AgentMessage, journal::Journal, loaded::read_journal,
+    agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::read_journal,
     memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
     supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
@@ -67,6 +68,7 @@ pub(crate) struct Services {
     pub(crate) gateways: Arc<RwLock<Gateways>>,
     pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) memory: SupervisedRef<MemoryMessage>,
+    pub(crate) companions: Arc<Companions>,
     pub(crate) turns: Arc<Mutex<Turns>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -319,6 +321,10 @@ impl Ports for Services {
 
     fn published(&self, root: RunId, position: u64) {
         self.previewer.observers.published(root, position);
+    }
+
+    fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.companions.clone())
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {

@@ -197,7 +197,7 @@ impl Sessions {
         scope: &Scope,
     ) -> Result<Vec<(String, Value)>, SystemError> {
         self.check_scope(session, scope).await?;
-        let Some(scope) = operations::scope_of_session(session, scope) else {
+        let Some(scope) = operations::stored_scope(session, scope) else {
             return Ok(Vec::new());
         };
         let values = self.store.scope(scope).await?.into_iter();
@@ -215,7 +215,7 @@ impl Sessions {
         scope: &Scope,
     ) -> Result<Vec<ArtifactInfo>, SystemError> {
         self.check_scope(session, scope).await?;
-        let Some(scope) = operations::scope_of_session(session, scope) else {
+        let Some(scope) = operations::stored_scope(session, scope) else {
             return Ok(Vec::new());
         };
         let rows = self.store.scope(artifact_scopes::latest(&scope)).await?;
@@ -234,7 +234,7 @@ impl Sessions {
         version: Option<u64>,
     ) -> Result<Option<Artifact>, SystemError> {
         self.check_scope(session, scope).await?;
-        let Some(scope) = operations::scope_of_session(session, scope) else {
+        let Some(scope) = operations::stored_scope(session, scope) else {
             return Ok(None);
         };
         let (rows, key) = match version {

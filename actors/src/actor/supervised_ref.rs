@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use ractor::{ActorRef, ActorStatus, Message, MessagingErr};
+use ractor::{Actor, ActorRef, ActorRuntime, ActorStatus, Message, MessagingErr};
+
+use super::supervisor::{Child, ChildSpec};
 
 /// The address of an actor that its supervisor may start again. Cloning shares it.
 pub(crate) struct SupervisedRef<M>(Arc<RwLock<Option<ActorRef<M>>>>);
@@ -48,4 +50,22 @@ impl<M: Message> SupervisedRef<M> {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// A child whose current life is found in a slot.
+pub(crate) fn slotted<A, F>(spec: ChildSpec, slot: SupervisedRef<A::Msg>, make: F) -> Child
+where
+    A: Actor,
+    F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    A::Msg: Message,
+{
+    Child::new(spec, move |supervisor| {
+        let (actor, arguments) = make();
+        let slot = slot.clone();
+        async move {
+            let spawned = ActorRuntime::spawn_linked(None, actor, arguments, supervisor).await?;
+            slot.set(spawned.0.clone());
+            Ok((spawned.0.get_cell(), spawned.1))
+        }
+    })
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, OnHandoff};
+use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, MemorySpec, OnHandoff};
 use crate::vocabulary::{Budget, ModelSettings};
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
@@ -60,6 +60,9 @@ pub struct AgentSpec {
     /// How its requests are kept in bounds; not at all when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextSpec>,
+    /// What it remembers from one run to the next; nothing when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemorySpec>,
     /// How many answers its policies may reject before the best one is given, flagged; 8 when
     /// left out.
     pub max_rejections: Option<u32>,

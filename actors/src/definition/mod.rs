@@ -9,6 +9,7 @@ mod context;
 mod creation;
 mod drawing;
 mod interceptor;
+mod memory;
 mod on_handoff;
 mod pinned;
 mod schedule;
@@ -23,6 +24,7 @@ pub use context::{
 };
 pub use creation::{CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
+pub use memory::{MemoryAccess, MemorySpec};
 pub use on_handoff::{OnHandoff, Sees};
 pub use pinned::{
     CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, PolicySpec, Reach,
-    Schedule, WhileAsking, WhileBusy,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec, PolicySpec,
+    Reach, Schedule, WhileAsking, WhileBusy,
 };
 use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
@@ -168,6 +168,14 @@ impl TeamSpec {
                     reason,
                 });
             }
+            if let Some(Err(reason)) = agent.memory.as_ref().map(MemorySpec::check) {
+                return Err(DefinitionError::Settings {
+                    wanted_by: format!("agent {:?}", agent.name),
+                    what: "memory",
+                    name: "memory".to_owned(),
+                    reason,
+                });
+            }
         }
         if let Some(topic) = self.topic_that_feeds_itself() {
             let topic = topic.to_owned();
@@ -242,7 +250,7 @@ pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec
 const RESERVED: [&str; 1] = ["user"];
 
 /// Whether names of teams, agents and schedules may look so.
-fn well_formed(name: &str) -> bool {
+pub(super) fn well_formed(name: &str) -> bool {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
 }

@@ -10,8 +10,8 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, ModelSpec, OnHandoff, PolicySpec, Reach, Schedule, TeamSpec,
-        TransferRules,
+        DefinitionError, Durability, MemorySpec, ModelSpec, OnHandoff, PolicySpec, Reach, Schedule,
+        TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -306,6 +306,13 @@ impl Agent {
     #[must_use]
     pub fn context(mut self, context: ContextSpec) -> Self {
         self.spec.context = Some(context);
+        self
+    }
+
+    /// Lets it remember from one run to the next, by the registered policy `memory`.
+    #[must_use]
+    pub fn memory(mut self, memory: MemorySpec) -> Self {
+        self.spec.memory = Some(memory);
         self
     }
 

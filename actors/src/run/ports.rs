@@ -122,6 +122,11 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
+    /// What keeps the actors that packages add.
+    fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
+
     /// The clock.
     fn clock(&self) -> &Arc<dyn Clock>;
 

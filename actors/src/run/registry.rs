@@ -21,6 +21,9 @@ use crate::{
 /// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
 const CONTEXT: &str = "context";
 
+/// The registered name of the policy that serves the memory of agents that have one.
+const MEMORY: &str = "memory";
+
 /// Makes a behavior from its settings; the error says what is wrong with them.
 pub(super) type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync>;
 /// Makes a policy from its settings; the error says what is wrong with them.
@@ -312,7 +315,11 @@ impl Registry {
             let settings = serde_json::to_value(context).unwrap_or_default();
             PolicySpec::new(CONTEXT).settings(settings)
         });
-        let policies = agent.policies.iter().chain(&context);
+        let memory = agent.memory.as_ref().map(|memory| {
+            let settings = serde_json::to_value(memory).unwrap_or_default();
+            PolicySpec::new(MEMORY).settings(settings)
+        });
+        let policies = agent.policies.iter().chain(&memory).chain(&context);
         policies
             .map(|policy| self.make_policy(policy, path, || format!("agent {:?}", agent.name)))
             .collect()

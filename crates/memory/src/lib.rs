@@ -1,1 +1,45 @@
 //! What agents remember within a run and between runs.
+//!
+//! A memory is data of a team: it stands in the team's store, a write is an operation whose data and entry are
+//! one commit, and what is read is recorded. So a replay sees what was remembered then, and a fork or a rewound
+//! session has the memory of its conversation as it was.
+//!
+//! [`Memory`] names one. [`Memory::on`] is one scope of it for a run: add, find, change, consolidate, forget.
+//! An agent gets it as data, [`MemorySpec`](ghostlight_actors::definition::MemorySpec) (`memory:` in a team
+//! file), and the policy that [`register`] registers carries that out: the tool `memory` for its model, and what
+//! is recalled by itself for each message of a user.
+//!
+//! Each memory is an actor that is supervised below its System's root. It holds caches and serves searches, and
+//! is made anew from the store when it dies.
+
+mod actor;
+mod draft;
+mod editing;
+mod episode;
+mod graph;
+mod item;
+mod learning;
+mod memory;
+mod policy;
+pub mod scoring;
+mod showing;
+mod stored;
+mod task;
+mod terms;
+mod tool;
+mod view;
+
+pub use editing::{Added, Forget, Forgetting, MemoryStats, SAME, SAME_COSINE};
+pub use episode::{Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged};
+pub use graph::{Found, Triple};
+pub use item::{
+    Detail, MAX_CONTENT, MAX_TAG, MAX_TAGS, MemoryItem, MemoryKind, MemoryPatch, NewMemory,
+    Provenance, clean, clean_line,
+};
+pub use learning::{Credited, Learning, LearningCategory, citations};
+pub use memory::{Memory, MemoryOperation, MemoryScope, ScopedMemory, SearchMemory};
+pub use policy::{MEMORY, policy, register};
+pub use stored::{Import, MemoryDocument, StoredMemory, StoredMemoryError};
+pub use task::{KeptTask, TaskRecord};
+pub use terms::{query_terms, terms};
+pub use view::{MemoryHit, MemoryQuery};

@@ -13,6 +13,8 @@ mod key;
 mod listening;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(feature = "memory")]
+mod memory;
 mod names;
 mod nodes;
 mod prune;
@@ -71,6 +73,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Runs(arguments) => runs::runs(arguments).await,
         Command::Sessions(arguments) => sessions::sessions(arguments).await,
         Command::Session(arguments) => sessions::session(arguments).await,
+        #[cfg(feature = "memory")]
+        Command::Memory(arguments) => memory::memory(arguments).await,
         Command::Show(arguments) => show::show(arguments).await,
         Command::Answer(arguments) => answer::answer(arguments, registry).await,
         Command::Steer(arguments) => steer::steer(arguments).await,

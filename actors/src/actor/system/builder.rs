@@ -15,6 +15,7 @@ use crate::{
     actor::{
         Limits, SystemError,
         acting::Acting,
+        companion::Companions,
         journal::Journal,
         live_runs::LiveRuns,
         model_gateway::{Gateways, ModelGateway},
@@ -210,6 +211,7 @@ impl SystemBuilder {
             gateways,
             executor: Arc::new(executor),
             memory: SupervisedRef::default(),
+            companions: Companions::new(clock.clone()),
             turns: Arc::default(),
             registry,
             clock,
@@ -239,6 +241,7 @@ impl SystemBuilder {
             Some(above) => supervisor.start_linked(above).await?,
             None => supervisor.start().await?,
         };
+        shared.services.companions.below(root.clone());
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
         if recover {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, Message};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -14,31 +14,13 @@ use crate::actor::{
     memory_store::MemoryStore,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
     shared::{Shared, TimerRequest},
-    supervised_ref::SupervisedRef,
+    supervised_ref::slotted,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
     timer_service::{Nothing, TimerBook, TimerService, TimerServiceArguments},
 };
 use crate::contract::BoxFuture;
-
-/// A child whose current life is found in a slot.
-fn slotted<A, F>(spec: ChildSpec, slot: SupervisedRef<A::Msg>, make: F) -> Child
-where
-    A: Actor,
-    F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
-    A::Msg: Message,
-{
-    Child::new(spec, move |supervisor| {
-        let (actor, arguments) = make();
-        let slot = slot.clone();
-        async move {
-            let spawned = ActorRuntime::spawn_linked(None, actor, arguments, supervisor).await?;
-            slot.set(spawned.0.clone());
-            Ok((spawned.0.get_cell(), spawned.1))
-        }
-    })
-}
 
 /// Does something as long as it lives.
 struct Background;

@@ -429,8 +429,9 @@ pub(crate) fn app_scope(team: &str) -> String {
     format!("app:{team}")
 }
 
-/// The scope, as a store calls it, of a session's or what it shares; a run's own is none of them.
-pub(crate) fn scope_of_session(session: &SessionId, scope: &Scope) -> Option<String> {
+/// How a store calls a scope: a session's own, or a user's or the whole team's, of the session's team.
+/// `None` for a run's own scopes.
+pub fn stored_scope(session: &SessionId, scope: &Scope) -> Option<String> {
     match scope {
         Scope::Session => Some(session_scope(session)),
         Scope::User(owner) => Some(user_scope(&session.team, owner)),

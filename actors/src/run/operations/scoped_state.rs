@@ -1,0 +1,119 @@
+//! Shared state as operations of other packages read and change it.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use serde_json::{Value, value::to_raw_value};
+
+use super::state::Place;
+use crate::{
+    contract::{BoxFuture, Expected, StateSlot, StateValue, StateWrite},
+    run::{Changes, OperationContext, Ports},
+    vocabulary::{
+        Changed, Entry, ErrorKind, OperationError, OperationId, Scope, Timestamp, is_key_of_engine,
+        key_of_engine,
+    },
+};
+
+/// The values of one scope, for an [`Operation`](crate::run::Operation) that reads and changes several of
+/// them: each attempt of its [`Write`](crate::run::Write) reads here, and puts what it decides into its
+/// [`Changes`] with [`Changes::set`]. Cloning shares it.
+#[derive(Clone)]
+pub struct ScopedState {
+    ports: Arc<dyn Ports>,
+    place: Place,
+}
+
+impl ScopedState {
+    /// The scope as the run has it, and as journals call it: no id of a run or session is in it.
+    pub fn scope(&self) -> &Scope {
+        &self.place.scope
+    }
+
+    /// How the store calls the scope: one name for all runs that share its values, and for no other.
+    pub fn stored_as(&self) -> &str {
+        &self.place.store
+    }
+
+    /// A value, and how often it was changed, also where there is none.
+    pub fn get(&self, key: &str) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
+        self.ports.state(self.place.store.clone(), key.to_owned())
+    }
+
+    /// All values that are there, by key.
+    pub fn all(&self) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
+        self.ports.scope(self.place.store.clone())
+    }
+}
+
+impl fmt::Debug for ScopedState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScopedState({})", self.place.scope)
+    }
+}
+
+impl OperationContext {
+    /// The values of a scope, as this run has it.
+    ///
+    /// # Errors
+    /// For `temp`, which is in no store.
+    pub fn state(&self, scope: &Scope) -> Result<ScopedState, OperationError> {
+        let place = Place::of(self.start(), scope);
+        if place.scope == Scope::Temp {
+            let message = "values of the scope `temp` are in no store; use `run`";
+            return Err(OperationError::new(ErrorKind::InvalidInput, message));
+        }
+        let ports = self.ports.clone();
+        Ok(ScopedState { ports, place })
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.ports.clock().now()
+    }
+
+    pub(crate) fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.ports.companions()
+    }
+}
+
+impl Changes {
+    /// Changes a value that was changed `before` times; `None` deletes it. The journal tells of it before
+    /// the operation's result, so that forks and rewound sessions find what was there then.
+    ///
+    /// # Errors
+    /// For a key that is the engine's own.
+    pub fn set(
+        &mut self,
+        operation: OperationId,
+        state: &ScopedState,
+        key: impl Into<String>,
+        (value, before): (Option<Value>, u64),
+    ) -> Result<(), OperationError> {
+        let key = key.into();
+        if is_key_of_engine(&key) {
+            let message = key_of_engine(&key);
+            return Err(OperationError::new(ErrorKind::InvalidInput, message));
+        }
+        let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
+        self.writes.push(StateWrite {
+            scope: state.place.store.clone(),
+            key: key.clone(),
+            value: raw,
+            expected: Expected::Version(before),
+        });
+        let scope = state.place.scope.clone();
+        let version = before + 1;
+        let changed = Changed::State {
+            scope,
+            key,
+            value,
+            version,
+        };
+        let changed = Box::new(changed);
+        self.entries.push(Entry::Changed {
+            op: operation,
+            changed,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! A change of one scope of a memory, while it is decided.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ghostlight_actors::{
+    contract::{EmbeddingSpace, Expected, StateWrite},
+    run::{Changes, operations::ScopedState},
+    vocabulary::{Digest, OperationError, OperationId, RunId, Timestamp},
+};
+use serde_json::{Value, value::to_raw_value};
+
+use crate::{
+    MemoryItem, MemoryKind, Provenance,
+    view::{Head, Kept, Keys, Row, View, item_row, text_of, use_row, vector_row},
+};
+
+/// How many items of which sort a scope keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bounds {
+    pub(crate) all: usize,
+    pub(crate) working: usize,
+    pub(crate) decay_hours: f64,
+}
+
+/// What decides a change sees and does. It may be decided several times, so nothing outside is touched.
+pub(crate) struct Draft {
+    base: Arc<View>,
+    view: View,
+    rows: BTreeMap<String, Option<Value>>,
+    vectors: BTreeMap<String, Value>,
+    pub(crate) now: Timestamp,
+    pub(crate) bounds: Bounds,
+    keys: Keys,
+    /// Who writes.
+    pub(crate) source: Option<Provenance>,
+    seed: String,
+    made: u32,
+}
+
+impl Draft {
+    pub(crate) fn new(base: Arc<View>, keys: Keys, now: Timestamp, bounds: Bounds) -> Self {
+        Self {
+            view: View::clone(&base),
+            base,
+            rows: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            now,
+            bounds,
+            keys,
+            source: None,
+            seed: String::new(),
+            made: 0,
+        }
+    }
+
+    /// What is written is of this operation.
+    pub(crate) fn by(mut self, run: RunId, operation: OperationId, agent: &str) -> Self {
+        self.seed = format!("{run}/{operation}");
+        self.source = Some(Provenance::new(run, operation, agent));
+        self
+    }
+
+    /// What is written is of a person, or a program, outside of any run.
+    pub(crate) fn outside(mut self, seed: impl Into<String>) -> Self {
+        self.seed = seed.into();
+        self
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.vectors.is_empty()
+    }
+
+    /// An id that no other write makes, and that this one makes again when it is decided again.
+    pub(crate) fn fresh_id(&mut self) -> String {
+        self.made += 1;
+        let digest = Digest::of(format!("{}/{}", self.seed, self.made).as_bytes());
+        format!("mem-{}", &digest.to_string()[..32])
+    }
+
+    /// A new item, not yet put in.
+    pub(crate) fn item(&mut self, kind: MemoryKind, content: String) -> MemoryItem {
+        MemoryItem {
+            id: self.fresh_id(),
+            kind,
+            content,
+            tags: Default::default(),
+            importance: 0.5,
+            pinned: false,
+            created_at: self.now,
+            updated_at: self.now,
+            expires_at: None,
+            source: self.source.clone(),
+            detail: None,
+            accessed_at: None,
+            accesses: 0,
+        }
+    }
+
+    /// Puts an item in, or in the place of the one of its id.
+    pub(crate) fn put(&mut self, item: MemoryItem) {
+        let mut kept = Kept::new(item);
+        if let Some(before) = self.view.kept.get(&kept.item.id) {
+            kept.versions = before.versions;
+            let same = text_of(&before.item) == text_of(&kept.item);
+            kept.vector = before.vector.clone().filter(|_| same);
+        }
+        let id = kept.item.id.clone();
+        self.rows
+            .insert(self.keys.row(Row::Item, &id), Some(item_row(&kept.item)));
+        if kept.item.accesses > 0 {
+            self.rows
+                .insert(self.keys.row(Row::Use, &id), Some(use_row(&kept.item)));
+        }
+        self.view.kept.insert(id, Arc::new(kept));
+    }
+
+    /// Keeps the vector of an item beside it.
+    pub(crate) fn put_vector(&mut self, id: &str, space: &EmbeddingSpace, vector: &[f32]) {
+        if let Some(kept) = self.view.kept.get_mut(id) {
+            let row = vector_row(space, &kept.item, vector);
+            self.vectors.insert(self.keys.row(Row::Vector, id), row);
+            Arc::make_mut(kept).vector = Some(Arc::new(vector.to_vec()));
+        }
+    }
+
+    /// Counts a use of an item.
+    pub(crate) fn touch(&mut self, id: &str) {
+        if let Some(kept) = self.view.kept.get_mut(id) {
+            let item = &mut Arc::make_mut(kept).item;
+            item.accessed_at = Some(self.now);
+            item.accesses = item.accesses.saturating_add(1);
+            let row = use_row(item);
+            self.rows.insert(self.keys.row(Row::Use, id), Some(row));
+        }
+    }
+
+    /// Takes an item out.
+    pub(crate) fn remove(&mut self, id: &str) -> Option<MemoryItem> {
+        let kept = self.view.kept.remove(id)?;
+        for row in [Row::Item, Row::Use, Row::Vector] {
+            self.vectors.remove(&self.keys.row(row, id));
+            self.rows.insert(self.keys.row(row, id), None);
+        }
+        Some(kept.item.clone())
+    }
+
+    /// Makes room for an item that was put in: what is least worth keeping goes, and what is pinned stays.
+    pub(crate) fn make_room(&mut self, id: &str) -> Vec<String> {
+        let mut gone = Vec::new();
+        let Some(probe) = self.view.kept.get(id).cloned() else {
+            return gone;
+        };
+        let Bounds {
+            all,
+            working,
+            decay_hours,
+        } = self.bounds;
+        let kinds = [(Some(MemoryKind::Working), working), (None, all)];
+        for (kind, most) in kinds {
+            let count = |view: &View| {
+                let of_kind = |item: &&MemoryItem| kind.is_none_or(|kind| item.kind == kind);
+                view.items().filter(of_kind).count()
+            };
+            if kind.is_some_and(|kind| kind != probe.item.kind) {
+                continue;
+            }
+            while count(&self.view) > most {
+                let worst = self.view.worst(kind, Some(&probe), decay_hours, self.now);
+                let Some(worst) = worst else { break };
+                self.remove(&worst);
+                gone.push(worst);
+            }
+        }
+        gone
+    }
+
+    /// The head after this change, and its value.
+    pub(crate) fn head(&self) -> (Head, Value) {
+        let version = self.base.head.version + 1;
+        let by = self.seed.clone();
+        let value = Head::value(&by);
+        (Head { version, by }, value)
+    }
+
+    /// How often the row was changed before, where the view knows it.
+    fn known_version(&self, key: &str) -> Option<u64> {
+        let id = key.strip_prefix(self.keys.head())?.strip_prefix('/')?;
+        let (id, of_use) = match id.split_once('#') {
+            None => (id, false),
+            Some((id, "use")) => (id, true),
+            Some(_) => return None,
+        };
+        let kept = self.base.kept.get(id)?;
+        let version = if of_use {
+            kept.versions.1
+        } else {
+            kept.versions.0
+        };
+        (version > 0).then_some(version)
+    }
+
+    /// What is committed, and what the scope holds when it is.
+    pub(crate) async fn changes(
+        mut self,
+        operation: OperationId,
+        state: &ScopedState,
+    ) -> Result<(Changes, View), OperationError> {
+        let mut changes = Changes::none();
+        let (head, value) = self.head();
+        let before = self.base.head.version;
+        changes.set(operation, state, self.keys.head(), (Some(value), before))?;
+        for (key, value) in &self.rows {
+            let before = match self.known_version(key) {
+                Some(version) => version,
+                None => state.get(key).await?.version,
+            };
+            if value.is_none() && before == 0 {
+                continue;
+            }
+            changes.set(operation, state, key.clone(), (value.clone(), before))?;
+            self.view.written(&self.keys, key, before + 1);
+        }
+        // Derived from items: no journal tells of them.
+        for (key, value) in self.vectors {
+            changes.writes.push(StateWrite {
+                scope: state.stored_as().to_owned(),
+                key,
+                value: to_raw_value(&value).ok(),
+                expected: Expected::Any,
+            });
+        }
+        self.view.head = head;
+        Ok((changes, self.view))
+    }
+
+    /// The writes of a change that no run makes. The head guards them: it says which write they rest on.
+    pub(crate) fn writes(&self, scope: &str) -> Vec<StateWrite> {
+        let (_, value) = self.head();
+        let write = |key: &str, value: Option<&Value>, expected: Expected| StateWrite {
+            scope: scope.to_owned(),
+            key: key.to_owned(),
+            value: value.and_then(|value| to_raw_value(value).ok()),
+            expected,
+        };
+        let before = Expected::Version(self.base.head.version);
+        let head = write(self.keys.head(), Some(&value), before);
+        let rows = self.rows.iter().filter(|(key, value)| {
+            // What is not there need not be deleted.
+            value.is_some() || self.known_version(key).is_some() || key.ends_with("#vector")
+        });
+        let rows = rows.map(|(key, value)| write(key, value.as_ref(), Expected::Any));
+        std::iter::once(head).chain(rows).collect()
+    }
+}
+
+impl View {
+    fn written(&mut self, keys: &Keys, key: &str, version: u64) {
+        let Some(id) = key
+            .strip_prefix(keys.head())
+            .and_then(|id| id.strip_prefix('/'))
+        else {
+            return;
+        };
+        let (id, of_use) = match id.split_once('#') {
+            Some((id, "use")) => (id, true),
+            None => (id, false),
+            Some(_) => return,
+        };
+        if let Some(kept) = self.kept.get_mut(id) {
+            let versions = &mut Arc::make_mut(kept).versions;
+            if of_use {
+                versions.1 = version;
+            } else {
+                versions.0 = version;
+            }
+        }
+    }
+}

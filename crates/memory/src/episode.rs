@@ -1,0 +1,382 @@
+//! Work on goals, and what people thought of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ghostlight_actors::{
+    run::Performing,
+    vocabulary::{ErrorKind, OperationError, RunId, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
+    draft::Draft,
+    item::{clean, clean_line},
+};
+
+/// How many characters of a goal are kept.
+const GOAL: usize = 500;
+/// How many characters of a trajectory are kept.
+const TRAJECTORY: usize = 4_000;
+/// How many characters of a reflection are kept.
+const REFLECTION: usize = 1_000;
+/// How many characters of a message's id and of its sender's key are kept.
+const KEY: usize = 200;
+/// How many different reactions to one message are kept.
+const REACTIONS: usize = 32;
+
+/// How long a message can be reacted to, where nothing else is said.
+pub const REACTION_TIME: Duration = Duration::from_secs(3600);
+
+/// Work on a goal: what was done, and what came of it. The goal is the content of its item.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Episode {
+    /// What was done, step by step.
+    pub trajectory: String,
+    /// What came of it.
+    pub status: EpisodeStatus,
+    /// What is to be learnt from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reflection: Option<String>,
+    /// The message with which its result was sent to people, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
+}
+
+/// What came of work on a goal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EpisodeStatus {
+    /// The goal was reached.
+    Success,
+    /// It was not.
+    Failure,
+    /// It was divided into sub-goals.
+    Expand,
+    /// Whether it was reached, nobody has said yet.
+    #[default]
+    Pending,
+}
+
+impl EpisodeStatus {
+    /// The status in words for a model.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Success => "succeeded",
+            Self::Failure => "FAILED: do not do it in this way",
+            Self::Expand => "was divided into sub-goals",
+            Self::Pending => "NOT CONFIRMED by anybody: no proof that it works",
+        }
+    }
+}
+
+/// A message to people, and what they think of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Sent {
+    /// The message's id, as its platform has it.
+    pub message: String,
+    /// To whom: platform, person and channel. Nobody else's reactions count.
+    pub sender: String,
+    /// Until when reactions count.
+    pub until: Timestamp,
+    /// The reactions that stand, and whether each is a good one.
+    pub reactions: BTreeMap<String, bool>,
+}
+
+/// A reaction of a person to a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reaction {
+    /// The message's id.
+    pub message: String,
+    /// Who reacts: platform, person and channel.
+    pub sender: String,
+    /// The emoji.
+    pub emoji: String,
+    /// Whether it was taken back.
+    pub removed: bool,
+}
+
+impl Reaction {
+    /// A reaction of this sender to this message.
+    pub fn new(
+        message: impl Into<String>,
+        sender: impl Into<String>,
+        emoji: impl Into<String>,
+    ) -> Self {
+        Self {
+            message: message.into(),
+            sender: sender.into(),
+            emoji: emoji.into(),
+            removed: false,
+        }
+    }
+
+    /// The same, taken back.
+    #[must_use]
+    pub fn removed(mut self) -> Self {
+        self.removed = true;
+        self
+    }
+}
+
+/// What became of a reaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reacted {
+    /// It counts, and the episode stands so now.
+    Counted(EpisodeStatus),
+    /// The emoji says neither yes nor no.
+    Neutral,
+    /// No message of this id waits for reactions: it is unknown, or its time is over.
+    Unknown,
+    /// The message went to somebody else.
+    Foreign,
+}
+
+/// Whether an emoji says yes or no, whatever its skin tone and presentation; `None` where it says neither.
+pub fn judged(emoji: &str) -> Option<bool> {
+    match normalized(emoji).as_str() {
+        "👍" | "❤" | "🔥" | "👏" | "🎉" | "💯" => Some(true),
+        "👎" => Some(false),
+        _ => None,
+    }
+}
+
+/// An emoji without skin tones and variation selectors.
+fn normalized(emoji: &str) -> String {
+    let is_variant = |c: &char| matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
+    emoji
+        .trim()
+        .chars()
+        .filter(|c| !is_variant(c))
+        .take(16)
+        .collect()
+}
+
+impl Episode {
+    /// An episode that went so.
+    pub fn new(trajectory: impl Into<String>, status: EpisodeStatus) -> Self {
+        let trajectory = trajectory.into();
+        Self {
+            trajectory,
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what is to be learnt from it.
+    #[must_use]
+    pub fn reflection(mut self, reflection: impl Into<String>) -> Self {
+        self.reflection = Some(reflection.into());
+        self
+    }
+
+    fn clean(mut self) -> Self {
+        self.trajectory = clean(&self.trajectory, TRAJECTORY);
+        self.reflection = self.reflection.map(|text| clean(&text, REFLECTION));
+        self
+    }
+}
+
+/// Keeps an episode. What a run says of one goal twice is kept once.
+pub(crate) fn keep(draft: &mut Draft, goal: &str, episode: Episode, importance: f64) -> MemoryItem {
+    let goal = clean(goal, GOAL);
+    let mut item = draft.item(MemoryKind::Episodic, goal);
+    item.importance = crate::item::share(importance, 0.5);
+    item.detail = Some(Detail::Episode(episode.clean()));
+    draft.put(item.clone());
+    draft.make_room(&item.id);
+    item
+}
+
+fn episode_of(item: &MemoryItem) -> Option<&Episode> {
+    match &item.detail {
+        Some(Detail::Episode(episode)) => Some(episode),
+        _ => None,
+    }
+}
+
+/// Notes with which message the results of a run were sent.
+pub(crate) fn sent(
+    draft: &mut Draft,
+    run: RunId,
+    message: &str,
+    sender: &str,
+    time: Duration,
+) -> usize {
+    let of_run = |item: &&MemoryItem| {
+        let is_of_run = item.source.as_ref().is_some_and(|source| source.run == run);
+        is_of_run
+            && episode_of(item).is_some_and(|episode| episode.status == EpisodeStatus::Pending)
+    };
+    let found: Vec<MemoryItem> = draft.view().items().filter(of_run).cloned().collect();
+    let count = found.len();
+    for mut item in found {
+        if let Some(Detail::Episode(episode)) = &mut item.detail {
+            episode.sent = Some(Sent {
+                message: clean_line(message, KEY),
+                sender: clean_line(sender, KEY),
+                until: draft.now.after(time),
+                reactions: BTreeMap::new(),
+            });
+        }
+        draft.put(item);
+    }
+    count
+}
+
+/// Counts a reaction: the episode whose result the message told is upgraded or downgraded by the majority of
+/// the reactions that stand.
+pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
+    let (message, sender) = (
+        clean_line(&reaction.message, KEY),
+        clean_line(&reaction.sender, KEY),
+    );
+    let now = draft.now;
+    let waits = |item: &&MemoryItem| {
+        let sent = episode_of(item).and_then(|episode| episode.sent.as_ref());
+        sent.is_some_and(|sent| sent.message == message && sent.until > now)
+    };
+    let found: Vec<MemoryItem> = draft.view().items().filter(waits).cloned().collect();
+    if found.is_empty() {
+        return Reacted::Unknown;
+    }
+    let Some(is_good) = judged(&reaction.emoji) else {
+        return Reacted::Neutral;
+    };
+    let mut became = Reacted::Foreign;
+    for mut item in found {
+        let Some(Detail::Episode(episode)) = &mut item.detail else {
+            continue;
+        };
+        let Some(told) = episode.sent.as_mut().filter(|told| told.sender == sender) else {
+            continue;
+        };
+        let emoji = normalized(&reaction.emoji);
+        if reaction.removed {
+            told.reactions.remove(&emoji);
+        } else if told.reactions.len() < REACTIONS {
+            told.reactions.insert(emoji, is_good);
+        }
+        let good = told.reactions.values().filter(|good| **good).count();
+        let bad = told.reactions.len() - good;
+        episode.status = match good.cmp(&bad) {
+            std::cmp::Ordering::Greater => EpisodeStatus::Success,
+            std::cmp::Ordering::Less => EpisodeStatus::Failure,
+            std::cmp::Ordering::Equal => EpisodeStatus::Pending,
+        };
+        became = Reacted::Counted(episode.status);
+        draft.put(item);
+    }
+    became
+}
+
+impl ScopedMemory<'_> {
+    /// Keeps what came of work on a goal. `importance` is 0 to 1, 0.5 where nobody rated it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an empty goal.
+    pub fn add_episode(
+        &self,
+        goal: impl Into<String>,
+        episode: Episode,
+        importance: f64,
+    ) -> Performing<MemoryOperation<MemoryItem>> {
+        let (goal, memory) = (clean(&goal.into(), GOAL), self.memory.clone());
+        let input = (&goal.clone(), &episode.clone(), importance.to_bits());
+        self.perform(
+            "memory_add_episode",
+            &input,
+            vec![goal.clone()],
+            move |draft, vectors| {
+                if goal.is_empty() {
+                    let message = "an episode needs a goal";
+                    return Err(OperationError::new(ErrorKind::InvalidInput, message));
+                }
+                let item = keep(draft, &goal, episode.clone(), importance);
+                memory.put_vector(draft, &item.id, vectors.first());
+                Ok(item)
+            },
+        )
+    }
+
+    /// Says what came of an episode that waited for it, or adds what is to be learnt from it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is no such episode.
+    pub fn judge_episode(
+        &self,
+        id: impl Into<String>,
+        status: EpisodeStatus,
+        reflection: Option<String>,
+    ) -> Performing<MemoryOperation<MemoryItem>> {
+        let id = id.into();
+        let input = (&id.clone(), status, &reflection.clone());
+        self.perform(
+            "memory_judge_episode",
+            &input,
+            Vec::new(),
+            move |draft, _| {
+                let found = draft.view().get(&id).cloned();
+                let mut item = found.ok_or_else(|| crate::editing::not_found(&id))?;
+                let Some(Detail::Episode(episode)) = &mut item.detail else {
+                    let message = format!("the memory {id:?} is no episode");
+                    return Err(OperationError::new(ErrorKind::InvalidInput, message));
+                };
+                episode.status = status;
+                if let Some(reflection) = &reflection {
+                    episode.reflection = Some(clean(reflection, REFLECTION));
+                }
+                draft.put(item.clone());
+                Ok(item)
+            },
+        )
+    }
+
+    /// Notes that the result of this run was sent to a person with this message: for so long reactions of that
+    /// sender to it confirm or refute the run's pending episodes. Gives how many there are.
+    pub fn sent(
+        &self,
+        message: impl Into<String>,
+        sender: impl Into<String>,
+        time: Duration,
+    ) -> Performing<MemoryOperation<usize>> {
+        let (message, sender, run) = (message.into(), sender.into(), self.cx.run());
+        let input = (&message.clone(), &sender.clone(), time.as_millis() as u64);
+        self.perform("memory_sent", &input, Vec::new(), move |draft, _| {
+            Ok(sent(draft, run, &message, &sender, time))
+        })
+    }
+
+    /// Counts a reaction to a message: see [`Reaction`].
+    pub fn react(&self, reaction: Reaction) -> Performing<MemoryOperation<Reacted>> {
+        self.perform(
+            "memory_react",
+            &reaction.clone(),
+            Vec::new(),
+            move |draft, _| Ok(react(draft, &reaction)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emoji_says_the_same_in_every_skin_and_presentation() {
+        for yes in ["👍", "👍🏽", "👍🏿", "❤️", "❤", " 🔥 ", "👏🏻", "🎉", "💯"]
+        {
+            assert_eq!(judged(yes), Some(true), "{yes}");
+        }
+        assert_eq!(judged("👎🏼"), Some(false));
+        for neither in ["🤔", "", "ok", "👀", "👍👎"] {
+            assert_eq!(judged(neither), None, "{neither}");
+        }
+    }
+}

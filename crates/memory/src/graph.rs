@@ -1,0 +1,242 @@
+//! What has to do with what: entities, and relations between them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ghostlight_actors::{
+    run::Performing,
+    vocabulary::{ErrorKind, OperationError},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
+    draft::Draft,
+    item::{clean_line, clean_tags},
+    view::View,
+};
+
+/// How many characters of an entity's name or a relation are kept.
+const NAME: usize = 120;
+/// How far a walk goes at most.
+const DEPTH: u32 = 6;
+/// How many relations a walk finds at most.
+const FOUND: usize = 200;
+
+/// A relation between two entities.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Triple {
+    /// The entity that it begins at.
+    pub from: String,
+    /// What it says.
+    pub relation: String,
+    /// The entity that it leads to.
+    pub to: String,
+}
+
+impl Triple {
+    /// This relation between these entities.
+    pub fn new(
+        from: impl Into<String>,
+        relation: impl Into<String>,
+        to: impl Into<String>,
+    ) -> Self {
+        let (from, relation, to) = (from.into(), relation.into(), to.into());
+        Self { from, relation, to }
+    }
+
+    fn clean(&self) -> Result<Self, OperationError> {
+        let clean = |text: &str| {
+            let text = clean_line(text, NAME);
+            let message = "a relation needs the entity that it begins at, what it says, and the one that \
+                           it leads to";
+            match text.is_empty() {
+                true => Err(OperationError::new(ErrorKind::InvalidInput, message)),
+                false => Ok(text),
+            }
+        };
+        let Self { from, relation, to } = self;
+        Ok(Self::new(clean(from)?, clean(relation)?, clean(to)?))
+    }
+}
+
+/// A relation that a walk found, and how far from its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Found {
+    /// How many relations lie between: 1 at the beginning itself.
+    pub depth: u32,
+    /// The relation.
+    pub triple: Triple,
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}
+
+fn triple_of(item: &MemoryItem) -> Option<Triple> {
+    match &item.detail {
+        Some(Detail::Relation { from, relation, to }) => {
+            Some(Triple::new(from.as_str(), relation.as_str(), to.as_str()))
+        }
+        _ => None,
+    }
+}
+
+fn entity<'v>(view: &'v View, name: &str) -> Option<&'v MemoryItem> {
+    let is_it = |item: &&MemoryItem| item.kind == MemoryKind::Entity && same(&item.content, name);
+    view.items().find(is_it)
+}
+
+/// The name of an entity as it is known, which it is made for where it is not.
+fn known(draft: &mut Draft, name: &str, tag: Option<&str>) -> String {
+    let tags: BTreeSet<String> = tag.map(str::to_owned).into_iter().collect();
+    if let Some(mut item) = entity(draft.view(), name).cloned() {
+        let before = item.tags.len();
+        item.tags.extend(clean_tags(&tags));
+        item.tags = clean_tags(&item.tags);
+        let name = item.content.clone();
+        if item.tags.len() > before {
+            draft.put(item);
+        }
+        return name;
+    }
+    let mut item = draft.item(MemoryKind::Entity, name.to_owned());
+    item.tags = clean_tags(&tags);
+    draft.put(item);
+    name.to_owned()
+}
+
+fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
+    let from = known(draft, &triple.from, None);
+    let to = known(draft, &triple.to, None);
+    let there = draft.view().items().find(|item| {
+        triple_of(item).is_some_and(|known| {
+            same(&known.from, &from)
+                && same(&known.to, &to)
+                && same(&known.relation, &triple.relation)
+        })
+    });
+    if let Some(item) = there.cloned() {
+        return (item, true);
+    }
+    let relation = triple.relation.clone();
+    let content = format!("{from} {relation} {to}");
+    let mut item = draft.item(MemoryKind::Relation, content);
+    item.detail = Some(Detail::Relation { from, relation, to });
+    draft.put(item.clone());
+    draft.make_room(&item.id);
+    (item, false)
+}
+
+/// The relations that lead from or to an entity, and on from there, the nearest first.
+fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
+    let mut edges: BTreeMap<String, Vec<Triple>> = BTreeMap::new();
+    let mut triples: Vec<Triple> = view.items().filter_map(triple_of).collect();
+    triples.sort();
+    for triple in triples {
+        for end in BTreeSet::from([triple.from.to_lowercase(), triple.to.to_lowercase()]) {
+            edges.entry(end).or_default().push(triple.clone());
+        }
+    }
+    let start = start.to_lowercase();
+    let (mut seen, mut told) = (BTreeSet::from([start.clone()]), BTreeSet::new());
+    let (mut open, mut found) = (VecDeque::from([(start, 1)]), Vec::new());
+    while let Some((at, level)) = open.pop_front() {
+        if level > depth.min(DEPTH) {
+            break;
+        }
+        for triple in edges.get(&at).into_iter().flatten() {
+            if !told.insert(triple.clone()) {
+                continue;
+            }
+            if found.len() == FOUND {
+                return found;
+            }
+            let triple = triple.clone();
+            for end in [triple.from.to_lowercase(), triple.to.to_lowercase()] {
+                if seen.insert(end.clone()) {
+                    open.push_back((end, level + 1));
+                }
+            }
+            found.push(Found {
+                depth: level,
+                triple,
+            });
+        }
+    }
+    found
+}
+
+impl ScopedMemory<'_> {
+    /// Adds an entity to the knowledge graph, or a type to one that is known; gives its name as it is known.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an empty name.
+    pub fn add_entity(
+        &self,
+        name: impl Into<String>,
+        of_type: Option<String>,
+    ) -> Performing<MemoryOperation<String>> {
+        let name = clean_line(&name.into(), NAME);
+        let input = (&name.clone(), &of_type.clone());
+        self.perform("memory_add_entity", &input, Vec::new(), move |draft, _| {
+            if name.is_empty() {
+                let message = "an entity needs a name";
+                return Err(OperationError::new(ErrorKind::InvalidInput, message));
+            }
+            Ok(known(draft, &name, of_type.as_deref()))
+        })
+    }
+
+    /// Adds a relation to the knowledge graph, with its entities where they are not known; one that is there
+    /// is not added again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where a part is empty.
+    pub fn relate(&self, triple: Triple) -> Performing<MemoryOperation<MemoryItem>> {
+        self.perform(
+            "memory_relate",
+            &triple.clone(),
+            Vec::new(),
+            move |draft, _| Ok(relate(draft, &triple.clean()?).0),
+        )
+    }
+
+    /// Takes a relation out of the knowledge graph; `false` where there was none.
+    pub fn unrelate(&self, triple: Triple) -> Performing<MemoryOperation<bool>> {
+        self.perform(
+            "memory_unrelate",
+            &triple.clone(),
+            Vec::new(),
+            move |draft, _| {
+                let wanted = triple.clean()?;
+                let is_it = |item: &&MemoryItem| {
+                    triple_of(item).is_some_and(|known| {
+                        same(&known.from, &wanted.from)
+                            && same(&known.to, &wanted.to)
+                            && same(&known.relation, &wanted.relation)
+                    })
+                };
+                let id = draft.view().items().find(is_it).map(|item| item.id.clone());
+                Ok(id.is_some_and(|id| draft.remove(&id).is_some()))
+            },
+        )
+    }
+
+    /// The relations that lead from or to an entity, and on from there up to `depth` (at most 6) relations
+    /// away; the nearest first, at most 200.
+    pub fn walk(
+        &self,
+        entity: impl Into<String>,
+        depth: u32,
+    ) -> Performing<MemoryOperation<Vec<Found>>> {
+        let entity = clean_line(&entity.into(), NAME);
+        self.perform(
+            "memory_walk",
+            &(&entity.clone(), depth),
+            Vec::new(),
+            move |draft, _| Ok(walk(draft.view(), &entity, depth)),
+        )
+    }
+}

@@ -1,0 +1,273 @@
+//! What is learnt, cited where it is used, and credited or blamed by how that turned out.
+
+use std::collections::BTreeSet;
+
+use ghostlight_actors::run::Performing;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, ScopedMemory,
+    draft::Draft,
+    item::clean_line,
+    scoring::{jaccard, success_rate},
+    terms::terms,
+};
+
+/// How many characters of a learning are kept.
+const CONTENT: usize = 500;
+/// After how many uses a learning that helps too seldom goes.
+const TRIED: u64 = 5;
+/// How often it must help from then on.
+const HELPS: f64 = 0.3;
+/// How much is kept of all learnings together, in characters: 80,000 tokens of four.
+const ALL: usize = 320_000;
+/// How many citations of one text are looked at.
+const CITATIONS: usize = 256;
+
+/// A learning: its content is that of its item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Learning {
+    /// How it is cited, in square brackets: `L001`.
+    pub code: String,
+    /// What it is of.
+    pub category: LearningCategory,
+    /// How often it helped where it was cited.
+    pub helpful: u64,
+    /// How often it was cited in what failed.
+    pub harmful: u64,
+}
+
+impl Learning {
+    /// How often it helped of all times; 0.5 where it was never cited.
+    pub fn success_rate(&self) -> f64 {
+        success_rate(self.helpful, self.harmful)
+    }
+
+    /// Whether it was tried often enough to say that it does not help.
+    fn is_useless(&self) -> bool {
+        self.helpful.saturating_add(self.harmful) >= TRIED && self.success_rate() < HELPS
+    }
+}
+
+/// What a learning is of.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LearningCategory {
+    /// What works. Its codes begin with `L`.
+    #[default]
+    Strategies,
+    /// What does not. Its codes begin with `M`.
+    Mistakes,
+    /// How things are done here. Its codes begin with `P`.
+    Patterns,
+}
+
+impl LearningCategory {
+    fn letter(self) -> char {
+        match self {
+            Self::Strategies => 'L',
+            Self::Mistakes => 'M',
+            Self::Patterns => 'P',
+        }
+    }
+}
+
+/// The codes that a text cites: `[L001]`, each once.
+pub fn citations(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for part in text.split('[').skip(1) {
+        let Some((inside, _)) = part.split_once(']') else {
+            continue;
+        };
+        for code in inside.split(',').map(str::trim) {
+            let mut characters = code.chars();
+            let is_code = matches!(characters.next(), Some('L' | 'M' | 'P'))
+                && (3..=9).contains(&(code.len() - 1))
+                && characters.all(|c| c.is_ascii_digit());
+            if is_code && found.len() < CITATIONS {
+                found.insert(code.to_owned());
+            }
+        }
+    }
+    found
+}
+
+fn learning_of(item: &MemoryItem) -> Option<&Learning> {
+    match &item.detail {
+        Some(Detail::Learning(learning)) => Some(learning),
+        _ => None,
+    }
+}
+
+/// Keeps a learning, or credits the one that says the same.
+pub(crate) fn keep(
+    draft: &mut Draft,
+    category: LearningCategory,
+    content: &str,
+) -> Option<(MemoryItem, bool)> {
+    let content = clean_line(content, CONTENT);
+    if content.is_empty() {
+        return None;
+    }
+    let own = terms(&content);
+    let same = |kept: &&std::sync::Arc<crate::view::Kept>| {
+        let of_category = learning_of(&kept.item).is_some_and(|known| known.category == category);
+        of_category && (kept.item.content == content || jaccard(&kept.terms, &own) >= SAME)
+    };
+    if let Some(kept) = draft.view().kept.values().find(same).cloned() {
+        let mut item = kept.item.clone();
+        if let Some(Detail::Learning(learning)) = &mut item.detail {
+            learning.helpful += 1;
+        }
+        draft.put(item.clone());
+        return Some((item, true));
+    }
+    let letter = category.letter();
+    let numbers = draft.view().items().filter_map(|item| {
+        let code = &learning_of(item)?.code;
+        code.strip_prefix(letter)?.parse::<u64>().ok()
+    });
+    let number = numbers.max().unwrap_or(0) + 1;
+    let mut item = draft.item(MemoryKind::Learning, content);
+    item.detail = Some(Detail::Learning(Learning {
+        code: format!("{letter}{number:03}"),
+        category,
+        helpful: 0,
+        harmful: 0,
+    }));
+    draft.put(item.clone());
+    draft.make_room(&item.id);
+    stay_within(draft, ALL);
+    Some((item, false))
+}
+
+/// Takes out what helps least, until all learnings together have no more characters than this.
+fn stay_within(draft: &mut Draft, most: usize) {
+    let mut rated: Vec<(f64, String, usize)> = draft
+        .view()
+        .items()
+        .filter(|item| !item.pinned)
+        .filter_map(|item| {
+            let rate = learning_of(item)?.success_rate();
+            Some((rate, item.id.clone(), item.content.chars().count()))
+        })
+        .collect();
+    let mut characters: usize = rated.iter().map(|(.., length)| length).sum();
+    rated.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    for (_, id, length) in rated {
+        if characters <= most {
+            break;
+        }
+        draft.remove(&id);
+        characters -= length;
+    }
+}
+
+/// What came of the learnings that a text cites.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Credited {
+    /// The codes that were credited or blamed.
+    pub cited: Vec<String>,
+    /// The codes of those that went, since they help too seldom.
+    pub pruned: Vec<String>,
+}
+
+/// Credits or blames the learnings that a text cites, each once.
+pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool) -> Credited {
+    let codes = citations(text);
+    let cited = |item: &&MemoryItem| {
+        learning_of(item).is_some_and(|learning| codes.contains(&learning.code))
+    };
+    let found: Vec<MemoryItem> = draft.view().items().filter(cited).cloned().collect();
+    let mut credited = Credited::default();
+    for mut item in found {
+        let Some(Detail::Learning(learning)) = &mut item.detail else {
+            continue;
+        };
+        match succeeded {
+            true => learning.helpful += 1,
+            false => learning.harmful += 1,
+        }
+        let (code, useless) = (learning.code.clone(), learning.is_useless());
+        credited.cited.push(code.clone());
+        if useless && !item.pinned {
+            draft.remove(&item.id);
+            credited.pruned.push(code);
+        } else {
+            draft.put(item);
+        }
+    }
+    credited
+}
+
+impl ScopedMemory<'_> {
+    /// Keeps a learning; one that says the same is credited instead. `None` where it is empty.
+    pub fn add_learning(
+        &self,
+        category: LearningCategory,
+        content: impl Into<String>,
+    ) -> Performing<MemoryOperation<Option<MemoryItem>>> {
+        let (content, memory) = (content.into(), self.memory.clone());
+        let texts = vec![clean_line(&content, CONTENT)];
+        let input = (category, &content.clone());
+        self.perform(
+            "memory_add_learning",
+            &input,
+            texts,
+            move |draft, vectors| {
+                let kept = keep(draft, category, &content);
+                if let Some((item, false)) = &kept {
+                    memory.put_vector(draft, &item.id, vectors.first());
+                }
+                Ok(kept.map(|(item, _)| item))
+            },
+        )
+    }
+
+    /// Credits the learnings that a text cites where the work succeeded, and blames them where it failed. One
+    /// that was cited at least 5 times and helped in less than 3 of 10 goes, unless it is pinned.
+    pub fn credit(
+        &self,
+        text: impl Into<String>,
+        succeeded: bool,
+    ) -> Performing<MemoryOperation<Credited>> {
+        let codes: Vec<String> = citations(&text.into()).into_iter().collect();
+        let text: String = codes.iter().map(|code| format!("[{code}]")).collect();
+        self.perform(
+            "memory_credit",
+            &(&codes, succeeded),
+            Vec::new(),
+            move |draft, _| Ok(credit(draft, &text, succeeded)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_codes_in_brackets_are_citations() {
+        let text = "By [L001] and [M12345, P007], not [L1], [X001], [L001x], L002, [L003 or [L0010";
+        let found: Vec<String> = citations(text).into_iter().collect();
+        assert_eq!(found, ["L001", "M12345", "P007"]);
+        assert!(citations(&"[".repeat(100_000)).is_empty());
+        assert!(citations("[é01] [] [L]").is_empty());
+    }
+}

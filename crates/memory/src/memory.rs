@@ -1,0 +1,577 @@
+//! A memory, and what a run does with it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    actor::Companion,
+    contract::{Embedder, EmbedderHandle, EmbeddingPurpose},
+    definition::MemorySpec,
+    run::{
+        Act, Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, Progress,
+        RunContext, Write, operations::ScopedState,
+    },
+    vocabulary::{Digest, ErrorKind, OperationError, RunStart, Scope, Timestamp},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    MemoryHit, MemoryQuery,
+    actor::{MemoryActor, MemoryMessage, Search},
+    draft::{Bounds, Draft},
+    view::{Keys, View, text_of},
+};
+
+/// How many items without a vector get one with each search.
+const BACKFILL: usize = 32;
+
+/// Whose memory it is. A run reaches only those of its own session, user, tenant and team.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryScope {
+    /// This run's, and that of all runs of its tree.
+    Run,
+    /// This conversation's, over all its turns.
+    #[default]
+    Session,
+    /// The user's, in all conversations with the team.
+    User,
+    /// That of all users of a tenant: of those whose owner's name has the same text before its first `/`.
+    Tenant,
+    /// The team's, for all its users.
+    Team,
+}
+
+impl MemoryScope {
+    /// All scopes that outlast a run, the narrowest first.
+    pub const LASTING: [Self; 4] = [Self::Session, Self::User, Self::Tenant, Self::Team];
+
+    /// The word for people and models.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Session => "session",
+            Self::User => "user",
+            Self::Tenant => "tenant",
+            Self::Team => "team",
+        }
+    }
+
+    /// The scope of shared state that it is for a run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`] where the run has no user, or the user no tenant.
+    pub fn of(self, start: &RunStart) -> Result<Scope, OperationError> {
+        let nobody = |what: &str| {
+            let message = format!(
+                "this run {what}, so there is no memory of the scope `{}`; use another scope",
+                self.as_str()
+            );
+            OperationError::new(ErrorKind::Denied, message)
+        };
+        let owner = || start.owner.as_deref().filter(|owner| !owner.is_empty());
+        Ok(match self {
+            Self::Run => Scope::Run,
+            Self::Session => Scope::Session,
+            Self::Team => Scope::App,
+            Self::User => {
+                let owner = owner().ok_or_else(|| nobody("belongs to nobody"))?;
+                // With it a tenant's own memory would be meant.
+                if owner.ends_with('/') {
+                    return Err(nobody("belongs to a tenant and to no user of it"));
+                }
+                Scope::User(owner.to_owned())
+            }
+            Self::Tenant => {
+                let tenant = owner().and_then(|owner| owner.split_once('/'));
+                let tenant = tenant
+                    .map(|(tenant, _)| tenant)
+                    .filter(|tenant| !tenant.is_empty());
+                let tenant = tenant.ok_or_else(|| nobody("belongs to no tenant"))?;
+                Scope::User(format!("{tenant}/"))
+            }
+        })
+    }
+}
+
+/// A memory by its name, with its bounds and what makes vectors for it. Cloning shares it.
+///
+/// ```
+/// use ghostlight_actors::{run::{Agent, RunContext}, vocabulary::Outcome};
+/// use ghostlight_memory::{Memory, MemoryQuery, MemoryScope, NewMemory};
+///
+/// let memory = Memory::new("memory");
+/// let desk = Agent::from_fn("desk", move |cx: RunContext| {
+///     let memory = memory.clone();
+///     async move {
+///         let user = memory.on(&cx, MemoryScope::User);
+///         user.add(NewMemory::fact("Ada lives in Köln").about("where Ada lives")).await?;
+///         let found = user.search(MemoryQuery::new("Where does Ada live?")).await?;
+///         Ok(Outcome::answer(found[0].item.content.as_str()))
+///     }
+/// });
+/// # let _ = desk;
+/// ```
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    name: String,
+    bounds: Bounds,
+    embedder: Option<EmbedderHandle>,
+}
+
+impl Memory {
+    /// The memory of this name: letters, digits, `_` and `-`. All that name the same one share it.
+    pub fn new(name: impl Into<String>) -> Self {
+        let allowed = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let name: String = name.into().chars().filter(allowed).take(64).collect();
+        Self(Arc::new(Inner {
+            name: if name.is_empty() {
+                "memory".to_owned()
+            } else {
+                name
+            },
+            bounds: Bounds {
+                all: 1_000,
+                working: 50,
+                decay_hours: 24.0,
+            },
+            embedder: None,
+        }))
+    }
+
+    /// The memory of a definition.
+    pub fn of(spec: &MemorySpec) -> Self {
+        Self::new(spec.name.as_str()).capacity(spec.capacity as usize)
+    }
+
+    /// Sets how many items a scope keeps; past it the least worth keeping that is not pinned is forgotten.
+    #[must_use]
+    pub fn capacity(self, items: usize) -> Self {
+        self.with(|inner| inner.bounds.all = items.max(1))
+    }
+
+    /// Sets how many working memories a scope keeps; 50 when left out.
+    #[must_use]
+    pub fn working_capacity(self, items: usize) -> Self {
+        self.with(|inner| inner.bounds.working = items.max(1))
+    }
+
+    /// Sets in what time a working memory fades to a third; a day when left out.
+    #[must_use]
+    pub fn working_decay(self, time: Duration) -> Self {
+        self.with(|inner| inner.bounds.decay_hours = time.as_secs_f64() / 3600.0)
+    }
+
+    /// Finds by meaning, with vectors that this makes. Without it memories are found by the words that they
+    /// share with the question.
+    #[must_use]
+    pub fn embedder(self, embedder: impl Embedder) -> Self {
+        self.embedder_handle(EmbedderHandle::new(embedder))
+    }
+
+    /// The same, of an embedder that is shared.
+    #[must_use]
+    pub fn embedder_handle(self, embedder: EmbedderHandle) -> Self {
+        self.with(|inner| inner.embedder = Some(embedder))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        change(&mut inner);
+        Self(Arc::new(inner))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub(crate) fn keys(&self) -> Keys {
+        Keys::new(&self.0.name)
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.0.bounds
+    }
+
+    /// What a run remembers in this scope.
+    pub fn on<'c>(&self, cx: &'c RunContext, scope: MemoryScope) -> ScopedMemory<'c> {
+        let memory = self.clone();
+        ScopedMemory { memory, cx, scope }
+    }
+
+    async fn companion(
+        &self,
+        cx: &OperationContext,
+    ) -> Result<Companion<MemoryMessage>, OperationError> {
+        let space = self
+            .0
+            .embedder
+            .as_ref()
+            .map(|embedder| embedder.space().clone());
+        // Vectors of two spaces cannot be compared, so each has a cache of its own.
+        let id = match &space {
+            Some(space) => format!("memory {} by {}", self.0.name, space.name),
+            None => format!("memory {}", self.0.name),
+        };
+        let keys = self.keys();
+        let make = move || {
+            let (keys, space) = (keys.clone(), space.clone());
+            (MemoryActor { keys, space }, ())
+        };
+        cx.companion(&id, make).await
+    }
+
+    /// The vectors of these texts; none where there is no embedder, or it fails: then words are compared.
+    async fn embed(&self, texts: &[String], purpose: EmbeddingPurpose) -> Vec<Option<Vec<f32>>> {
+        let Some(embedder) = self.0.embedder.as_ref().filter(|_| !texts.is_empty()) else {
+            return vec![None; texts.len()];
+        };
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        match embedder.embed(&texts, purpose).await {
+            Ok(vectors) => vectors.into_iter().map(Some).collect(),
+            Err(error) => {
+                tracing::warn!(memory = self.0.name, %error, "no vectors: words are compared instead");
+                vec![None; texts.len()]
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({})", self.0.name)
+    }
+}
+
+/// One scope of a [`Memory`], seen from a run. What it does are operations: a write is committed together with
+/// its entry in the run's journal, and what is read is recorded there.
+#[derive(Debug)]
+pub struct ScopedMemory<'c> {
+    pub(crate) memory: Memory,
+    pub(crate) cx: &'c RunContext,
+    pub(crate) scope: MemoryScope,
+}
+
+/// Decides a change, and what the operation comes to.
+pub(crate) type Decide<T> =
+    Arc<dyn Fn(&mut Draft, &[Option<Vec<f32>>]) -> Result<T, OperationError> + Send + Sync>;
+
+/// Something that is done with one scope of a memory.
+#[must_use = "an operation starts when it is polled"]
+pub struct MemoryOperation<T> {
+    memory: Memory,
+    scope: MemoryScope,
+    kind: &'static str,
+    name: String,
+    digest: Digest,
+    /// Texts of which the decision wants vectors.
+    texts: Vec<String>,
+    decide: Decide<T>,
+}
+
+impl<'c> ScopedMemory<'c> {
+    /// Does something that is decided of what is there. `input` is all that tells it from others.
+    pub(crate) fn perform<T>(
+        &self,
+        kind: &'static str,
+        input: &impl Serialize,
+        texts: Vec<String>,
+        decide: impl Fn(&mut Draft, &[Option<Vec<f32>>]) -> Result<T, OperationError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Performing<MemoryOperation<T>>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        let input = serde_json::to_vec(input).unwrap_or_default();
+        self.cx.perform(MemoryOperation {
+            memory: self.memory.clone(),
+            scope: self.scope,
+            kind,
+            name: format!("{}/{}", self.scope.as_str(), self.memory.name()),
+            digest: Digest::of(&input),
+            texts,
+            decide: Arc::new(decide),
+        })
+    }
+
+    /// What answers a question best, the best first. Unless the query says otherwise, each item that is found
+    /// is used by that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an empty question.
+    pub fn search(&self, query: MemoryQuery) -> Performing<SearchMemory> {
+        self.cx.perform(SearchMemory {
+            memory: self.memory.clone(),
+            scope: self.scope,
+            name: format!("{}/{}", self.scope.as_str(), self.memory.name()),
+            query,
+        })
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Operation for MemoryOperation<T> {
+    type Output = T;
+
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of_parts(&[self.name.as_bytes(), &self.digest.0])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<T> {
+        act(async move {
+            let Self {
+                memory,
+                scope,
+                texts,
+                decide,
+                ..
+            } = self;
+            let state = state_of(&cx, scope)?;
+            let companion = memory.companion(&cx).await?;
+            let vectors = memory.embed(&texts, EmbeddingPurpose::Document).await;
+            let vectors: Arc<[_]> = vectors.into();
+            let decide: Decide<T> = decide;
+            Ok(Progress::Write(writing(
+                memory,
+                cx,
+                state,
+                companion,
+                move |draft| decide(draft, &vectors),
+            )))
+        })
+    }
+}
+
+/// A change that is decided by a function, as the engine attempts it.
+fn writing<T: Send + 'static>(
+    memory: Memory,
+    cx: OperationContext,
+    state: ScopedState,
+    companion: Companion<MemoryMessage>,
+    decide: impl Fn(&mut Draft) -> Result<T, OperationError> + Send + Sync + 'static,
+) -> Write<T> {
+    let place = (
+        state.stored_as().to_owned(),
+        memory.keys().head().to_owned(),
+    );
+    let decide = Arc::new(decide);
+    let attempt: Attempt<T> = Arc::new(move || {
+        let (memory, cx, state) = (memory.clone(), cx.clone(), state.clone());
+        let (companion, decide) = (companion.clone(), decide.clone());
+        Box::pin(async move {
+            let attempted = async {
+                let view = see(&companion, &state).await?;
+                let draft = Draft::new(view, memory.keys(), cx.now(), memory.bounds());
+                let mut draft = draft.by(cx.run, cx.id, &cx.agent().name);
+                let result = decide(&mut draft)?;
+                if draft.is_empty() {
+                    return Ok((result, Changes::none()));
+                }
+                let (changes, view) = draft.changes(cx.id, &state).await?;
+                let scope = state.stored_as().to_owned();
+                companion.tell(MemoryMessage::Writing(scope, Arc::new(view)));
+                Ok((result, changes))
+            };
+            match attempted.await {
+                Ok((result, changes)) => (Ok(result), changes),
+                Err(error) => (Err(error), Changes::none()),
+            }
+        })
+    });
+    Write::new(place, attempt)
+}
+
+async fn see(
+    companion: &Companion<MemoryMessage>,
+    state: &ScopedState,
+) -> Result<Arc<View>, OperationError> {
+    let asked = companion.ask(|reply| MemoryMessage::View(state.clone(), reply));
+    asked.await?
+}
+
+fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, OperationError> {
+    cx.state(&scope.of(cx.start())?)
+}
+
+fn act<T: Send + 'static>(
+    work: impl Future<Output = Result<Progress<T>, OperationError>> + Send + 'static,
+) -> Begin<T> {
+    Begin::Act(Act {
+        record_start: false,
+        gate: Gate::After,
+        future: Box::pin(async move {
+            work.await
+                .unwrap_or_else(|error| Progress::Done(Err(error)))
+        }),
+    })
+}
+
+/// A search in one scope of a memory.
+#[must_use = "an operation starts when it is polled"]
+#[derive(Debug)]
+pub struct SearchMemory {
+    memory: Memory,
+    scope: MemoryScope,
+    name: String,
+    query: MemoryQuery,
+}
+
+impl Operation for SearchMemory {
+    type Output = Vec<MemoryHit>;
+
+    fn kind(&self) -> &'static str {
+        "memory_search"
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> Digest {
+        let query = serde_json::to_vec(&self.query).unwrap_or_default();
+        Digest::of_parts(&[self.name.as_bytes(), &query])
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Vec<MemoryHit>> {
+        act(async move {
+            let Self {
+                memory,
+                scope,
+                mut query,
+                ..
+            } = self;
+            query.k = query.k.min(MemoryQuery::MOST);
+            let asked = query.parsed();
+            if asked.is_empty() {
+                let message = "a search needs a question: words, or `tag:` with tags";
+                return Err(OperationError::new(ErrorKind::InvalidInput, message));
+            }
+            let state = state_of(&cx, scope)?;
+            let companion = memory.companion(&cx).await?;
+            let mut made = Vec::new();
+            let mut vector = None;
+            if memory.0.embedder.is_some() {
+                vector = memory
+                    .embed(&[asked.text], EmbeddingPurpose::Query)
+                    .await
+                    .pop()
+                    .flatten();
+                if query.counts {
+                    made = missing_vectors(&memory, &*see(&companion, &state).await?).await;
+                }
+            }
+            let (counts, decay_hours) = (query.counts, memory.bounds().decay_hours);
+            let search = Search {
+                query,
+                vector,
+                decay_hours,
+                now: cx.now(),
+            };
+            let asked = companion
+                .ask(|reply| MemoryMessage::Search(state.clone(), Box::new(search.clone()), reply));
+            let hits = asked.await??;
+            if !counts || hits.is_empty() && made.is_empty() {
+                return Ok(Progress::Done(Ok(hits)));
+            }
+            let space = memory
+                .0
+                .embedder
+                .as_ref()
+                .map(|embedder| embedder.space().clone());
+            Ok(Progress::Write(writing(
+                memory,
+                cx,
+                state,
+                companion,
+                move |draft| {
+                    let mut found = hits.clone();
+                    for hit in &mut found {
+                        draft.touch(&hit.item.id);
+                        if let Some(item) = draft.view().get(&hit.item.id) {
+                            (hit.item.accessed_at, hit.item.accesses) =
+                                (item.accessed_at, item.accesses);
+                        }
+                    }
+                    for (id, text, vector) in &made {
+                        let same = draft
+                            .view()
+                            .get(id)
+                            .is_some_and(|item| text_of(item) == *text);
+                        if let (true, Some(space)) = (same, &space) {
+                            draft.put_vector(id, space, vector);
+                        }
+                    }
+                    Ok(found)
+                },
+            )))
+        })
+    }
+}
+
+/// Vectors of some items that have none: they were written while there was no embedder, by another one, or by
+/// who had none.
+async fn missing_vectors(memory: &Memory, view: &View) -> Vec<(String, String, Vec<f32>)> {
+    let missing = view
+        .kept
+        .values()
+        .filter(|kept| kept.vector.is_none())
+        .take(BACKFILL);
+    let (ids, texts): (Vec<String>, Vec<String>) = missing
+        .map(|kept| (kept.item.id.clone(), text_of(&kept.item)))
+        .unzip();
+    let vectors = memory.embed(&texts, EmbeddingPurpose::Document).await;
+    let each = ids.into_iter().zip(texts).zip(vectors);
+    each.filter_map(|((id, text), vector)| Some((id, text, vector?)))
+        .collect()
+}
+
+impl Memory {
+    /// Keeps the vector of an item, where there is one.
+    pub(crate) fn put_vector(
+        &self,
+        draft: &mut Draft,
+        id: &str,
+        vector: Option<&Option<Vec<f32>>>,
+    ) {
+        if let (Some(embedder), Some(Some(vector))) = (&self.0.embedder, vector) {
+            draft.put_vector(id, embedder.space(), vector);
+        }
+    }
+}
+
+impl<T> fmt::Debug for MemoryOperation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// A point in time so many seconds later.
+pub(crate) fn later(now: Timestamp, seconds: u64) -> Timestamp {
+    now.after(Duration::from_secs(seconds))
+}

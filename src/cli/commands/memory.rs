@@ -1,0 +1,200 @@
+//! `ghostlight memory`.
+
+use std::io::Write as _;
+
+use ghostlight_actors::contract::{Clock as _, SystemClock};
+use ghostlight_memory::{
+    Forget, Forgetting, Memory as Named, MemoryItem, MemoryKind, MemoryQuery, StoredMemory,
+    StoredMemoryError,
+};
+
+use crate::cli::{
+    exit::{Exit, Failure},
+    follow::print_json,
+    keeping::Keeping,
+    memory_arguments::{
+        Kind, Memory, MemoryAct, MemoryExport, MemoryForget, MemoryList, MemorySearch, MemoryShow,
+        Whose,
+    },
+    plain_text, when,
+};
+
+impl From<StoredMemoryError> for Failure {
+    fn from(error: StoredMemoryError) -> Self {
+        match error {
+            StoredMemoryError::Store(error) => error.into(),
+            other => Self::Usage(other.to_string()),
+        }
+    }
+}
+
+impl From<Kind> for MemoryKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Working => Self::Working,
+            Kind::Episodic => Self::Episodic,
+            Kind::Semantic => Self::Semantic,
+            Kind::Task => Self::Task,
+            Kind::Learning => Self::Learning,
+            Kind::Wisdom => Self::Wisdom,
+            Kind::Entity => Self::Entity,
+            Kind::Relation => Self::Relation,
+        }
+    }
+}
+
+/// Does something with a memory.
+pub(super) async fn memory(arguments: Memory) -> Result<Exit, Failure> {
+    match arguments.act {
+        MemoryAct::List(arguments) => list(arguments).await,
+        MemoryAct::Show(arguments) => show(arguments).await,
+        MemoryAct::Search(arguments) => search(arguments).await,
+        MemoryAct::Forget(arguments) => forget(arguments).await,
+        MemoryAct::Export(arguments) => export(arguments).await,
+    }
+}
+
+fn stored(keeping: &Keeping, whose: &Whose) -> Result<StoredMemory, Failure> {
+    let (session, scope) = whose.scope();
+    let memory = Named::new(whose.name.as_str());
+    let stored = StoredMemory::new(keeping.store.clone(), memory, &session, &scope);
+    stored.ok_or_else(|| Failure::Usage("no store keeps this scope".to_owned()))
+}
+
+async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let kind = arguments.kind.map(MemoryKind::from);
+    let mut items = stored(&keeping, &arguments.whose)?.list().await?;
+    items.retain(|item| kind.is_none_or(|kind| item.kind == kind));
+    // What was written last first.
+    items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+    let more = items.len().saturating_sub(arguments.limit);
+    items.truncate(arguments.limit);
+    tell(&items, arguments.show.json, "nothing is remembered there")?;
+    if more > 0 {
+        super::note(&format!(
+            "{} more: raise --limit",
+            super::counted(more as u64, "item")
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints items, one a line.
+fn tell(items: &[MemoryItem], json: bool, nothing: &str) -> Result<(), Failure> {
+    if json {
+        return items.iter().try_for_each(print_json);
+    }
+    if items.is_empty() {
+        super::note(nothing);
+        return Ok(());
+    }
+    let now = SystemClock::new().now();
+    let line = |item: &MemoryItem| {
+        let pinned = if item.pinned { "pinned" } else { "" };
+        let content = plain_text::line(&item.content, 80);
+        let (id, kind) = (&item.id[..item.id.len().min(12)], item.kind.as_str());
+        let (importance, age) = (item.importance, when::ago(item.updated_at, now));
+        format!("{id:12}  {kind:8}  {importance:4.2}  {age:>10}  {pinned:6}  {content}")
+    };
+    let lines: Vec<String> = items.iter().map(line).collect();
+    super::print(&lines.join("\n"))
+}
+
+async fn show(arguments: MemoryShow) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let item = found(&stored(&keeping, &arguments.whose)?, &arguments.id).await?;
+    print_json(&item)?;
+    if let Some(source) = &item.source {
+        super::note(&format!(
+            "it comes from operation {} of run {}: `ghostlight show {}` shows it",
+            source.operation,
+            source.run.short(),
+            source.run.short()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+async fn found(memory: &StoredMemory, id: &str) -> Result<MemoryItem, Failure> {
+    memory.get(id).await?.ok_or_else(|| {
+        let id = plain_text::line(id, 80);
+        Failure::Usage(format!(
+            "there is no item {id:?} here, or several begin so: `ghostlight memory list` lists them"
+        ))
+    })
+}
+
+async fn search(arguments: MemorySearch) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let query = MemoryQuery::new(arguments.text)
+        .k(arguments.limit)
+        .pending();
+    let hits = stored(&keeping, &arguments.whose)?.search(&query).await?;
+    if arguments.show.json {
+        hits.iter().try_for_each(print_json)?;
+        return Ok(Exit::Done);
+    }
+    let items: Vec<MemoryItem> = hits.into_iter().map(|hit| hit.item).collect();
+    tell(&items, false, "nothing is remembered of that")?;
+    Ok(Exit::Done)
+}
+
+async fn forget(arguments: MemoryForget) -> Result<Exit, Failure> {
+    let keeping = match arguments.dry_run {
+        true => Keeping::open_what_is_there(&arguments.store)?,
+        false => Keeping::open_to_change(&arguments.store)?,
+    };
+    let gone = forgotten(&keeping, &arguments).await;
+    if !arguments.dry_run {
+        keeping.store.close().await?;
+    }
+    let gone = gone?;
+    tell(&gone, arguments.show.json, "nothing is to be forgotten")?;
+    let number = super::counted(gone.len() as u64, "item");
+    let verb = if arguments.dry_run {
+        "would be forgotten"
+    } else {
+        "forgotten"
+    };
+    super::note(&format!("{number} {verb}"));
+    Ok(Exit::Done)
+}
+
+async fn forgotten(
+    keeping: &Keeping,
+    arguments: &MemoryForget,
+) -> Result<Vec<MemoryItem>, Failure> {
+    let memory = stored(keeping, &arguments.whose)?;
+    if let Some(id) = &arguments.id {
+        let item = found(&memory, id).await?;
+        if !arguments.dry_run {
+            memory.remove(&item.id).await?;
+        }
+        return Ok(vec![item]);
+    }
+    let hours = |age: std::time::Duration| age.as_secs_f64() / 3600.0;
+    let what = match (arguments.below, arguments.older_than, arguments.keep) {
+        (Some(below), ..) => Forget::Importance { below },
+        (_, Some(age), _) => Forget::Age {
+            older_than_hours: hours(age),
+        },
+        (.., Some(keep)) => Forget::Capacity { keep },
+        _ => Forget::Expired,
+    };
+    let mut what = Forgetting::from(what);
+    what.kinds.extend(arguments.kind.map(MemoryKind::from));
+    what.dry_run = arguments.dry_run;
+    Ok(memory.forget(&what).await?)
+}
+
+async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let document = stored(&keeping, &arguments.whose)?.export().await?;
+    let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", plain_text::json(text))?;
+    out.flush()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,161 @@
+//! What may be typed about memories.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ghostlight_actors::vocabulary::{Scope, SessionId};
+
+use super::arguments::{Secrets, ShowArguments, StoreArguments, age};
+
+#[derive(Debug, Args)]
+pub(super) struct Memory {
+    #[command(subcommand)]
+    pub(super) act: MemoryAct,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MemoryAct {
+    /// List what is remembered
+    List(MemoryList),
+    /// Show one item with all that is known of it
+    Show(MemoryShow),
+    /// Find what answers a question by its words
+    Search(MemorySearch),
+    /// Forget an item, or what matters little, is old or has expired; what is pinned stays
+    Forget(MemoryForget),
+    /// Print all that is remembered as one JSON document
+    Export(MemoryExport),
+}
+
+/// Whose memory is meant.
+#[derive(Debug, Args)]
+pub(super) struct Whose {
+    /// The team whose memory it is
+    pub(super) team: String,
+    /// This user's memory [default: the team's]
+    #[arg(long, value_name = "OWNER", conflicts_with = "session")]
+    pub(super) user: Option<String>,
+    /// The memory of the conversation with this key
+    #[arg(long, value_name = "KEY")]
+    pub(super) session: Option<String>,
+    /// The memory's name in the team file
+    #[arg(long, value_name = "NAME", default_value = "memory")]
+    pub(super) name: String,
+}
+
+impl Whose {
+    /// The scope of shared state, and the session by which a store finds it.
+    pub(super) fn scope(&self) -> (SessionId, Scope) {
+        let key = self.session.clone().unwrap_or_default();
+        let scope = match (&self.user, &self.session) {
+            (Some(owner), _) => Scope::User(owner.clone()),
+            (None, Some(_)) => Scope::Session,
+            (None, None) => Scope::App,
+        };
+        let team = self.team.clone();
+        (SessionId { team, key }, scope)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemoryList {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// Only items of this kind
+    #[arg(long, value_name = "KIND")]
+    pub(super) kind: Option<Kind>,
+    /// At most so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(super) limit: usize,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemoryShow {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// The item, or the beginning of its id
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemorySearch {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// What is asked; `tag:a,b` before it looks only at items with one of these tags
+    pub(super) text: String,
+    /// At most so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    pub(super) limit: u32,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemoryForget {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// The item, or the beginning of its id; it is forgotten also if it is pinned
+    #[arg(required_unless_present_any = ["below", "older_than", "keep", "expired"])]
+    pub(super) id: Option<String>,
+    /// What matters less than this, 0 to 1
+    #[arg(long, value_name = "IMPORTANCE", group = "what", conflicts_with = "id")]
+    pub(super) below: Option<f64>,
+    /// What was written longer ago than this, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = age, group = "what", conflicts_with = "id")]
+    pub(super) older_than: Option<Duration>,
+    /// All but the so many that matter most
+    #[arg(long, value_name = "NUMBER", group = "what", conflicts_with = "id")]
+    pub(super) keep: Option<usize>,
+    /// What has expired
+    #[arg(long, group = "what", conflicts_with = "id")]
+    pub(super) expired: bool,
+    /// Only items of this kind
+    #[arg(long, value_name = "KIND", conflicts_with = "id")]
+    pub(super) kind: Option<Kind>,
+    /// Only tell what would be forgotten
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemoryExport {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    #[command(flatten)]
+    pub(super) secrets: Secrets,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+/// Of which kind an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// What matters now.
+    Working,
+    /// What happened.
+    Episodic,
+    /// Facts.
+    Semantic,
+    /// How tasks were done.
+    Task,
+    /// What helps or hurts.
+    Learning,
+    /// What many episodes teach.
+    Wisdom,
+    /// Nodes of the knowledge graph.
+    Entity,
+    /// Edges of the knowledge graph.
+    Relation,
+}
