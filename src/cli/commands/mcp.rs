@@ -21,7 +21,7 @@ use crate::{
 pub(super) async fn mcp(arguments: Mcp, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let keeping = Keeping::open(&arguments.store)?;
+    let keeping = Keeping::open(&arguments.store).await?;
     let spec = file.spec().clone();
     let model = default_model::describe(&spec, &registry);
     let mut interrupt = Interrupt::new()?;
