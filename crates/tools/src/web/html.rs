@@ -1,64 +1,79 @@
 //! HTML as Markdown, within bounds.
 
-use std::rc::Rc;
+use std::collections::HashMap;
 
-use htmd::{HtmlToMarkdown, Node};
+use htmd::HtmlToMarkdown;
+use regex::Regex;
 
 /// How many bytes of HTML are read.
-const BYTES: usize = 1 << 20;
-/// How deep elements may nest: what writes Markdown is recursive.
-const DEPTH: usize = 200;
+const BYTES: usize = 512 << 10;
+/// How deep elements may nest: a parser looks through all open elements at each tag, and what writes
+/// Markdown is recursive.
+const DEPTH: usize = 300;
 /// What is no content.
 const SKIPPED: [&str; 10] = [
     "head", "script", "style", "noscript", "template", "iframe", "object", "svg", "canvas", "form",
 ];
 
-/// The content of a page as Markdown; where it nests too deep, its texts alone.
+/// Comments, and elements whose content is no HTML.
+const RAW: &str = r"(?is)<!--.*?-->|<script\b.*?</script\s*>|<style\b.*?</style\s*>|<textarea\b.*?</textarea\s*>|<noscript\b.*?</noscript\s*>";
+/// Elements that a parser opens again in each paragraph where they are left open, which can multiply a
+/// page beyond all memory.
+const FORMATTING: &str = r#"(?i)</?(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)(?:[\s/](?:"[^"]*"|'[^']*'|[^'">])*)?>"#;
+/// A tag with its name, and with a slash before it where it closes.
+const TAG: &str = r#"<(/?)([a-zA-Z][a-zA-Z0-9-]*)(?:"[^"]*"|'[^']*'|[^'">])*>"#;
+/// Elements that have no content, or that another one of them closes.
+const FLAT: [&str; 20] = [
+    "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
+    "option", "p", "source", "td", "th", "tr", "wbr",
+];
+
+/// The content of a page as Markdown; where it nests too deep, its text alone.
 pub(super) fn markdown(html: &str) -> String {
     let mut end = html.len().min(BYTES);
     while !html.is_char_boundary(end) {
         end -= 1;
     }
+    // A space in its place, so that nothing grows together to a tag.
+    let without = |pattern: &str, text: &str| match Regex::new(pattern) {
+        Ok(pattern) => pattern.replace_all(text, " ").into_owned(),
+        Err(_) => String::new(),
+    };
+    let plain = without(FORMATTING, &without(RAW, &html[..end]));
     let converter = HtmlToMarkdown::builder()
         .skip_tags(SKIPPED.to_vec())
         .build();
-    let Ok(tree) = converter.html_to_tree(&html[..end]) else {
-        return html[..end].to_owned();
-    };
-    let text = match depth(&tree) > DEPTH {
-        true => texts(&tree),
-        false => converter.tree_to_markdown(&tree),
+    let text = match nests_deep(&plain) {
+        true => without(TAG, &plain),
+        false => converter
+            .convert(&plain)
+            .unwrap_or_else(|_| without(TAG, &plain)),
     };
     without_gaps(&text)
 }
 
-/// How deep a tree is, found without recursion.
-fn depth(tree: &Rc<Node>) -> usize {
-    let (mut open, mut deepest) = (vec![(tree.clone(), 1)], 0);
-    while let Some((node, depth)) = open.pop() {
-        deepest = deepest.max(depth);
-        open.extend(
-            node.children
-                .borrow()
-                .iter()
-                .map(|child| (child.clone(), depth + 1)),
-        );
-    }
-    deepest
-}
-
-fn texts(tree: &Rc<Node>) -> String {
-    let mut found = String::new();
-    let mut open = vec![tree.clone()];
-    while let Some(node) = open.pop() {
-        // `NodeData` is not part of what htmd shows: a text is what is written as itself.
-        if node.children.borrow().is_empty() {
-            found.push_str(&HtmlToMarkdown::new().tree_to_markdown(&node));
-            found.push('\n');
+/// Whether so many elements may be open at once that a page is not parsed.
+fn nests_deep(html: &str) -> bool {
+    let Ok(tags) = Regex::new(TAG) else {
+        return true;
+    };
+    let (mut open, mut depth) = (HashMap::<String, usize>::new(), 0);
+    for tag in tags.captures_iter(html) {
+        let name = tag[2].to_ascii_lowercase();
+        if FLAT.contains(&name.as_str()) {
+            continue;
         }
-        open.extend(node.children.borrow().iter().rev().cloned());
+        let of_name = open.entry(name).or_default();
+        match tag[1].is_empty() {
+            true => (*of_name, depth) = (*of_name + 1, depth + 1),
+            false if *of_name > 0 => (*of_name, depth) = (*of_name - 1, depth - 1),
+            false => {}
+        }
+        if depth > DEPTH {
+            return true;
+        }
     }
-    found
+    false
 }
 
 /// With at most one empty line between others.
