@@ -6,6 +6,8 @@ use regex::Regex;
 
 /// How deep parentheses, signs and functions nest in what is taken for an expression.
 const MAX_DEPTH: usize = 32;
+/// How much of a text is looked at, in characters.
+const MAX_CHARS: usize = 20_000;
 
 /// Words and characters that stand for signs, in lower case, and the signs.
 const SIGNS: &[(&str, &str)] = &[
@@ -219,6 +221,7 @@ fn tokens(text: &str) -> Vec<Token> {
     let Some(patterns) = &*PATTERNS else {
         return Vec::new();
     };
+    let text: String = text.chars().take(MAX_CHARS).collect();
     let mut text = text.to_lowercase();
     for (words, sign) in &patterns.signs {
         text = words.replace_all(&text, *sign).into_owned();
