@@ -102,7 +102,7 @@ mod tests {
     use ghostlight_actors::vocabulary::ErrorKind;
 
     use super::*;
-    use crate::models::http::is_loopback;
+    use crate::models::{Secret, http::is_loopback};
 
     fn open(base_url: &str) -> Result<OpenAiEndpoint, ModelError> {
         let mut settings = OpenAiSettings::new("m");
