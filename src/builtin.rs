@@ -25,7 +25,8 @@ use crate::{
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the providers `offline` and `fallback`; and, with the features of these names, the providers
 /// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
-/// the settings `url`, `secret` and `timeout_s`. With the feature `mcp` there is the kind of tool `mcp`.
+/// the settings `url`, `secret` and `timeout_s`. With the feature `mcp` there is the kind of tool `mcp`, with `retrieval`
+/// the kind of tool `document_search` and the policy `recall_documents`.
 ///
 /// Add your own to it and give it to the command or to a System.
 #[must_use]
@@ -51,6 +52,8 @@ pub fn builtin() -> Registry {
     let registry = registry.toolset_kind("terminal", terminal);
     #[cfg(feature = "memory")]
     let registry = crate::memory::register(registry);
+    #[cfg(feature = "retrieval")]
+    let registry = crate::documents::register(registry, Default::default());
     PROVIDERS
         .iter()
         .fold(registry, |registry, (name, make)| {

@@ -136,6 +136,7 @@
 //! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
 //! | `http` | what these three share, and `protocols::ApprovalWebhook`; each brings it along |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
+//! | `retrieval` | [`retrieval::readers`], [`retrieval::index`]; `documents`: folders that agents search |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
 //!
 //! All but `tiktoken`, whose vocabularies add 9 MB to a program, are on by default, so that `cargo run` works; a library takes what it needs. Without any, the
@@ -152,6 +153,8 @@ pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
+#[cfg(feature = "retrieval")]
+pub mod documents;
 mod environment;
 mod files;
 pub mod instructions;
@@ -239,6 +242,9 @@ mod guide {
     #[cfg(feature = "memory")]
     #[doc = include_str!("../docs/guide/memory.md")]
     struct Memory;
+    #[cfg(feature = "retrieval")]
+    #[doc = include_str!("../docs/guide/documents.md")]
+    struct Documents;
     #[doc = include_str!("../docs/guide/people-in-the-loop.md")]
     struct PeopleInTheLoop;
     #[doc = include_str!("../docs/guide/what-survives-a-crash.md")]

@@ -136,6 +136,12 @@ fn no_store(arguments: &StoreArguments) -> Failure {
     }
 }
 
+/// Where the index of documents is, when none is named.
+#[cfg(feature = "retrieval")]
+pub(super) fn index() -> Option<PathBuf> {
+    Some(files::data_folder()?.join("documents.index"))
+}
+
 /// Where lines that were typed in chats are remembered.
 pub(super) fn history() -> Option<PathBuf> {
     let folder = files::data_folder()?;

@@ -5,6 +5,8 @@ mod asking;
 mod commands;
 mod decisions;
 mod default_model;
+#[cfg(feature = "retrieval")]
+mod document_arguments;
 mod echo;
 mod env_file;
 mod exit;
@@ -89,7 +91,10 @@ where
         .build();
     let performed = match runtime {
         Ok(runtime) => {
-            let performed = runtime.block_on(commands::perform(arguments.command, registry));
+            let performed = runtime.block_on(commands::perform(
+                arguments.command,
+                with_documents(registry),
+            ));
             // The System has stopped; a tool that blocks its thread must not keep the process.
             runtime.shutdown_background();
             performed
@@ -103,6 +108,17 @@ where
         failure.exit()
     });
     exit.into()
+}
+
+/// The command's own tools read PDF, too: in another process of it.
+#[cfg(feature = "retrieval")]
+fn with_documents(registry: Registry) -> Registry {
+    crate::documents::register(registry, commands::index::readers())
+}
+
+#[cfg(not(feature = "retrieval"))]
+fn with_documents(registry: Registry) -> Registry {
+    registry
 }
 
 /// Reads what is set beside the arguments, and begins to write what the engine notes.

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
+mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
 pub mod gemini;
@@ -14,6 +15,7 @@ mod secret;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSettings};
+pub use embedder::EmbedderSettings;
 pub use fallback::Fallback;
 #[cfg(feature = "gemini")]
 pub use gemini::{Gemini, GeminiSettings};
@@ -21,7 +23,7 @@ pub use gemini::{Gemini, GeminiSettings};
 pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
-pub use openai::{OpenAi, OpenAiSettings};
+pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings};
 #[cfg(any(feature = "http", feature = "yaml"))]
 pub(crate) use secret::SecretText;
 pub use secret::{Secret, SecretError};

@@ -5,6 +5,7 @@
 //! | `planning` | [`Planning`]: the tool `create_tasks`, a least number of plan revisions, and a reflection when the plan stagnates |
 //! | `recovery` | [`Recovery`]: a failed call is reflected on and made good, or told in the answer |
 //! | `synthesis` | [`Synthesis`]: the answer is written once more from what the tools found, and cites it |
+//! | `cited_answers` | [`CitedAnswers`]: what an answer cites was found in its run, and supports what it says |
 //! | `verification` | [`Verification`]: enough distinct evidence of enough weight before an answer |
 //! | `repetition` | [`Repetition`]: going round in circles is noticed, told, and ended |
 //! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
@@ -31,6 +32,7 @@
 //! assert_eq!(researcher.spec().policies.len(), 2);
 //! ```
 
+mod cited_answers;
 mod control;
 mod input_files;
 mod keep_state;
@@ -54,6 +56,7 @@ use serde_json::Value;
 
 use crate::instructions::{Instructions, OutputKey};
 
+pub use cited_answers::CitedAnswers;
 pub use control::Control;
 pub use input_files::InputFiles;
 pub use keep_state::KeepState;
@@ -71,7 +74,8 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 14] = [
+const BUILT_IN: [(&str, Make); 15] = [
+    ("cited_answers", make::<CitedAnswers>),
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
     ("instructions", make::<Instructions>),

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::generated_code;
 use crate::{
     files,
-    retrieval::{bm25::Bm25Index, markdown},
+    retrieval::{bm25::Bm25Index, chunking::Chunker},
 };
 
 /// The longest passage, in characters.
@@ -81,7 +81,7 @@ pub struct DocsPassage {
     /// The file, relative to the folder, with `/` between its parts.
     pub file: Arc<str>,
     /// The headings above it, from the outermost to its own, each of at most
-    /// [`MAX_HEADING_CHARS`](markdown::MAX_HEADING_CHARS) characters.
+    /// [`MAX_HEADING_CHARS`](crate::retrieval::chunking::MAX_HEADING_CHARS) characters.
     pub headings: Arc<[Arc<str>]>,
     /// The line on which it begins, from 1.
     pub line: usize,
@@ -213,6 +213,7 @@ impl DocsSearch {
         let root = fs::canonicalize(folder).map_err(|source| io(folder, source))?;
         let (mut total_bytes, mut index_bytes) = (0, 0);
         let mut passages = Vec::new();
+        let chunker = Chunker::markdown(MAX_PASSAGE_CHARS);
         for path in markdown_files(&root, limits)? {
             let text = read(&path, &root, limits.file_bytes)?;
             total_bytes += text.len() as u64;
@@ -220,7 +221,7 @@ impl DocsSearch {
                 return Err(too_large(&root, limits.total_bytes, "bytes in all files"));
             }
             let file: Arc<str> = relative(&path, &root).into();
-            for passage in markdown::passages(&text, MAX_PASSAGE_CHARS) {
+            for passage in chunker.chunks(&text) {
                 let passage = DocsPassage {
                     file: file.clone(),
                     headings: passage.headings,

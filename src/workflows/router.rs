@@ -1,16 +1,23 @@
 //! The agent that fits the task.
 
+use std::collections::BTreeMap;
+
 use ghostlight_actors::{
+    contract::ModelError,
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Outcome, ToolSet},
+    vocabulary::{AgentError, Effect, Outcome, ToolSet},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{ask, check_members, check_name, limit, members, task};
-use crate::behaviors::{AgentLoop, Prompt, below_instructions};
+use crate::{
+    behaviors::{AgentLoop, Prompt, below_instructions},
+    models::EmbedderSettings,
+    retrieval::routing::ExampleRouter,
+};
 
 const CHOOSE: &str = "\
 Choose who is to do the user's task. Do not do it yourself. There are:
@@ -19,13 +26,16 @@ Choose who is to do the user's task. Do not do it yourself. There are:
 Answer with JSON only: {\"agent\": \"…\"}";
 
 /// Gives the task to the one member that fits, and answers what it answers. The first rule whose
-/// words are in the task decides; where none does, the agent's own model chooses by the members'
-/// descriptions.
+/// words are in the task decides; where none does, the member whose examples are nearest to the task; and where
+/// none is near enough, the agent's own model chooses by the members' descriptions.
 ///
 /// ```yaml
 /// behavior:
 ///   name: router
 ///   rules: [{ words: [invoice, price], agent: billing }]
+///   examples:
+///     billing: [What do I owe you?, My card was charged twice.]
+///     travel: [I need a hotel in Rome., When does the train leave?]
 ///   otherwise: front_desk
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +46,14 @@ pub struct Router {
     pub members: Vec<String>,
     /// Rules, of which the first that fits decides.
     pub rules: Vec<Route>,
+    /// What tasks of members are like: for each member a few, as people would write them.
+    pub examples: BTreeMap<String, Vec<String>>,
+    /// What compares a task with the examples; by their words where it is left out, which needs no model.
+    pub embedder: EmbedderSettings,
+    /// How near the examples must be, from 0 to 1: the mean cosine of the nearest three.
+    pub least_nearness: f64,
+    /// How much nearer they must be than those of the next member.
+    pub least_lead: f64,
     /// The member that takes a task which no rule fits, where the model is not asked or chooses nobody.
     pub otherwise: Option<String>,
     /// Whether the model is asked where no rule fits.
@@ -75,6 +93,10 @@ impl Default for Router {
         Self {
             members: Vec::new(),
             rules: Vec::new(),
+            examples: BTreeMap::new(),
+            embedder: EmbedderSettings::default(),
+            least_nearness: 0.2,
+            least_lead: 0.02,
             otherwise: None,
             ask_model: true,
             prompt: Prompt::new(CHOOSE),
@@ -100,6 +122,41 @@ impl Router {
             .iter()
             .find(fits)
             .map(|route| route.agent.as_str())
+    }
+
+    /// The member whose examples are nearest, where one is near enough. It is recorded: replay compares nothing again.
+    async fn exemplified(&self, cx: &RunContext, task: &str) -> Result<Option<String>, AgentError> {
+        if self.examples.is_empty() {
+            return Ok(None);
+        }
+        let embedder = self.embedder.embedder().map_err(AgentError::failed)?;
+        let examples = self.examples.iter().flat_map(|(member, examples)| {
+            examples
+                .iter()
+                .map(move |example| (member.clone(), example.clone()))
+        });
+        let router = ExampleRouter::new(embedder, examples);
+        let asked = task.to_owned();
+        let nearest = cx.step("compare with examples", Effect::Read, async move {
+            let nearest = router.nearest(&asked).await?;
+            let pairs = nearest.into_iter().map(|near| (near.route, near.score));
+            Ok::<_, ModelError>(pairs.collect::<Vec<_>>())
+        });
+        let nearest = match nearest.await {
+            Ok(nearest) => nearest,
+            // Without vectors the model chooses, or `otherwise` does.
+            Err(error) => {
+                cx.emit("examples_not_compared", &error.to_string());
+                return Ok(None);
+            }
+        };
+        let next = nearest
+            .get(1)
+            .map_or(f64::NEG_INFINITY, |(_, score)| *score);
+        let best = nearest.into_iter().next();
+        let near = best
+            .filter(|(_, score)| *score >= self.least_nearness && score - next >= self.least_lead);
+        Ok(near.map(|(member, _)| member))
     }
 
     /// Whom the model chooses.
@@ -131,8 +188,12 @@ impl Router {
 impl Behavior for Router {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
-        let chosen = match (self.rule(&task), &self.otherwise) {
-            (Some(agent), _) => agent.to_owned(),
+        let decided = match self.rule(&task) {
+            Some(agent) => Some(agent.to_owned()),
+            None => self.exemplified(&cx, &task).await?,
+        };
+        let chosen = match (decided, &self.otherwise) {
+            (Some(agent), _) => agent,
             (None, Some(otherwise)) if !self.ask_model => otherwise.clone(),
             (None, otherwise) => match (self.chosen(&cx).await, otherwise) {
                 (Err(AgentError::Early(_)), Some(otherwise)) => otherwise.clone(),
@@ -152,6 +213,17 @@ impl Behavior for Router {
             if route.words.is_empty() {
                 return Err(format!("rules[{place}] needs at least one word"));
             }
+        }
+        for (member, examples) in &self.examples {
+            check_name(agent, "examples", member)?;
+            if examples.iter().all(|example| example.trim().is_empty()) {
+                return Err(format!("examples.{member} needs at least one example"));
+            }
+        }
+        if !self.examples.is_empty() {
+            self.embedder
+                .embedder()
+                .map_err(|error| format!("embedder: {error}"))?;
         }
         if !self.ask_model && self.otherwise.is_none() {
             return Err("without ask_model it needs `otherwise`".to_owned());

@@ -63,7 +63,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 21] = [
+const TOPICS: [(&str, May); 22] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -72,6 +72,8 @@ const TOPICS: [(&str, May); 21] = [
     ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
+    // What is searched comes to an agent as context; its vectors are made by a model.
+    ("documents", May::Name(&["context", "models", "retrieval"])),
     ("environment", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
@@ -91,7 +93,11 @@ const TOPICS: [(&str, May); 21] = [
     ("stores", May::Name(&["files"])),
     ("structured_output", May::Name(&[])),
     ("tools", May::Name(&["files", "retrieval"])),
-    ("workflows", May::Name(&["behaviors"])),
+    // A router compares a task with examples, by an embedder that a team file names.
+    (
+        "workflows",
+        May::Name(&["behaviors", "models", "retrieval"]),
+    ),
 ];
 
 /// Where a name at a crate root comes from.

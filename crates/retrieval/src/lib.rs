@@ -1,1 +1,20 @@
-//! Reading, cutting, indexing and searching of documents.
+#![doc = include_str!("../README.md")]
+
+pub mod bm25;
+mod caching;
+pub mod chunking;
+pub mod citations;
+pub mod fusion;
+#[cfg(feature = "index")]
+pub mod index;
+mod lexical;
+#[cfg(feature = "documents")]
+pub mod readers;
+pub mod routing;
+#[cfg(feature = "index")]
+pub mod searching;
+pub mod terms;
+pub mod vectors;
+
+pub use caching::CachedEmbedder;
+pub use lexical::LexicalEmbedder;

@@ -6,6 +6,8 @@ mod catalogue;
 mod chat;
 mod doctor;
 mod fork;
+#[cfg(feature = "retrieval")]
+pub(super) mod index;
 mod init;
 #[cfg(feature = "server")]
 mod key;
@@ -84,6 +86,12 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Replay(arguments) => replay::replay(arguments, registry).await,
         Command::Export(arguments) => replay::export(arguments).await,
         Command::Prune(arguments) => prune::prune(arguments).await,
+        #[cfg(feature = "retrieval")]
+        Command::Index(arguments) => index::index(arguments).await,
+        #[cfg(feature = "retrieval")]
+        Command::Search(arguments) => index::search(arguments).await,
+        #[cfg(feature = "retrieval")]
+        Command::ReadPdf => index::read_pdf(),
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
         Command::Draw(arguments) => team_file::draw(&arguments, registry),

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
+mod embeddings;
 mod endpoint;
 mod exchange;
 mod message;
@@ -35,7 +36,10 @@ use super::{
 
 pub use ghostlight_actors::vocabulary::Prices;
 
-pub use self::settings::{OpenAiSettings, ReturnReasoning};
+pub use self::{
+    embeddings::{OpenAiEmbedder, OpenAiEmbedderSettings},
+    settings::{OpenAiSettings, ReturnReasoning},
+};
 pub use super::http::Timeouts;
 
 /// A model of a server that speaks OpenAI's chat completions. See the [module](self).

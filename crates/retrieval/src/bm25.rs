@@ -4,11 +4,11 @@
 //! (2009), with the inverse document frequency that is never negative, as Lucene has it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     hash::{BuildHasherDefault, DefaultHasher, Hash as _, Hasher},
 };
 
-use super::terms::{content_terms, terms};
+use crate::terms::{content_terms, terms};
 
 /// How soon more occurrences of a term stop counting.
 const K1: f64 = 1.2;
@@ -25,9 +25,15 @@ pub struct Bm25Index {
     /// text stand in it once, and their letters would take several times the room of the rest. Two that
     /// share a hash, one pair in some billions of billions, would be found by each other's name.
     postings: HashMap<u64, Postings, BuildHasherDefault<Hashed>>,
-    /// How many terms each document has.
+    /// How many terms each document has; [`REMOVED`] for one that is there no more.
     lengths: Vec<u32>,
+    /// How many documents are there, and how many terms they have together.
+    count: u32,
+    total: u64,
 }
+
+/// The length of a document that was removed.
+const REMOVED: u32 = u32::MAX;
 
 /// The documents that have a term, in their order, and how often.
 #[derive(Clone, Debug)]
@@ -107,7 +113,10 @@ impl Bm25Index {
     pub fn add(&mut self, document: &str) -> usize {
         let place = self.lengths.len();
         let terms = terms(document);
-        self.lengths.push(small(terms.len()));
+        let length = small(terms.len()).min(REMOVED - 1);
+        self.lengths.push(length);
+        self.count += 1;
+        self.total += u64::from(length);
         let number = small(place);
         for term in terms {
             let postings = self.postings.entry(hash(&term));
@@ -119,44 +128,89 @@ impl Bm25Index {
         place
     }
 
-    /// How many documents there are.
+    /// Removes a document: it is found no more, and counts no more for the rarity of terms and the mean length.
+    /// Its place is not used again, and its postings stay until the index is made anew.
+    pub fn remove(&mut self, place: usize) {
+        if let Some(length) = self.lengths.get_mut(place)
+            && *length != REMOVED
+        {
+            self.count -= 1;
+            self.total -= u64::from(*length);
+            *length = REMOVED;
+        }
+    }
+
+    /// How many documents there are, without those that were removed.
     pub fn len(&self) -> usize {
-        self.lengths.len()
+        self.count as usize
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
+        self.count == 0
     }
 
     /// The documents that share a term with the query, the best first. Stop words of the query
     /// do not count, unless it has nothing else.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Bm25Hit> {
+        self.search_where(query, limit, |_| true)
+    }
+
+    /// Those of the documents at the places that are wanted that share a term with the query, the best first. Which
+    /// are wanted changes no score.
+    pub fn search_where(
+        &self,
+        query: &str,
+        limit: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<Bm25Hit> {
         let mut terms = content_terms(query);
         terms.sort_unstable();
         terms.dedup();
-        let count = self.lengths.len() as f64;
-        let total: f64 = self.lengths.iter().copied().map(f64::from).sum();
-        let mean = (total / count.max(1.0)).max(1.0);
-        let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
-        let found = |term: &String| self.postings.get(&hash(term)).map(Postings::all);
-        for postings in terms.iter().filter_map(found) {
-            let having = postings.len() as f64;
+        let count = f64::from(self.count);
+        let mean = (self.total as f64 / count.max(1.0)).max(1.0);
+        // One number for each document: a map of those that have a term is slower, where terms are frequent.
+        let mut scores = vec![0.0_f64; self.lengths.len()];
+        let mut found: Vec<u32> = Vec::new();
+        for term in &terms {
+            let Some(postings) = self.postings.get(&hash(term)).map(Postings::all) else {
+                continue;
+            };
+            let length = |document: u32| self.lengths.get(document as usize).copied();
+            let there = postings.iter().filter_map(|&(document, occurrences)| {
+                let length = length(document).filter(|length| *length != REMOVED)?;
+                Some((document, f64::from(occurrences), f64::from(length)))
+            });
+            let having = there.clone().count() as f64;
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
-            for &(document, occurrences) in postings {
-                let (document, occurrences) = (document as usize, f64::from(occurrences));
-                let length = f64::from(self.lengths[document]) / mean;
-                let weight = occurrences * (K1 + 1.0) / (occurrences + K1 * (1.0 - B + B * length));
-                *scores.entry(document).or_default() += rarity * weight;
+            for (document, occurrences, length) in there {
+                let weight =
+                    occurrences * (K1 + 1.0) / (occurrences + K1 * (1.0 - B + B * length / mean));
+                if let Some(score) = scores.get_mut(document as usize) {
+                    if *score == 0.0 {
+                        found.push(document);
+                    }
+                    *score += rarity * weight;
+                }
             }
         }
-        let hits = scores.into_iter();
-        let mut hits: Vec<Bm25Hit> = hits
-            .map(|(document, score)| Bm25Hit { document, score })
-            .collect();
-        // The sort is stable, so the earlier of two equal documents stays first.
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
-        hits.truncate(limit);
+        let hit = |document: u32| {
+            let document = document as usize;
+            let score = scores.get(document).copied().unwrap_or_default();
+            Bm25Hit { document, score }
+        };
+        let hits = found.into_iter().map(hit);
+        let mut hits: Vec<Bm25Hit> = hits.filter(|hit| wanted(hit.document)).collect();
+        let order = |a: &Bm25Hit, b: &Bm25Hit| {
+            b.score
+                .total_cmp(&a.score)
+                .then(a.document.cmp(&b.document))
+        };
+        if limit < hits.len() {
+            hits.select_nth_unstable_by(limit, order);
+            hits.truncate(limit);
+        }
+        hits.sort_unstable_by(order);
         hits
     }
 }
@@ -208,5 +262,29 @@ mod tests {
         let hit = index.search("alpha", 1)[0];
         assert!((hit.score - expected).abs() < 1e-12);
         assert!(Bm25Index::default().search("alpha", 1).is_empty());
+    }
+
+    #[test]
+    fn a_removed_document_leaves_no_trace_in_any_score() {
+        let texts = [
+            "alpha beta",
+            "beta gamma gamma",
+            "alpha gamma delta",
+            "beta",
+        ];
+        let mut index = Bm25Index::new(texts);
+        index.remove(1);
+        index.remove(1);
+        assert_eq!(index.len(), 3);
+        let without = Bm25Index::new([texts[0], texts[2], texts[3]]);
+        let scores = |index: &Bm25Index| -> Vec<f64> {
+            let hits = index.search("alpha beta gamma", 10);
+            hits.iter().map(|hit| hit.score).collect()
+        };
+        assert_eq!(scores(&index), scores(&without));
+        assert_eq!(ranked(&index, "gamma"), [2]);
+        let hits = index.search_where("alpha", 10, |document| document != 0);
+        assert_eq!(hits.len(), 1);
+        assert_eq!(hits[0].document, 2);
     }
 }

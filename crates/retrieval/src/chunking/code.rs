@@ -1,0 +1,78 @@
+//! What stands at the left edge of source code: items, and what encloses a place.
+
+use std::sync::Arc;
+
+use super::{Headings, bounded_heading};
+
+/// Where items begin, by indentation alone, so that it serves every language that indents.
+#[derive(Debug)]
+pub(super) struct Outline {
+    /// Where an item begins, with the comments and attributes above it.
+    pub(super) items: Vec<usize>,
+    /// Lines at the left edge that others are indented below.
+    heads: Vec<Head>,
+}
+
+#[derive(Debug)]
+struct Head {
+    line: std::ops::Range<usize>,
+}
+
+impl Outline {
+    pub(super) fn of(text: &str) -> Self {
+        let (mut items, mut heads) = (Vec::new(), Vec::new());
+        let mut begins = true;
+        let mut place = 0;
+        for line in text.split_inclusive('\n') {
+            let content = line.trim();
+            let is_edge = line.starts_with(|c: char| !c.is_whitespace());
+            let is_closing = content.starts_with(['}', ')', ']']) || content == "end";
+            if content.is_empty() {
+                begins = true;
+            } else if is_edge && is_closing {
+                // What follows the end of an item is another one.
+                begins = true;
+            } else if is_edge {
+                if begins {
+                    items.push(place);
+                }
+                begins = false;
+                if !is_remark(content) {
+                    heads.push(Head {
+                        line: place..place + line.trim_end().len(),
+                    });
+                }
+            } else {
+                begins = false;
+            }
+            place += line.len();
+        }
+        Self { items, heads }
+    }
+
+    /// The line at the left edge that encloses a place, where it stands inside of something.
+    pub(super) fn enclosing(&self, text: &str, place: usize) -> Headings {
+        let line = text.get(place..).unwrap_or_default();
+        let begins = text
+            .get(..place)
+            .is_none_or(|before| before.is_empty() || before.ends_with('\n'));
+        let is_inside = !begins || line.starts_with(char::is_whitespace);
+        let after = self.heads.partition_point(|head| head.line.start < place);
+        let above = after.checked_sub(1).and_then(|last| self.heads.get(last));
+        match above {
+            Some(head) if is_inside => {
+                let line = text.get(head.line.clone()).unwrap_or_default();
+                let line = line.trim_end_matches(['{', '(', '[', ':', ' ']);
+                Arc::from([bounded_heading(line)])
+            }
+            _ => Arc::from([]),
+        }
+    }
+}
+
+/// Whether a line says something about the item below it.
+fn is_remark(line: &str) -> bool {
+    ["//", "#", "/*", "*", "@", "--", ";"]
+        .iter()
+        .any(|mark| line.starts_with(mark))
+}

@@ -1,0 +1,153 @@
+//! Cutting a part of a text at the strongest places that make its pieces small enough.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+/// Where a text may be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Level<'m> {
+    /// At these places, in their order.
+    Marks(&'m [usize]),
+    /// Behind a line without anything.
+    Paragraphs,
+    /// Between lines.
+    Lines,
+    /// Between sentences, as Unicode has them (UAX 29).
+    Sentences,
+    /// Between words, as Unicode has them (UAX 29).
+    Words,
+    /// Between what people see as characters (UAX 29).
+    Graphemes,
+    /// Between characters: a single thing that people see can have thousands of them.
+    Chars,
+}
+
+pub(super) const TEXT: [Level<'static>; 6] = [
+    Level::Paragraphs,
+    Level::Lines,
+    Level::Sentences,
+    Level::Words,
+    Level::Graphemes,
+    Level::Chars,
+];
+
+pub(super) const SENTENCES: [Level<'static>; 4] = [
+    Level::Sentences,
+    Level::Words,
+    Level::Graphemes,
+    Level::Chars,
+];
+
+impl Level<'_> {
+    /// The places within a part of a text, and its end.
+    fn places<'a>(
+        &'a self,
+        text: &'a str,
+        part: &Range<usize>,
+    ) -> Box<dyn Iterator<Item = usize> + 'a> {
+        let (from, end) = (part.start, part.end);
+        let within = text.get(part.clone()).unwrap_or_default();
+        let lines = move || {
+            let ends = within.match_indices('\n');
+            ends.map(move |(place, _)| from + place + 1)
+        };
+        let places: Box<dyn Iterator<Item = usize> + 'a> = match *self {
+            Self::Marks(marks) => {
+                let first = marks.partition_point(|mark| *mark <= from);
+                let after = marks.get(first..).unwrap_or_default();
+                Box::new(after.iter().copied().take_while(move |mark| *mark < end))
+            }
+            Self::Paragraphs => Box::new(lines().filter(move |place| {
+                let before = text.get(from..place - 1).unwrap_or_default();
+                let line = before.rsplit('\n').next().unwrap_or_default();
+                line.trim().is_empty()
+            })),
+            Self::Lines => Box::new(lines()),
+            Self::Sentences => {
+                let bounds = within.split_sentence_bound_indices();
+                Box::new(bounds.map(move |(place, _)| from + place))
+            }
+            Self::Words => {
+                let bounds = within.split_word_bound_indices();
+                Box::new(bounds.map(move |(place, _)| from + place))
+            }
+            Self::Graphemes => {
+                let bounds = within.grapheme_indices(true);
+                Box::new(bounds.map(move |(place, _)| from + place))
+            }
+            Self::Chars => {
+                let bounds = within.char_indices();
+                Box::new(bounds.map(move |(place, _)| from + place))
+            }
+        };
+        let inside = places.filter(move |place| *place > from && *place < end);
+        Box::new(inside.chain([end]))
+    }
+}
+
+/// How a text is cut.
+pub(super) struct Cutting<'a> {
+    pub(super) text: &'a str,
+    /// Where it may be cut, the strongest places first.
+    pub(super) levels: &'a [Level<'a>],
+    pub(super) max: usize,
+    pub(super) measure: &'a (dyn Fn(&str) -> usize + Send + Sync),
+}
+
+impl Cutting<'_> {
+    /// The pieces of a part, which cover it, each of at most the size, as far as there is a place to cut.
+    pub(super) fn pieces(&self, part: Range<usize>) -> Vec<Range<usize>> {
+        let mut pieces = Vec::new();
+        self.cut(part, self.levels, &mut pieces);
+        pieces
+    }
+
+    fn cut(&self, part: Range<usize>, levels: &[Level<'_>], pieces: &mut Vec<Range<usize>>) {
+        let Some((level, weaker)) = levels.split_first() else {
+            pieces.push(part);
+            return;
+        };
+        if self.size(&part) <= self.max {
+            pieces.push(part);
+            return;
+        }
+        // The parts that were gathered for a piece, and their size.
+        let (mut gathered, mut size) = (part.start..part.start, 0);
+        for place in level.places(self.text, &part) {
+            let next = gathered.end..place;
+            let more = self.size(&next);
+            if size + more > self.max && !gathered.is_empty() {
+                pieces.push(gathered.clone());
+                (gathered, size) = (next.start..next.start, 0);
+            }
+            if more > self.max {
+                self.cut(next, weaker, pieces);
+                (gathered, size) = (place..place, 0);
+            } else {
+                (gathered.end, size) = (place, size + more);
+            }
+        }
+        if !gathered.is_empty() {
+            pieces.push(gathered);
+        }
+    }
+
+    /// A place at most so much before another one, between words and not before the start.
+    pub(super) fn back(&self, start: usize, from: usize, size: usize) -> usize {
+        let before = self.text.get(start..from).unwrap_or_default();
+        let (mut place, mut left) = (from, size);
+        for (at, word) in before.split_word_bound_indices().rev() {
+            let size = (self.measure)(word);
+            if size > left {
+                break;
+            }
+            (place, left) = (start + at, left - size);
+        }
+        place
+    }
+
+    fn size(&self, part: &Range<usize>) -> usize {
+        (self.measure)(self.text.get(part.clone()).unwrap_or_default())
+    }
+}

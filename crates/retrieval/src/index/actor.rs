@@ -1,0 +1,191 @@
+//! The actor that serves an index.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::{Mutex, RwLock};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::sync::watch;
+
+use super::{
+    DocumentRow, Found, IndexError, IndexStatistics, Query,
+    file::{Content, IndexFile, Known},
+    loaded::Loaded,
+};
+
+/// What an index is asked.
+pub(super) enum Request {
+    Search(Query, RpcReplyPort<Result<Vec<Found>, IndexError>>),
+    Documents(RpcReplyPort<Result<Vec<DocumentRow>, IndexError>>),
+    Statistics(RpcReplyPort<Result<IndexStatistics, IndexError>>),
+    /// What is known of the documents of a folder.
+    Known(String, RpcReplyPort<Result<Vec<Known>, IndexError>>),
+    /// The vectors of these texts, by their digests, as far as there are any.
+    Vectors(
+        Arc<[[u8; 32]]>,
+        RpcReplyPort<Result<Vec<Option<Vec<f32>>>, IndexError>>,
+    ),
+    /// Puts a document in the place of what is known of it.
+    Put(
+        Arc<DocumentRow>,
+        Arc<[Content]>,
+        RpcReplyPort<Result<(), IndexError>>,
+    ),
+    /// Takes out what is known of a document.
+    Remove(Arc<DocumentRow>, RpcReplyPort<Result<(), IndexError>>),
+    /// A task of this life panicked: what it left may be half done.
+    Broken,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+/// What outlives the actor: the file, and which life may use it.
+#[derive(Debug)]
+pub(super) struct Book(Mutex<(IndexFile, u64)>);
+
+impl Book {
+    pub(super) fn new(file: IndexFile) -> Self {
+        Self(Mutex::new((file, 0)))
+    }
+}
+
+/// What a life shares with its tasks.
+#[derive(Debug)]
+pub(super) struct Life {
+    book: Arc<Book>,
+    number: u64,
+    loaded: RwLock<Loaded>,
+}
+
+impl Life {
+    /// Begins a life: what the file holds is brought to memory, and tasks of earlier lives may do nothing more.
+    fn begin(book: Arc<Book>) -> Result<Self, IndexError> {
+        let mut kept = book.0.lock();
+        kept.1 += 1;
+        let number = kept.1;
+        let loaded = RwLock::new(Loaded::from_file(&mut kept.0)?);
+        drop(kept);
+        Ok(Self {
+            book,
+            number,
+            loaded,
+        })
+    }
+
+    /// Uses the file, unless a later life has it. What another process wrote is brought to memory before.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut IndexFile, &RwLock<Loaded>) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let mut kept = self.book.0.lock();
+        if kept.1 != self.number {
+            return Err(IndexError::Closed);
+        }
+        let file = &mut kept.0;
+        if file.changed_elsewhere()? {
+            let loaded = Loaded::from_file(file)?;
+            *self.loaded.write() = loaded;
+        }
+        act(file, &self.loaded)
+    }
+
+    fn search(&self, query: &Query) -> Result<Vec<Found>, IndexError> {
+        // The file is held no longer than to see whether it changed: searches go on beside each other.
+        self.with(|_, _| Ok(()))?;
+        let ranked = self.loaded.read().rank(query)?;
+        self.with(|file, loaded| file.found(ranked, &loaded.read()))
+    }
+
+    fn put(&self, row: &DocumentRow, contents: &[Content]) -> Result<(), IndexError> {
+        self.with(|file, loaded| {
+            let chunks = file.put(row, contents)?;
+            let mut loaded = loaded.write();
+            loaded.remove(&row.folder, &row.name);
+            loaded.add(row, contents, &chunks)?;
+            loaded.make_anew_where_it_pays(file)
+        })
+    }
+
+    fn remove(&self, row: &DocumentRow) -> Result<(), IndexError> {
+        self.with(|file, loaded| {
+            file.remove(row)?;
+            let mut loaded = loaded.write();
+            loaded.remove(&row.folder, &row.name);
+            loaded.make_anew_where_it_pays(file)
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct IndexActor;
+
+type Lives = watch::Sender<Option<ActorRef<Request>>>;
+
+impl Actor for IndexActor {
+    type Msg = Request;
+    type State = Arc<Life>;
+    type Arguments = (Arc<Book>, Arc<Lives>);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Request>,
+        (book, lives): Self::Arguments,
+    ) -> Result<Arc<Life>, ActorProcessingErr> {
+        let life = tokio::task::spawn_blocking(move || Life::begin(book)).await??;
+        lives.send_replace(Some(myself));
+        Ok(Arc::new(life))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Request>,
+        request: Request,
+        life: &mut Arc<Life>,
+    ) -> Result<(), ActorProcessingErr> {
+        let life = life.clone();
+        match request {
+            Request::Broken => return Err("a task of the index panicked".into()),
+            Request::Search(query, port) => serve(myself, port, move || life.search(&query)),
+            Request::Documents(port) => {
+                serve(myself, port, move || life.with(|file, _| file.documents()));
+            }
+            Request::Statistics(port) => serve(myself, port, move || {
+                life.with(|file, loaded| loaded.read().statistics(file))
+            }),
+            Request::Known(folder, port) => {
+                serve(myself, port, move || {
+                    life.with(|file, _| file.known(&folder))
+                });
+            }
+            Request::Vectors(digests, port) => {
+                serve(myself, port, move || {
+                    life.with(|file, _| file.vectors(&digests))
+                });
+            }
+            Request::Put(row, contents, port) => {
+                serve(myself, port, move || life.put(&row, &contents))
+            }
+            Request::Remove(row, port) => serve(myself, port, move || life.remove(&row)),
+        }
+        Ok(())
+    }
+}
+
+/// Does work that takes time where it keeps neither the mailbox nor the runtime waiting.
+fn serve<T: Send + 'static>(
+    actor: ActorRef<Request>,
+    port: RpcReplyPort<Result<T, IndexError>>,
+    work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
+) {
+    tokio::spawn(async move {
+        match tokio::task::spawn_blocking(work).await {
+            // Who asked may be gone, and the next life answers what this one may not.
+            Ok(Err(IndexError::Closed)) => {}
+            Ok(answer) => drop(port.send(answer)),
+            Err(_) => drop(actor.cast(Request::Broken)),
+        }
+    });
+}

@@ -1,0 +1,574 @@
+//! The file of an index.
+
+use std::{
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ghostlight_actors::contract::EmbeddingSpace;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Found, IndexError, IndexStatistics,
+    loaded::{Loaded, RankedChunk},
+};
+use crate::chunking::Chunk;
+
+/// Says that a file is an index: the letters `GLix`.
+const APPLICATION: i32 = i32::from_be_bytes(*b"GLix");
+/// The form of the file. An index of another form is emptied.
+const VERSION: i32 = 1;
+
+/// How long a process waits for another one that writes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const TABLES: &str = "
+    CREATE TABLE space (name TEXT NOT NULL, dimension INTEGER NOT NULL, kind TEXT NOT NULL);
+    CREATE TABLE documents (
+        id INTEGER PRIMARY KEY,
+        folder TEXT NOT NULL,
+        name TEXT NOT NULL,
+        title TEXT,
+        bytes INTEGER NOT NULL,
+        modified INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        error TEXT,
+        retry INTEGER NOT NULL,
+        UNIQUE (folder, name)
+    );
+    CREATE TABLE chunks (
+        id INTEGER PRIMARY KEY,
+        document INTEGER NOT NULL REFERENCES documents (id),
+        start INTEGER NOT NULL,
+        line INTEGER NOT NULL,
+        headings TEXT NOT NULL,
+        text TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        vector BLOB
+    );
+    CREATE INDEX chunks_of_document ON chunks (document);
+    CREATE INDEX chunks_by_digest ON chunks (digest);
+";
+
+/// What became of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentStatus {
+    /// Its chunks are in the index.
+    Indexed,
+    /// It could not be read: why, and whether the next sync tries again although the file is the same.
+    Failed {
+        /// Why.
+        error: String,
+        /// Whether it is tried again.
+        retry: bool,
+    },
+}
+
+/// What is known of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocumentRow {
+    /// The folder that was indexed.
+    pub folder: String,
+    /// Its path below the folder, with `/` between its parts.
+    pub name: String,
+    /// What it calls itself, where it does.
+    pub title: Option<String>,
+    /// How large the file is.
+    pub bytes: u64,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified: i64,
+    /// The BLAKE3 digest of the file's bytes.
+    pub digest: [u8; 32],
+    /// What became of it.
+    pub status: DocumentStatus,
+}
+
+/// What a sync knows of a document before it looks at the file.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) row: DocumentRow,
+}
+
+/// A chunk with its vector.
+#[derive(Clone, Debug)]
+pub(super) struct Content {
+    pub(super) chunk: Chunk,
+    /// The digest of the text whose vector it is.
+    pub(super) digest: [u8; 32],
+    pub(super) vector: Option<Vec<f32>>,
+}
+
+impl Content {
+    /// The text by whose words it is found. The nearest heading stands in it twice: a word there says more than
+    /// one in the text.
+    pub(super) fn searched(&self, title: &str) -> String {
+        let nearest = self.chunk.headings.last().map_or("", |heading| heading);
+        format!("{nearest} {}", self.chunk.in_context(title))
+    }
+}
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct IndexFile {
+    path: PathBuf,
+    connection: Connection,
+    dimension: Option<usize>,
+    /// What SQLite says of changes by other connections.
+    seen: i64,
+}
+
+/// Where an index is kept.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    File(PathBuf),
+    Memory,
+}
+
+impl Place {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Memory => Path::new(":memory:"),
+        }
+    }
+}
+
+/// What made an index's vectors: its name, their dimension, their kind.
+type Space = (String, i64, String);
+
+impl IndexFile {
+    /// Opens a file, and empties an index whose vectors are of another space where that is allowed.
+    pub(super) fn open(
+        place: &Place,
+        space: Option<&EmbeddingSpace>,
+        may_empty: bool,
+    ) -> Result<Self, IndexError> {
+        let path = place.path();
+        let failed = |message: String| IndexError::File {
+            path: path.to_owned(),
+            message,
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match place {
+            Place::File(path) => {
+                make_private(path).map_err(|error| failed(error.to_string()))?;
+                Connection::open_with_flags(path, flags)
+            }
+            Place::Memory => Connection::open_in_memory(),
+        };
+        let mut file = Self {
+            path: path.to_owned(),
+            connection: connection.map_err(|error| failed_at(path, &error))?,
+            dimension: space.map(|space| space.dimension),
+            seen: 0,
+        };
+        file.set_up(space, may_empty)?;
+        file.changed_elsewhere()?;
+        Ok(file)
+    }
+
+    fn set_up(
+        &mut self,
+        space: Option<&EmbeddingSpace>,
+        may_empty: bool,
+    ) -> Result<(), IndexError> {
+        let path = self.path.clone();
+        let failed = |error: rusqlite::Error| failed_at(&path, &error);
+        self.connection.busy_timeout(PATIENCE).map_err(failed)?;
+        let number = |sql: &str| -> Result<i64, IndexError> {
+            let read = self.connection.query_row(sql, [], |row| row.get(0));
+            read.map_err(failed)
+        };
+        let is_new = number("SELECT count(*) FROM sqlite_schema")? == 0;
+        if !is_new && number("PRAGMA application_id")? != i64::from(APPLICATION) {
+            return Err(IndexError::File {
+                path: self.path.clone(),
+                message: String::from("it is a database and no index; name another file"),
+            });
+        }
+        let is_current = !is_new && number("PRAGMA user_version")? == i64::from(VERSION);
+        let wanted: Option<Space> = space.map(|space| {
+            let kind = format!("{:?}", space.kind).to_lowercase();
+            (space.name.clone(), space.dimension as i64, kind)
+        });
+        if is_current {
+            let kept = self.space().map_err(failed)?;
+            let is_empty = number("SELECT count(*) FROM documents")? == 0;
+            if kept == wanted {
+                return Ok(());
+            }
+            if !may_empty && !is_empty {
+                let shown = |space: &Option<Space>| match space {
+                    Some((name, dimension, kind)) => {
+                        format!("{name} ({dimension} numbers, {kind})")
+                    }
+                    None => String::from("no embedder"),
+                };
+                return Err(IndexError::OtherVectors {
+                    path: self.path.clone(),
+                    kept: shown(&kept),
+                    wanted: shown(&wanted),
+                });
+            }
+        }
+        self.make(wanted).map_err(failed)
+    }
+
+    fn space(&self) -> rusqlite::Result<Option<Space>> {
+        let sql = "SELECT name, dimension, kind FROM space";
+        let read = self
+            .connection
+            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        read.optional()
+    }
+
+    /// Makes the tables, instead of those that are there.
+    fn make(&mut self, space: Option<Space>) -> rusqlite::Result<()> {
+        self.connection
+            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")?;
+        let transaction = self.connection.transaction()?;
+        transaction.execute_batch(
+            "DROP TABLE IF EXISTS chunks; DROP TABLE IF EXISTS documents; DROP TABLE IF EXISTS space;",
+        )?;
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+        if let Some((name, dimension, kind)) = space {
+            transaction.execute(
+                "INSERT INTO space VALUES (?1, ?2, ?3)",
+                params![name, dimension, kind],
+            )?;
+        }
+        transaction.commit()
+    }
+
+    /// How many numbers its vectors have.
+    pub(super) fn dimension(&self) -> Option<usize> {
+        self.dimension
+    }
+
+    /// Whether another process wrote since this was asked last.
+    pub(super) fn changed_elsewhere(&mut self) -> Result<bool, IndexError> {
+        let version: i64 = self
+            .connection
+            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .map_err(|error| self.failed(&error))?;
+        let changed = self.seen != 0 && self.seen != version;
+        self.seen = version;
+        Ok(changed)
+    }
+
+    pub(super) fn documents(&self) -> Result<Vec<DocumentRow>, IndexError> {
+        let known = self.rows("SELECT * FROM documents ORDER BY folder, name", params![])?;
+        Ok(known.into_iter().map(|known| known.1).collect())
+    }
+
+    pub(super) fn known(&self, folder: &str) -> Result<Vec<Known>, IndexError> {
+        let rows = self.rows(
+            "SELECT * FROM documents WHERE folder = ?1 ORDER BY name",
+            params![folder],
+        )?;
+        Ok(rows.into_iter().map(|(_, row)| Known { row }).collect())
+    }
+
+    fn rows(
+        &self,
+        sql: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<(i64, DocumentRow)>, IndexError> {
+        let read = || -> rusqlite::Result<Vec<(i64, DocumentRow)>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map(parameters, document_row)?;
+            rows.collect()
+        };
+        read().map_err(|error| self.failed(&error))
+    }
+
+    /// The vectors that are kept for texts of these digests.
+    pub(super) fn vectors(
+        &self,
+        digests: &[[u8; 32]],
+    ) -> Result<Vec<Option<Vec<f32>>>, IndexError> {
+        let read = || -> rusqlite::Result<Vec<Option<Vec<f32>>>> {
+            let sql = "SELECT vector FROM chunks WHERE digest = ?1 AND vector IS NOT NULL LIMIT 1";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut vector = |digest: &[u8; 32]| -> rusqlite::Result<Option<Vec<f32>>> {
+                let bytes: Option<Vec<u8>> =
+                    statement.query_row([digest], |row| row.get(0)).optional()?;
+                Ok(bytes.map(|bytes| numbers(&bytes)))
+            };
+            digests.iter().map(&mut vector).collect()
+        };
+        read().map_err(|error| self.failed(&error))
+    }
+
+    /// Puts a document in the place of what is there under its name, in one commit. Gives the numbers of its chunks.
+    pub(super) fn put(
+        &mut self,
+        row: &DocumentRow,
+        contents: &[Content],
+    ) -> Result<Vec<i64>, IndexError> {
+        let path = self.path.clone();
+        let mut write = || -> rusqlite::Result<Vec<i64>> {
+            let transaction = self.connection.transaction()?;
+            delete(&transaction, row)?;
+            let (error, retry) = match &row.status {
+                DocumentStatus::Indexed => (None, false),
+                DocumentStatus::Failed { error, retry } => (Some(error), *retry),
+            };
+            transaction.execute(
+                "INSERT INTO documents (folder, name, title, bytes, modified, digest, error, retry) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    row.folder, row.name, row.title, row.bytes as i64, row.modified, row.digest, error, retry
+                ],
+            )?;
+            let document = transaction.last_insert_rowid();
+            let mut chunks = Vec::with_capacity(contents.len());
+            {
+                let mut statement = transaction.prepare_cached(
+                    "INSERT INTO chunks (document, start, line, headings, text, digest, vector) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?;
+                for Content {
+                    chunk,
+                    digest,
+                    vector,
+                } in contents
+                {
+                    let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
+                    let vector = vector.as_ref().map(|vector| bytes(vector));
+                    statement.execute(params![
+                        document,
+                        chunk.range.start as i64,
+                        chunk.line as i64,
+                        headings,
+                        chunk.text,
+                        digest,
+                        vector
+                    ])?;
+                    chunks.push(transaction.last_insert_rowid());
+                }
+            }
+            transaction.commit()?;
+            Ok(chunks)
+        };
+        write().map_err(|error| failed_at(&path, &error))
+    }
+
+    /// Takes out what is known of a document, in one commit.
+    pub(super) fn remove(&mut self, row: &DocumentRow) -> Result<(), IndexError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.connection.transaction()?;
+            delete(&transaction, row)?;
+            transaction.commit()
+        };
+        write().map_err(|error| failed_at(&path, &error))
+    }
+
+    /// Gives each document with its chunks and their numbers, one after another.
+    pub(super) fn each_document(
+        &mut self,
+        mut take: impl FnMut(&DocumentRow, &[Content], &[i64]) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let documents = self.rows(
+            "SELECT * FROM documents WHERE error IS NULL ORDER BY id",
+            params![],
+        )?;
+        for (document, row) in documents {
+            let read = || -> rusqlite::Result<Vec<(i64, Content)>> {
+                let sql = "SELECT id, start, line, headings, text, digest, vector FROM chunks \
+                           WHERE document = ?1 ORDER BY id";
+                let mut statement = self.connection.prepare_cached(sql)?;
+                let rows = statement.query_map([document], |row| {
+                    let vector: Option<Vec<u8>> = row.get(6)?;
+                    let content = Content {
+                        chunk: chunk(row, 1)?,
+                        digest: row.get(5)?,
+                        vector: vector.map(|bytes| numbers(&bytes)),
+                    };
+                    Ok((row.get(0)?, content))
+                })?;
+                rows.collect()
+            };
+            let (chunks, contents): (Vec<i64>, Vec<Content>) = read()
+                .map_err(|error| self.failed(&error))?
+                .into_iter()
+                .unzip();
+            take(&row, &contents, &chunks)?;
+        }
+        Ok(())
+    }
+
+    /// What the file says of these chunks. One that was taken out since is left out.
+    pub(super) fn found(
+        &mut self,
+        ranked: Vec<RankedChunk>,
+        loaded: &Loaded,
+    ) -> Result<Vec<Found>, IndexError> {
+        let read = || -> rusqlite::Result<Vec<Found>> {
+            let sql = "SELECT title, start, line, headings, text FROM chunks \
+                       JOIN documents ON documents.id = chunks.document WHERE chunks.id = ?1";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut found = Vec::with_capacity(ranked.len());
+            for RankedChunk {
+                chunk: id,
+                place,
+                score,
+            } in &ranked
+            {
+                let Some(document) = loaded.document_of(*place) else {
+                    continue;
+                };
+                let row = statement.query_row([id], |row| {
+                    let title: Option<String> = row.get(0)?;
+                    Ok((title, chunk(row, 1)?))
+                });
+                if let Some((title, chunk)) = row.optional()? {
+                    found.push(Found {
+                        document,
+                        title: title.map(Arc::from),
+                        headings: chunk.headings,
+                        line: chunk.line,
+                        range: chunk.range,
+                        text: chunk.text,
+                        score: *score,
+                    });
+                }
+            }
+            Ok(found)
+        };
+        read().map_err(|error| self.failed(&error))
+    }
+
+    pub(super) fn statistics(&self) -> Result<IndexStatistics, IndexError> {
+        let read = || -> rusqlite::Result<IndexStatistics> {
+            let sql = "SELECT (SELECT count(*) FROM documents WHERE error IS NULL), \
+                       (SELECT count(*) FROM documents WHERE error IS NOT NULL), count(*), \
+                       coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks";
+            self.connection.query_row(sql, [], |row| {
+                let count =
+                    |place: usize| row.get::<_, i64>(place).map(|count| count.max(0) as u64);
+                Ok(IndexStatistics {
+                    documents: count(0)? as usize,
+                    failed: count(1)? as usize,
+                    chunks: count(2)? as usize,
+                    text_bytes: count(3)?,
+                    vector_bytes: 0,
+                    file_bytes: std::fs::metadata(&self.path).map_or(0, |file| file.len()),
+                })
+            })
+        };
+        read().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> IndexError {
+        failed_at(&self.path, error)
+    }
+}
+
+fn failed_at(path: &Path, error: &rusqlite::Error) -> IndexError {
+    use rusqlite::ErrorCode;
+    let advice = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => "; delete it and index again: it holds nothing else",
+        Some(ErrorCode::NotADatabase) => "; it is no index: name another file",
+        _ => "",
+    };
+    IndexError::File {
+        path: path.to_owned(),
+        message: format!("{error}{advice}"),
+    }
+}
+
+fn delete(connection: &Connection, row: &DocumentRow) -> rusqlite::Result<()> {
+    let named = params![row.folder, row.name];
+    connection
+        .prepare_cached(
+            "DELETE FROM chunks WHERE document IN (SELECT id FROM documents WHERE folder = ?1 AND name = ?2)",
+        )?
+        .execute(named)?;
+    connection
+        .prepare_cached("DELETE FROM documents WHERE folder = ?1 AND name = ?2")?
+        .execute(named)?;
+    Ok(())
+}
+
+fn document_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, DocumentRow)> {
+    let error: Option<String> = row.get("error")?;
+    let retry = row.get("retry")?;
+    let bytes: i64 = row.get("bytes")?;
+    let document = DocumentRow {
+        folder: row.get("folder")?,
+        name: row.get("name")?,
+        title: row.get("title")?,
+        bytes: bytes.max(0) as u64,
+        modified: row.get("modified")?,
+        digest: row.get("digest")?,
+        status: match error {
+            None => DocumentStatus::Indexed,
+            Some(error) => DocumentStatus::Failed { error, retry },
+        },
+    };
+    Ok((row.get("id")?, document))
+}
+
+/// The chunk whose start, line, headings and text stand from this column on.
+fn chunk(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Chunk> {
+    let (start, line): (i64, i64) = (row.get(first)?, row.get(first + 1)?);
+    let headings: String = row.get(first + 2)?;
+    let text: String = row.get(first + 3)?;
+    let start = usize::try_from(start).unwrap_or_default();
+    Ok(Chunk {
+        range: start..start + text.len(),
+        line: usize::try_from(line).unwrap_or(1),
+        headings: serde_json::from_str(&headings).unwrap_or_else(|_| Arc::from([])),
+        text,
+    })
+}
+
+fn bytes(vector: &[f32]) -> Vec<u8> {
+    vector
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f32> {
+    let (numbers, _) = bytes.as_chunks::<4>();
+    numbers
+        .iter()
+        .map(|number| f32::from_le_bytes(*number))
+        .collect()
+}
+
+/// Makes an empty file that only its user can read, where there is none.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    if let Ok(found) = std::fs::metadata(path) {
+        return match found.is_file() {
+            true => Ok(()),
+            false => Err(std::io::Error::other(
+                "it is no regular file; name another one",
+            )),
+        };
+    }
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        // Another process was faster.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        opened => opened.map(drop),
+    }
+}

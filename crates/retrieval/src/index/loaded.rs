@@ -1,0 +1,240 @@
+//! What an index keeps in memory: both rankings, and to which document a place in them belongs.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    DocumentRow, IndexError, Query, Ranked,
+    file::{Content, IndexFile},
+};
+use crate::{
+    bm25::Bm25Index,
+    fusion::{Ranking, maximal_marginal_relevance, reciprocal_rank_fusion},
+    vectors::VectorIndex,
+};
+
+/// How many candidates each ranking gives for each that is wanted, and at least.
+const POOL: (usize, usize) = (4, 50);
+
+/// How large an index is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexStatistics {
+    /// How many documents were indexed.
+    pub documents: usize,
+    /// How many could not be.
+    pub failed: usize,
+    /// How many chunks there are.
+    pub chunks: usize,
+    /// The bytes of their texts.
+    pub text_bytes: u64,
+    /// The bytes of memory that their vectors take.
+    pub vector_bytes: u64,
+    /// The bytes of the file.
+    pub file_bytes: u64,
+}
+
+/// A document as the rankings know it.
+#[derive(Debug)]
+struct Document {
+    folder: Arc<str>,
+    name: Arc<str>,
+    /// The places of its chunks.
+    places: std::ops::Range<usize>,
+}
+
+/// The rankings. The chunk at a place of one is the chunk at the same place of the other.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    words: Bm25Index,
+    vectors: Option<VectorIndex>,
+    /// Of each place, which chunk of the file and which document it is.
+    places: Vec<(i64, usize)>,
+    documents: Vec<Option<Document>>,
+    by_name: HashMap<(Arc<str>, Arc<str>), usize>,
+}
+
+/// A chunk of the file with its score.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankedChunk {
+    pub(super) chunk: i64,
+    pub(super) place: usize,
+    pub(super) score: f64,
+}
+
+impl Loaded {
+    pub(super) fn from_file(file: &mut IndexFile) -> Result<Self, IndexError> {
+        let mut loaded = Self {
+            vectors: file.dimension().map(VectorIndex::new),
+            ..Self::default()
+        };
+        file.each_document(|row, contents, chunks| loaded.add(row, contents, chunks))?;
+        Ok(loaded)
+    }
+
+    /// Adds the chunks of a document, which the file has under these numbers.
+    pub(super) fn add(
+        &mut self,
+        row: &DocumentRow,
+        contents: &[Content],
+        chunks: &[i64],
+    ) -> Result<(), IndexError> {
+        let first = self.places.len();
+        let number = self.documents.len();
+        for (content, chunk) in contents.iter().zip(chunks) {
+            self.words
+                .add(&content.searched(row.title.as_deref().unwrap_or(&row.name)));
+            if let Some(vectors) = &mut self.vectors {
+                let zeros;
+                let vector = match &content.vector {
+                    Some(vector) => vector,
+                    None => {
+                        zeros = vec![0.0; vectors.dimension()];
+                        &zeros
+                    }
+                };
+                let wrong =
+                    |error: crate::vectors::WrongVector| IndexError::Query(error.to_string());
+                vectors.add(vector).map_err(wrong)?;
+            }
+            self.places.push((*chunk, number));
+        }
+        let (folder, name): (Arc<str>, Arc<str>) =
+            (row.folder.as_str().into(), row.name.as_str().into());
+        self.by_name.insert((folder.clone(), name.clone()), number);
+        self.documents.push(Some(Document {
+            folder,
+            name,
+            places: first..self.places.len(),
+        }));
+        Ok(())
+    }
+
+    /// Removes the chunks of a document.
+    pub(super) fn remove(&mut self, folder: &str, name: &str) {
+        let key = (Arc::from(folder), Arc::from(name));
+        let Some(number) = self.by_name.remove(&key) else {
+            return;
+        };
+        let document = self.documents.get_mut(number).and_then(Option::take);
+        for place in document.map_or(0..0, |document| document.places) {
+            self.words.remove(place);
+            if let Some(vectors) = &mut self.vectors {
+                vectors.remove(place);
+            }
+        }
+    }
+
+    /// Loads the file again when most of the places belong to nothing any more.
+    pub(super) fn make_anew_where_it_pays(
+        &mut self,
+        file: &mut IndexFile,
+    ) -> Result<(), IndexError> {
+        if self.places.len() > 1_000 && self.words.len() * 2 < self.places.len() {
+            *self = Self::from_file(file)?;
+        }
+        Ok(())
+    }
+
+    /// The best chunks, by the rankings that are wanted, fused.
+    pub(super) fn rank(&self, query: &Query) -> Result<Vec<RankedChunk>, IndexError> {
+        let admitted: Vec<bool> = self
+            .documents
+            .iter()
+            .map(|document| {
+                document
+                    .as_ref()
+                    .is_some_and(|document| query.filter.admits(&document.folder, &document.name))
+            })
+            .collect();
+        let wanted = |place: usize| {
+            let document = self
+                .places
+                .get(place)
+                .map_or(usize::MAX, |(_, document)| *document);
+            admitted.get(document).copied().unwrap_or_default()
+        };
+        let pool = (query.limit * POOL.0).max(POOL.1);
+        let mut rankings = Vec::new();
+        for probe in &query.probes {
+            let vector = match (&probe.vector, query.ranked) {
+                (Some(vector), Ranked::Vectors | Ranked::Both) => Some(vector),
+                _ => None,
+            };
+            let vectors = self.vectors.as_ref().zip(vector);
+            if query.ranked == Ranked::Vectors && vectors.is_none() {
+                return Err(IndexError::Query(String::from(
+                    "this index has no vectors: open it with an embedder, or rank by words",
+                )));
+            }
+            if query.ranked != Ranked::Vectors {
+                let hits = self.words.search_where(&probe.text, pool, wanted);
+                rankings.push(
+                    Ranking::new(hits.into_iter().map(|hit| hit.document)).weight(probe.weight),
+                );
+            }
+            if let Some((vectors, vector)) = vectors {
+                let hits = vectors.search_where(vector, pool, wanted);
+                let hits = hits.map_err(|error| IndexError::Query(error.to_string()))?;
+                // What has nothing in common is not found, however few there are.
+                let near = hits.into_iter().filter(|hit| hit.score > 0.0);
+                rankings.push(Ranking::new(near.map(|hit| hit.place)).weight(probe.weight));
+            }
+        }
+        let fused = reciprocal_rank_fusion(&rankings);
+        Ok(self.chosen(fused, query))
+    }
+
+    /// As many as are wanted, unlike each other as far as that is wanted.
+    fn chosen(&self, mut fused: Vec<(usize, f64)>, query: &Query) -> Vec<RankedChunk> {
+        if query.diversity > 0.0
+            && let Some(vectors) = &self.vectors
+        {
+            fused.truncate((query.limit * POOL.0).max(POOL.1));
+            let best = fused.first().map_or(1.0, |(_, score)| *score);
+            let relevance: Vec<f64> = fused.iter().map(|(_, score)| score / best).collect();
+            let vector = |candidate: usize| {
+                fused
+                    .get(candidate)
+                    .and_then(|(place, _)| vectors.get(*place))
+            };
+            let similarity = |a: usize, b: usize| -> f64 {
+                let pair = vector(a).zip(vector(b));
+                let product =
+                    |(a, b): (&[f32], &[f32])| -> f32 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+                f64::from(pair.map_or(0.0, product)).clamp(0.0, 1.0)
+            };
+            let lambda = 1.0 - query.diversity;
+            let picked = maximal_marginal_relevance(&relevance, similarity, lambda, query.limit);
+            fused = picked
+                .into_iter()
+                .filter_map(|candidate| fused.get(candidate).copied())
+                .collect();
+        }
+        fused.truncate(query.limit);
+        let chunk = |place: usize| self.places.get(place).map(|(chunk, _)| *chunk);
+        let ranked = fused.into_iter().filter_map(|(place, score)| {
+            let chunk = chunk(place)?;
+            Some(RankedChunk {
+                chunk,
+                place,
+                score,
+            })
+        });
+        ranked.collect()
+    }
+
+    /// The name of the document that has this place.
+    pub(super) fn document_of(&self, place: usize) -> Option<Arc<str>> {
+        let (_, document) = self.places.get(place)?;
+        let document = self.documents.get(*document)?.as_ref()?;
+        Some(document.name.clone())
+    }
+
+    pub(super) fn statistics(&self, file: &mut IndexFile) -> Result<IndexStatistics, IndexError> {
+        let mut statistics = file.statistics()?;
+        statistics.vector_bytes = self.vectors.as_ref().map_or(0, |vectors| {
+            (vectors.len() * vectors.bytes_per_vector()) as u64
+        });
+        Ok(statistics)
+    }
+}

@@ -1,0 +1,361 @@
+//! Bringing an index up to what a folder holds.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use ghostlight_actors::contract::ModelError;
+
+use super::{
+    DocumentRow, DocumentStatus, Filter, Index, IndexError,
+    actor::Request,
+    file::{Content, Known},
+    walk::{self, Entry},
+};
+use crate::{
+    chunking::{Chunk, Chunker},
+    readers::{Document, ReadError, Readers, SourceFile},
+};
+
+/// How many documents are read at the same time.
+const AT_ONCE: usize = 4;
+
+/// How often what may go well later is tried, and the first pause before it is tried again.
+const ATTEMPTS: (u32, Duration) = (3, Duration::from_secs(1));
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// How a folder is read.
+#[derive(Clone, Debug)]
+pub struct SyncOptions {
+    /// What makes texts of files. Files that none of them reads are passed over.
+    pub readers: Readers,
+    /// What cuts texts, each with the structure that its reader found.
+    pub chunker: Chunker,
+    /// Which files are read.
+    pub filter: Filter,
+    /// The most files of a folder.
+    pub files: usize,
+    /// The most bytes of a file; a larger one has failed.
+    pub file_bytes: u64,
+    /// The most folders inside each other.
+    pub depth: usize,
+}
+
+impl Default for SyncOptions {
+    fn default() -> Self {
+        Self {
+            readers: Readers::default(),
+            chunker: Chunker::text(1_500),
+            filter: Filter::default(),
+            files: 100_000,
+            file_bytes: 32 << 20,
+            depth: 32,
+        }
+    }
+}
+
+/// How far a sync is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How many documents are done.
+    pub done: usize,
+    /// How many there are.
+    pub all: usize,
+    /// The document that was done last.
+    pub name: String,
+    /// Why it failed, where it did.
+    pub error: Option<String>,
+}
+
+/// What a sync did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SyncReport {
+    /// Documents that are new or were changed.
+    pub indexed: usize,
+    /// Documents that were as before.
+    pub unchanged: usize,
+    /// Documents that are there no more.
+    pub removed: usize,
+    /// Chunks that were made.
+    pub chunks: usize,
+    /// Vectors that were made; those of texts that the index knew are used again.
+    pub embedded: usize,
+    /// Bytes of the files that were read.
+    pub bytes: u64,
+    /// Documents that could not be read, and why. What was indexed of them before is gone.
+    pub failed: Vec<(String, String)>,
+}
+
+/// What is to be done for one document.
+enum Prepared {
+    /// It is as before, with this failure where it had failed.
+    AsBefore(Option<String>),
+    /// It is put in the place of what is known of it.
+    Put {
+        row: DocumentRow,
+        contents: Vec<Content>,
+        embedded: usize,
+    },
+}
+
+impl Index {
+    /// Brings the index up to what a folder holds: new and changed documents are read, those that are gone are
+    /// taken out, and nothing is done for the rest. Each document is one commit, so a sync that is broken off goes
+    /// on where it was. `told` hears of each document.
+    ///
+    /// A document that cannot be read is told in the report and fails alone. It is tried again when it changes, and
+    /// at each sync where another attempt may help.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, the index fails, or no vectors can be made after several attempts. What was
+    /// indexed until then stays.
+    pub async fn sync(
+        &self,
+        folder: impl Into<PathBuf>,
+        options: &SyncOptions,
+        mut told: impl FnMut(Progress) + Send,
+    ) -> Result<SyncReport, IndexError> {
+        let given: PathBuf = folder.into();
+        let (folder, entries) = {
+            let options = options.clone();
+            let walked = tokio::task::spawn_blocking(move || {
+                let folder = std::fs::canonicalize(&given).map_err(|error| IndexError::Folder {
+                    path: given.clone(),
+                    message: error.to_string(),
+                })?;
+                let entries = walk::files(&folder, &options, |name| options.readers.reads(name))?;
+                Ok::<_, IndexError>((folder, entries))
+            });
+            walked.await.map_err(|_| IndexError::Closed)??
+        };
+        let name = folder.to_string_lossy().into_owned();
+        let known = self.ask(|port| Request::Known(name.clone(), port)).await?;
+        let mut known: BTreeMap<String, DocumentRow> = known
+            .into_iter()
+            .map(|Known { row }| (row.name.clone(), row))
+            .collect();
+        let mut report = SyncReport::default();
+        let all = entries.len();
+        let entries: Vec<(Entry, Option<DocumentRow>)> = entries
+            .into_iter()
+            .map(|entry| {
+                let before = known.remove(&entry.name);
+                (entry, before)
+            })
+            .collect();
+        for gone in known.into_values() {
+            let gone = Arc::new(gone);
+            self.ask(|port| Request::Remove(gone.clone(), port)).await?;
+            report.removed += 1;
+        }
+        let mut documents = stream::iter(entries)
+            .map(|(entry, before)| {
+                let folder = &folder;
+                async move {
+                    let name = entry.name.clone();
+                    (name, self.document(folder, entry, before, options).await)
+                }
+            })
+            // Documents are put in the order of their names, so that the same folder gives the same index.
+            .buffered(AT_ONCE);
+        let mut done = 0;
+        while let Some((name, prepared)) = documents.next().await {
+            done += 1;
+            let error = match prepared? {
+                Prepared::AsBefore(error) => {
+                    report.unchanged += usize::from(error.is_none());
+                    error
+                }
+                Prepared::Put {
+                    row,
+                    contents,
+                    embedded,
+                } => {
+                    let error = match &row.status {
+                        DocumentStatus::Indexed => None,
+                        DocumentStatus::Failed { error, .. } => Some(error.clone()),
+                    };
+                    report.indexed += usize::from(error.is_none());
+                    report.chunks += contents.len();
+                    report.embedded += embedded;
+                    report.bytes += row.bytes;
+                    let (row, contents): (Arc<DocumentRow>, Arc<[Content]>) =
+                        (Arc::new(row), contents.into());
+                    self.ask(|port| Request::Put(row.clone(), contents.clone(), port))
+                        .await?;
+                    error
+                }
+            };
+            if let Some(error) = &error {
+                report.failed.push((name.clone(), error.clone()));
+            }
+            told(Progress {
+                done,
+                all,
+                name,
+                error,
+            });
+        }
+        report.failed.sort();
+        Ok(report)
+    }
+
+    /// Brings the index up to one file.
+    async fn document(
+        &self,
+        folder: &Path,
+        entry: Entry,
+        before: Option<DocumentRow>,
+        options: &SyncOptions,
+    ) -> Result<Prepared, IndexError> {
+        let again =
+            |row: &DocumentRow| matches!(row.status, DocumentStatus::Failed { retry: true, .. });
+        let as_before = |row: &DocumentRow| {
+            Prepared::AsBefore(match &row.status {
+                DocumentStatus::Indexed => None,
+                DocumentStatus::Failed { error, .. } => Some(error.clone()),
+            })
+        };
+        if let Some(row) = &before
+            && (row.bytes, row.modified) == (entry.bytes, entry.modified)
+            && !again(row)
+        {
+            return Ok(as_before(row));
+        }
+        let mut row = DocumentRow {
+            folder: folder.to_string_lossy().into_owned(),
+            name: entry.name.clone(),
+            title: None,
+            bytes: entry.bytes,
+            modified: entry.modified,
+            digest: [0; 32],
+            status: DocumentStatus::Indexed,
+        };
+        if entry.bytes > options.file_bytes {
+            let error = format!("it is larger than {} bytes", options.file_bytes);
+            return Ok(failed(row, error, true));
+        }
+        let bytes = {
+            let (path, folder, limit) = (entry.path.clone(), folder.to_owned(), options.file_bytes);
+            tokio::task::spawn_blocking(move || walk::read(&path, &folder, limit)).await
+        };
+        let bytes = match bytes.map_err(|_| IndexError::Closed)? {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(failed(row, error.to_string(), true)),
+        };
+        row.digest = *blake3::hash(&bytes).as_bytes();
+        if let Some(before) = before.filter(|before| before.digest == row.digest && !again(before))
+        {
+            // It was touched and not changed. The file's time is looked at again next time, which costs a reading.
+            return Ok(as_before(&before));
+        }
+        row.bytes = bytes.len() as u64;
+        let document = match read(options, &entry.name, bytes).await {
+            Ok(document) => document,
+            Err(error) => {
+                return Ok(failed(row, error.to_string(), error.is_retryable()));
+            }
+        };
+        row.title = document.title.clone();
+        let chunks = {
+            let chunker = options.chunker.clone().structured(document.structure);
+            let cut = tokio::task::spawn_blocking(move || chunker.chunks(&document.text)).await;
+            cut.map_err(|_| IndexError::Closed)?
+        };
+        let (contents, embedded) = self.contents(&row, chunks).await?;
+        Ok(Prepared::Put {
+            row,
+            contents,
+            embedded,
+        })
+    }
+
+    /// The chunks with their vectors; those of texts that the index knows are not made again.
+    async fn contents(
+        &self,
+        row: &DocumentRow,
+        chunks: Vec<Chunk>,
+    ) -> Result<(Vec<Content>, usize), IndexError> {
+        let title = row.title.as_deref().unwrap_or(&row.name);
+        let texts: Vec<String> = chunks.iter().map(|chunk| chunk.in_context(title)).collect();
+        let digests: Arc<[[u8; 32]]> = texts
+            .iter()
+            .map(|text| *blake3::hash(text.as_bytes()).as_bytes())
+            .collect();
+        let mut vectors = vec![None; chunks.len()];
+        let mut embedded = 0;
+        if self.embedder.is_some() {
+            vectors = self
+                .ask(|port| Request::Vectors(digests.clone(), port))
+                .await?;
+            let missing: Vec<usize> = (0..vectors.len())
+                .filter(|place| vectors.get(*place) == Some(&None))
+                .collect();
+            let wanted: Vec<&str> = missing
+                .iter()
+                .filter_map(|place| texts.get(*place))
+                .map(|text| &**text)
+                .collect();
+            if let Some(made) = patiently(
+                || self.vectors(&wanted),
+                |error: &ModelError| error.retryable,
+            )
+            .await?
+            {
+                embedded = made.len();
+                for (place, vector) in missing.into_iter().zip(made) {
+                    if let Some(slot) = vectors.get_mut(place) {
+                        *slot = Some(vector);
+                    }
+                }
+            }
+        }
+        let contents = chunks.into_iter().zip(digests.iter()).zip(vectors);
+        let contents = contents.map(|((chunk, digest), vector)| Content {
+            chunk,
+            digest: *digest,
+            vector,
+        });
+        Ok((contents.collect(), embedded))
+    }
+}
+
+/// A document that could not be read: nothing of it is found any more.
+fn failed(mut row: DocumentRow, error: String, retry: bool) -> Prepared {
+    row.status = DocumentStatus::Failed { error, retry };
+    Prepared::Put {
+        row,
+        contents: Vec::new(),
+        embedded: 0,
+    }
+}
+
+async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Document, ReadError> {
+    let read = || options.readers.read(SourceFile::new(name, bytes.clone()));
+    patiently(read, |error: &ReadError| error.is_retryable()).await
+}
+
+/// Tries something again, with pauses that double, as long as another attempt can help.
+async fn patiently<T, E, F>(attempt: impl Fn() -> F, can_help: impl Fn(&E) -> bool) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let (attempts, mut pause) = ATTEMPTS;
+    for _ in 1..attempts {
+        match attempt().await {
+            Err(error) if can_help(&error) => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+            ended => return ended,
+        }
+    }
+    attempt().await
+}

@@ -1,0 +1,112 @@
+//! The files of a folder.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use super::{IndexError, SyncOptions};
+
+/// A file below a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Its path below the folder, with `/` between its parts.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    /// In nanoseconds since 1970.
+    pub(super) modified: i64,
+}
+
+/// The files below a folder that may be read, by name. Links are not followed; what is hidden, or ignored by a
+/// `.gitignore` or `.ignore`, is passed over.
+pub(super) fn files(
+    folder: &Path,
+    options: &SyncOptions,
+    reads: impl Fn(&str) -> bool,
+) -> Result<Vec<Entry>, IndexError> {
+    let failed = |message: String| IndexError::Folder {
+        path: folder.to_owned(),
+        message,
+    };
+    let walk = ignore::WalkBuilder::new(folder)
+        .follow_links(false)
+        .require_git(false)
+        .max_depth(Some(options.depth))
+        .build();
+    let mut files = Vec::new();
+    for entry in walk {
+        let entry = match entry {
+            Ok(entry) => entry,
+            // The folder itself must be there: otherwise all its documents would seem to be deleted.
+            Err(error) if error.depth() == Some(0) || error.depth().is_none() => {
+                return Err(failed(error.to_string()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a part of the folder is not indexed");
+                continue;
+            }
+        };
+        // The type of the entry itself: a link is no file.
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let name = relative(entry.path(), folder);
+        if !options.filter.admits(&folder.to_string_lossy(), &name) || !reads(&name) {
+            continue;
+        }
+        let Ok(found) = entry.metadata() else {
+            // It went away meanwhile.
+            continue;
+        };
+        if files.len() == options.files {
+            return Err(failed(format!(
+                "it holds more than {} files that can be read; name a smaller folder or raise the bound",
+                options.files
+            )));
+        }
+        let modified = found
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        files.push(Entry {
+            name,
+            path: entry.into_path(),
+            bytes: found.len(),
+            modified: modified.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
+        });
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+/// What a file holds, of at most so many bytes.
+pub(super) fn read(path: &Path, folder: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Somebody may have put a link where the file was a moment ago.
+    let real = fs::canonicalize(path)?;
+    if !real.starts_with(fs::canonicalize(folder)?) {
+        return Err(io::Error::other(
+            "it became a link that leads out of the folder",
+        ));
+    }
+    if !fs::metadata(&real)?.is_file() {
+        return Err(io::Error::other("it is no regular file any more"));
+    }
+    let mut bytes = Vec::new();
+    File::open(&real)?.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is larger than {limit} bytes"),
+        )),
+        false => Ok(bytes),
+    }
+}
+
+fn relative(path: &Path, folder: &Path) -> String {
+    let path = path.strip_prefix(folder).unwrap_or(path);
+    let parts = path.iter().map(|part| part.to_string_lossy());
+    parts.collect::<Vec<_>>().join("/")
+}

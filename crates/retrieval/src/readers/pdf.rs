@@ -1,0 +1,158 @@
+//! PDF, read by a process of its own.
+
+use std::{
+    ffi::OsString,
+    io::{self, Read, Write},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::Command,
+    time::timeout,
+};
+
+use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, extension};
+use crate::chunking::Structure;
+
+/// How long a document may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most bytes of a document that a process reads.
+const MAX_PDF_BYTES: u64 = 256 << 20;
+/// How the answer of a process begins. What a library prints on its way stands before it.
+const TEXT: &[u8] = b"\0ghostlight pdf text\0";
+const ERROR: &[u8] = b"\0ghostlight pdf error\0";
+
+/// Reads PDF in a process that it starts for each file.
+///
+/// A PDF is a program: it can unpack to any size, and a drawing in it can contain itself, which ends a process that
+/// follows it. So it is read where that harms nobody. The process is given the file on its stdin and answers on its
+/// stdout what [`serve_pdf`] writes; the `ghostlight` command is such a program when its first argument is
+/// `read-pdf`, and bounds its own memory and time.
+#[derive(Clone, Debug)]
+pub struct PdfReader {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl PdfReader {
+    /// Reads with this program and these arguments.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    async fn ask(&self, bytes: &[u8]) -> Result<Vec<u8>, ReadError> {
+        let failed =
+            |error: io::Error| ReadError::Failed(format!("{}: {error}", self.program.display()));
+        let mut process = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let send = async {
+            if let Some(mut input) = input {
+                // A process that ended early says why on its stdout, or by its end.
+                let _ = input.write_all(bytes).await;
+            }
+        };
+        let receive = async {
+            let mut answer = Vec::new();
+            if let Some(output) = output {
+                let most = (MAX_TEXT_BYTES + TEXT.len() + 1) as u64;
+                output.take(most).read_to_end(&mut answer).await?;
+            }
+            Ok::<_, io::Error>(answer)
+        };
+        let (_, answer) = tokio::join!(send, receive);
+        answer.map_err(failed)
+    }
+}
+
+impl Reader for PdfReader {
+    fn reads(&self, name: &str) -> bool {
+        extension(name) == "pdf"
+    }
+
+    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+        let answer = timeout(PATIENCE, self.ask(&file.bytes)).await;
+        let answer = answer.map_err(|_| ReadError::TimedOut(PATIENCE.as_secs()))??;
+        let after = |mark: &[u8]| {
+            let place = answer.windows(mark.len()).position(|part| part == mark)?;
+            answer.get(place + mark.len()..)
+        };
+        if let Some(text) = after(TEXT) {
+            if text.len() > MAX_TEXT_BYTES {
+                return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
+            }
+            if text.trim_ascii().is_empty() {
+                return Err(ReadError::NoText);
+            }
+            return Ok(Document {
+                title: None,
+                text: String::from_utf8_lossy(text).into_owned(),
+                structure: Structure::Text,
+            });
+        }
+        let said = after(ERROR).map(|said| String::from_utf8_lossy(said).into_owned());
+        Err(match said.as_deref() {
+            Some("encrypted") => ReadError::Encrypted,
+            Some(said) => ReadError::Malformed(said.chars().take(200).collect()),
+            None => ReadError::Malformed(String::from(
+                "the process that read it came to its bounds or gave up",
+            )),
+        })
+    }
+}
+
+/// What a process of a [`PdfReader`] does: reads a PDF to the end of its input, and writes the text or why there is
+/// none. Bound the memory and the time of the process before.
+///
+/// # Errors
+/// What reading and writing failed with.
+pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    input.take(MAX_PDF_BYTES).read_to_end(&mut bytes)?;
+    match pdf_text(&bytes) {
+        Ok(text) => {
+            output.write_all(TEXT)?;
+            output.write_all(text.as_bytes())?;
+        }
+        Err(error) => {
+            output.write_all(ERROR)?;
+            match error {
+                ReadError::Encrypted => output.write_all(b"encrypted")?,
+                error => output.write_all(error.to_string().as_bytes())?,
+            }
+        }
+    }
+    output.flush()
+}
+
+/// The text of a PDF, read in this process. It may panic, take any memory and any time, and end the process: for
+/// documents that are trusted, and for processes that do nothing else.
+///
+/// # Errors
+/// When it is encrypted or no PDF.
+pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
+    pdf_extract::extract_text_from_mem(bytes).map_err(|error| {
+        let said = error.to_string();
+        match said.to_ascii_lowercase().contains("password")
+            || said.to_ascii_lowercase().contains("crypt")
+        {
+            true => ReadError::Encrypted,
+            false => ReadError::Malformed(said),
+        }
+    })
+}

@@ -1,0 +1,97 @@
+//! A question in other words.
+
+use ghostlight_actors::{
+    contract::{ModelContext, ModelError, ModelHandle},
+    vocabulary::{Message, ModelRequest, Transcript},
+};
+
+use crate::index::Probe;
+
+/// The most characters that are taken of what a model writes.
+const MAX_CHARS: usize = 2_000;
+
+/// How a model helps to find more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expansion {
+    /// It says the question in so many other ways (multi-query).
+    Paraphrases(usize),
+    /// It writes how the answer could read, and that is looked for as well (HyDE: Gao and others, *Precise Zero-Shot
+    /// Dense Retrieval without Relevance Labels*, 2022). It may be wrong: only texts that are like it count.
+    HypotheticalAnswer,
+}
+
+/// Has a model say questions in other words.
+#[derive(Clone, Debug)]
+pub struct QueryExpander {
+    model: ModelHandle,
+    how: Vec<Expansion>,
+}
+
+impl QueryExpander {
+    /// Asks this model, in these ways.
+    pub fn new(model: impl Into<ModelHandle>, how: impl IntoIterator<Item = Expansion>) -> Self {
+        Self {
+            model: model.into(),
+            how: how.into_iter().collect(),
+        }
+    }
+
+    /// What is to be looked for beside the question itself. Each counts half of it.
+    ///
+    /// # Errors
+    /// What the model fails with.
+    pub async fn probes(&self, question: &str) -> Result<Vec<Probe>, ModelError> {
+        let mut probes = Vec::new();
+        for how in &self.how {
+            match how {
+                Expansion::Paraphrases(count) => {
+                    let count = (*count).min(8);
+                    let said = format!(
+                        "Write {count} other ways to ask the question below, each with other words, one a line and \
+                         nothing else. Do not answer it.\n\nQuestion: {question}"
+                    );
+                    let lines = self.ask(said).await?;
+                    let lines = lines
+                        .lines()
+                        .map(without_mark)
+                        .filter(|line| !line.is_empty());
+                    probes.extend(lines.take(count).map(Probe::new));
+                }
+                Expansion::HypotheticalAnswer => {
+                    let said = format!(
+                        "Write the passage of a document that would answer the question below, in two or three \
+                         sentences. Where you do not know, make up what is likely.\n\nQuestion: {question}"
+                    );
+                    let answer = self.ask(said).await?;
+                    if !answer.is_empty() {
+                        probes.push(Probe::answer(answer));
+                    }
+                }
+            }
+        }
+        for probe in &mut probes {
+            probe.weight = 0.5;
+        }
+        Ok(probes)
+    }
+
+    async fn ask(&self, text: String) -> Result<String, ModelError> {
+        let request = ModelRequest::new(Transcript::from_iter([Message::user(text)]));
+        let response = self
+            .model
+            .respond(request, ModelContext::detached())
+            .await?;
+        Ok(response.content().trim().chars().take(MAX_CHARS).collect())
+    }
+}
+
+/// A line without the number or dash that models put before it.
+fn without_mark(line: &str) -> &str {
+    let line = line.trim();
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    match rest.strip_prefix(['.', ')']) {
+        Some(rest) if rest.len() < line.len() => rest.trim(),
+        _ => line.trim_start_matches(['-', '*', '•']).trim(),
+    }
+}

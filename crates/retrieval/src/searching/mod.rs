@@ -1,0 +1,137 @@
+//! A search in several stages: the query in other words, the index, a better order of what it found.
+//!
+//! Each stage beyond the index is optional, and one that fails is left out: the answer then says so.
+
+mod expansion;
+mod rerank;
+mod tool;
+
+use std::{fmt, sync::Arc};
+
+use ghostlight_actors::contract::{BoxFuture, ModelError};
+
+pub use self::{
+    expansion::{Expansion, QueryExpander},
+    rerank::{LexicalReranker, ModelReranker},
+    tool::{SearchTool, label, shown},
+};
+use crate::index::{Found, Index, IndexError, Query};
+
+/// How many candidates are put in order for each that is wanted, and at the most.
+const CANDIDATES: (usize, usize) = (4, 50);
+
+/// Puts what was found in a better order.
+pub trait Reranker: Send + Sync + 'static {
+    /// The same chunks, the best for this question first.
+    ///
+    /// # Errors
+    /// Why there is no better order.
+    fn rerank(
+        &self,
+        question: &str,
+        found: Vec<Found>,
+    ) -> impl Future<Output = Result<Vec<Found>, ModelError>> + Send;
+}
+
+trait ErasedReranker: Send + Sync {
+    fn rerank<'a>(
+        &'a self,
+        question: &'a str,
+        found: Vec<Found>,
+    ) -> BoxFuture<'a, Result<Vec<Found>, ModelError>>;
+}
+
+impl<R: Reranker> ErasedReranker for R {
+    fn rerank<'a>(
+        &'a self,
+        question: &'a str,
+        found: Vec<Found>,
+    ) -> BoxFuture<'a, Result<Vec<Found>, ModelError>> {
+        Box::pin(Reranker::rerank(self, question, found))
+    }
+}
+
+/// Searches an index in stages. Cloning shares it.
+#[derive(Clone)]
+pub struct Searcher {
+    index: Index,
+    expander: Option<Arc<QueryExpander>>,
+    reranker: Option<Arc<dyn ErasedReranker>>,
+}
+
+/// What a search found, and what of it could not be done.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SearchResult {
+    /// The chunks, the best first.
+    pub found: Vec<Found>,
+    /// Stages that failed and were left out, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+impl Searcher {
+    /// Searches this index, without further stages.
+    pub fn new(index: Index) -> Self {
+        Self {
+            index,
+            expander: None,
+            reranker: None,
+        }
+    }
+
+    /// Has a model say the question in other words, or how its answer could read.
+    #[must_use]
+    pub fn expanded_by(mut self, expander: QueryExpander) -> Self {
+        self.expander = Some(Arc::new(expander));
+        self
+    }
+
+    /// Has this put in order what was found.
+    #[must_use]
+    pub fn reranked_by(mut self, reranker: impl Reranker) -> Self {
+        self.reranker = Some(Arc::new(reranker));
+        self
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// What fits a query best.
+    ///
+    /// # Errors
+    /// Those of [`Index::search`].
+    pub async fn search(&self, query: &Query) -> Result<SearchResult, IndexError> {
+        let mut left_out = Vec::new();
+        let mut asked = query.clone();
+        if let Some(expander) = &self.expander {
+            match expander.probes(query.text()).await {
+                Ok(probes) => asked.probes.extend(probes),
+                Err(error) => left_out.push(format!("other words for the question: {error}")),
+            }
+        }
+        if self.reranker.is_some() {
+            asked.limit = (query.limit * CANDIDATES.0)
+                .min(CANDIDATES.1)
+                .max(query.limit);
+        }
+        let mut found = self.index.search(&asked).await?;
+        if let Some(reranker) = &self.reranker {
+            match reranker.rerank(query.text(), found.clone()).await {
+                Ok(better) => found = better,
+                Err(error) => left_out.push(format!("a better order: {error}")),
+            }
+        }
+        found.truncate(query.limit);
+        Ok(SearchResult { found, left_out })
+    }
+}
+
+impl fmt::Debug for Searcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Searcher")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

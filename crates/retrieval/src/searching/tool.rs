@@ -1,0 +1,198 @@
+//! Search as a tool of agents.
+
+use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    vocabulary::{Arguments, Effect, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{SearchResult, Searcher};
+use crate::index::{Filter, Found, Query};
+
+/// How many chunks a call gives where it does not say, and at the most.
+const RESULTS: (u32, u32) = (5, 20);
+
+const ABOUT: &str = "Searches documents and gives the passages that fit best, each with a label such as [k3f9a]. \
+    Cite the label behind what you take from a passage.";
+
+/// A `read` tool that searches an index, and gives what it found with labels to cite it by.
+///
+/// What is found was written by others, so each line of it is marked: nothing in a document can look like the
+/// document that follows, or like its label.
+#[derive(Clone, Debug)]
+pub struct SearchTool {
+    name: String,
+    description: String,
+    searcher: Searcher,
+    filter: Filter,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SearchArguments {
+    /// What to look for: a question, or words of the answer.
+    query: String,
+    /// How many passages are wanted, 5 where it is left out.
+    #[serde(default = "results")]
+    #[schemars(range(min = 1, max = 20))]
+    limit: u32,
+    /// Only in documents whose path begins so; in all where it is left out.
+    #[serde(default)]
+    under: Option<String>,
+}
+
+fn results() -> u32 {
+    RESULTS.0
+}
+
+impl SearchTool {
+    /// A tool of this name.
+    pub fn new(name: impl Into<String>, searcher: Searcher) -> Self {
+        Self {
+            name: name.into(),
+            description: String::from(ABOUT),
+            searcher,
+            filter: Filter::default(),
+        }
+    }
+
+    /// What such a tool says of itself, before there is anything to search.
+    pub fn definition_of(name: &str) -> ToolDefinition {
+        ToolDefinition::new(name, ABOUT)
+            .effect(Effect::Read)
+            .parameters_of::<SearchArguments>()
+    }
+
+    /// Sets the tool's description: what the documents are about helps a model to decide.
+    #[must_use]
+    pub fn described(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Sets which documents the tool may find.
+    #[must_use]
+    pub fn within(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// What a model is told of this question.
+    ///
+    /// # Errors
+    /// When nothing can be searched.
+    pub async fn ask(
+        &self,
+        query: &str,
+        limit: usize,
+        under: Option<String>,
+    ) -> Result<String, ToolError> {
+        let mut filter = self.filter.clone();
+        if let Some(under) = under.filter(|under| !under.is_empty()) {
+            // It may narrow what the tool may find, and never widen it.
+            let within = filter
+                .under
+                .iter()
+                .filter(|start| start.starts_with(&under))
+                .cloned()
+                .collect::<Vec<_>>();
+            let inside = filter.under.is_empty()
+                || filter.under.iter().any(|start| under.starts_with(&**start));
+            filter.under = match inside {
+                true => vec![under],
+                false if within.is_empty() => {
+                    return Ok(String::from("There are no documents there."));
+                }
+                false => within,
+            };
+        }
+        let query = Query::new(query).limit(limit).filter(filter);
+        let result = self.searcher.search(&query).await;
+        Ok(told(
+            &result.map_err(|error| ToolError::new(error.to_string()))?,
+        ))
+    }
+}
+
+impl Tool for SearchTool {
+    fn definition(&self) -> ToolDefinition {
+        let mut definition = Self::definition_of(&self.name);
+        definition.description.clone_from(&self.description);
+        definition
+    }
+
+    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments: SearchArguments = arguments
+            .parse()
+            .map_err(|error| ToolError::new(format!("the arguments do not fit: {error}")))?;
+        let limit = arguments.limit.clamp(1, RESULTS.1) as usize;
+        let told = self.ask(&arguments.query, limit, arguments.under).await?;
+        Ok(ToolOutput::text(told))
+    }
+}
+
+fn told(result: &SearchResult) -> String {
+    let mut told = match result.found.is_empty() {
+        true => String::from("Nothing was found. Try other words."),
+        false => result
+            .found
+            .iter()
+            .map(shown)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    for left_out in &result.left_out {
+        told.push_str(&format!("\n(Left out: {left_out})"));
+    }
+    told
+}
+
+/// A passage as a model reads it: its label and source, and its text with each line marked.
+///
+/// ```text
+/// [k3f9a] faq.md > Parcels (line 3)
+/// | They are brought by noon.
+/// ```
+pub fn shown(found: &Found) -> String {
+    let mut shown = format!(
+        "[{}] {} (line {})\n",
+        label(found),
+        one_line(&found.source()),
+        found.line
+    );
+    for line in found.text.lines() {
+        shown.push_str("| ");
+        shown.push_str(line);
+        shown.push('\n');
+    }
+    shown
+}
+
+/// The label of a passage: five letters and digits that its place and text decide, so that it is the same in every
+/// search, and nobody who writes a document knows the labels of others.
+pub fn label(found: &Found) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut hash = blake3::Hasher::new();
+    hash.update(found.document.as_bytes());
+    hash.update(&[0]);
+    hash.update(&(found.range.start as u64).to_le_bytes());
+    hash.update(found.text.as_bytes());
+    let digest = hash.finalize();
+    let letter = |byte: &u8| {
+        char::from(
+            LETTERS
+                .get(usize::from(*byte) % LETTERS.len())
+                .copied()
+                .unwrap_or(b'a'),
+        )
+    };
+    digest.as_bytes().iter().take(5).map(letter).collect()
+}
+
+/// A name without what would begin another line.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}

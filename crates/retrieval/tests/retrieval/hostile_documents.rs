@@ -1,0 +1,162 @@
+//! Files that were made to do harm are refused or read, in bounded time and memory.
+
+use std::{io::Write as _, time::Instant};
+
+use ghostlight_retrieval::readers::{PdfReader, ReadError, Readers, SourceFile, serve_pdf};
+
+use crate::readers_give_text::docx;
+
+async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReadError> {
+    let begun = Instant::now();
+    let read = Readers::default().read(SourceFile::new(name, bytes)).await;
+    assert!(begun.elapsed().as_secs() < 60, "{name}");
+    read.map(|document| document.text)
+}
+
+#[tokio::test]
+async fn a_page_of_a_million_tags_is_text() {
+    let deep = format!("{}needle", "<div><b>".repeat(200_000));
+    assert!(read("deep.html", deep).await.unwrap().ends_with("needle"));
+    let open = read(
+        "open.html",
+        "text <p a=\"".to_owned() + &"<".repeat(1 << 20),
+    )
+    .await;
+    assert_eq!(open.unwrap(), "text");
+    let script = read(
+        "script.html",
+        "<script>".to_owned() + &"<!--<script>".repeat(10_000),
+    )
+    .await;
+    assert_eq!(script.unwrap(), "");
+    let ends = read(
+        "ends.html",
+        "</pre></script></h1></title>".repeat(10_000) + "seen",
+    )
+    .await;
+    assert!(ends.unwrap().contains("seen"));
+}
+
+#[tokio::test]
+async fn an_archive_that_unpacks_to_anything_is_refused() {
+    let bomb = docx(&"<w:p></w:p>".repeat(8 << 20));
+    assert!(bomb.len() < 1 << 20);
+    assert!(matches!(
+        read("bomb.docx", bomb).await,
+        Err(ReadError::TooLarge(_))
+    ));
+    assert!(matches!(
+        read("no.docx", "PK\u{3}\u{4}").await,
+        Err(ReadError::Malformed(_))
+    ));
+    assert_eq!(
+        read("old.docx", b"\xd0\xcf\x11\xe0rest").await,
+        Err(ReadError::Encrypted)
+    );
+    // An entity that would be a billion times itself is no name of XML's, and nothing is put in its place.
+    let entity = docx("<w:p><w:r><w:t>a&lol;b</w:t></w:r></w:p>");
+    assert_eq!(read("entity.docx", entity).await.unwrap(), "ab\n\n");
+}
+
+#[tokio::test]
+async fn a_table_whose_names_are_longer_than_its_values_is_bounded() {
+    let table = format!("{}\n{}", "n".repeat(100_000), "1\n".repeat(1000));
+    assert!(matches!(
+        read("t.csv", table).await,
+        Err(ReadError::TooLarge(_))
+    ));
+    assert_eq!(
+        read("quote.csv", "a,b\n\"open,1\n").await.unwrap(),
+        "a: open,1\n\n"
+    );
+}
+
+/// A PDF with these objects, from 1, of which the first is its root.
+fn pdf(objects: &[String]) -> Vec<u8> {
+    let mut file = b"%PDF-1.4\n".to_vec();
+    let mut places = Vec::new();
+    for (place, object) in objects.iter().enumerate() {
+        places.push(file.len());
+        write!(file, "{} 0 obj\n{object}\nendobj\n", place + 1).unwrap();
+    }
+    let table = file.len();
+    write!(file, "xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).unwrap();
+    for place in places {
+        writeln!(file, "{place:010} 00000 n ").unwrap();
+    }
+    let size = objects.len() + 1;
+    write!(
+        file,
+        "trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n"
+    )
+    .unwrap();
+    file
+}
+
+/// A page that draws this, and can draw what object 6 is.
+fn page(contents: &str, form: &str) -> Vec<u8> {
+    let stream = |dictionary: &str, said: &str| {
+        format!(
+            "<< {dictionary} /Length {} >>\nstream\n{said}\nendstream",
+            said.len()
+        )
+    };
+    pdf(&[
+        String::from("<< /Type /Catalog /Pages 2 0 R >>"),
+        String::from("<< /Type /Pages /Kids [3 0 R] /Count 1 >>"),
+        String::from(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R \
+             /Resources << /Font << /F 5 0 R >> /XObject << /X 6 0 R >> >> >>",
+        ),
+        stream("", contents),
+        String::from("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"),
+        stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9]", form),
+    ])
+}
+
+fn answer(bytes: &[u8]) -> String {
+    let mut answer = Vec::new();
+    serve_pdf(bytes, &mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn a_process_says_the_text_of_a_pdf_or_why_there_is_none() {
+    let said = answer(&page(
+        "BT /F 12 Tf 10 100 Td (Parcels come by noon) Tj ET",
+        "",
+    ));
+    assert!(said.starts_with("\0ghostlight pdf text\0"), "{said:?}");
+    assert!(said.contains("Parcels come by noon"), "{said:?}");
+    assert!(answer(b"no pdf").starts_with("\0ghostlight pdf error\0"));
+}
+
+/// What a process writes is all that is known of it, so it is played by a shell.
+#[cfg(unix)]
+#[tokio::test]
+async fn whatever_becomes_of_the_process_is_an_error_of_one_file() {
+    let with = |script: &str| Readers::none().with(PdfReader::new("/bin/sh", ["-c", script]));
+    let read = async |script: &str| {
+        let read = with(script)
+            .read(SourceFile::new("a.pdf", vec![b'x'; 1 << 20]))
+            .await;
+        read.map(|document| document.text)
+    };
+    let text = "cat > /dev/null; echo noise; printf '\\000ghostlight pdf text\\000the text'";
+    assert_eq!(read(text).await.unwrap(), "the text");
+    let encrypted = "printf '\\000ghostlight pdf error\\000encrypted'";
+    assert_eq!(read(encrypted).await, Err(ReadError::Encrypted));
+    let overflow = read("kill -SEGV $$").await;
+    assert!(
+        matches!(overflow, Err(ReadError::Malformed(_))),
+        "{overflow:?}"
+    );
+    let endless = read("printf '\\000ghostlight pdf text\\000'; yes").await;
+    assert!(
+        matches!(endless, Err(ReadError::TooLarge(_))),
+        "{endless:?}"
+    );
+    let none = Readers::none().with(PdfReader::new("/no/such/program", [""; 0]));
+    let failed = none.read(SourceFile::new("a.pdf", "")).await.unwrap_err();
+    assert!(failed.is_retryable() && failed.to_string().contains("/no/such/program"));
+}

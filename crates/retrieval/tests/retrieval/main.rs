@@ -1,0 +1,13 @@
+//! What the retrieval package promises, one file a promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod chunks_keep_their_place;
+mod folder;
+mod hostile_documents;
+mod index_follows_its_folder;
+mod index_outlives_its_actor;
+mod queries;
+mod rankings;
+mod readers_give_text;
+mod stages;
+mod vectors_are_exact;

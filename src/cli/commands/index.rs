@@ -1,0 +1,246 @@
+//! `ghostlight index`, `ghostlight search`, and the process that reads a PDF.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::{
+    cli::{
+        document_arguments::{IndexArguments, IndexFile, SearchArguments},
+        exit::{Exit, Failure},
+        follow::print_json,
+        keeping, say,
+    },
+    models::EmbedderSettings,
+    retrieval::{
+        index::{Filter, Index, IndexError, Query, Ranked, SyncOptions, SyncReport},
+        readers::{PdfReader, Readers, serve_pdf},
+        searching::{LexicalReranker, Searcher, label},
+    },
+};
+
+/// How often a watched folder is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The readers of the command: PDF is read by another process of it.
+pub(in crate::cli) fn readers() -> Readers {
+    match std::env::current_exe() {
+        Ok(program) => Readers::default().with(PdfReader::new(program, ["read-pdf"])),
+        Err(_) => Readers::default(),
+    }
+}
+
+/// Brings an index up to folders.
+pub(super) async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
+    let (path, embedder) = place_of(&arguments.file)?;
+    let embedder = Some(embedder.embedder().map_err(Failure::Usage)?);
+    let index = match arguments.empty {
+        true => Index::open_for(&path, embedder).await,
+        false => Index::open(&path, embedder).await,
+    };
+    let index = index.map_err(failure)?;
+    let options = SyncOptions {
+        readers: readers(),
+        filter: Filter {
+            endings: arguments.only.clone(),
+            ..Filter::default()
+        },
+        ..SyncOptions::default()
+    };
+    let mut exit = Exit::Done;
+    loop {
+        for folder in &arguments.folders {
+            let report = sync(&index, folder, &options).await?;
+            let is_news = report.indexed + report.removed > 0 || !arguments.watch;
+            if is_news {
+                super::note(&told(folder, &report));
+                for (document, error) in &report.failed {
+                    say(&format!("  {document}: {error}"));
+                }
+            }
+            exit = match report.failed.is_empty() {
+                true => exit,
+                false => Exit::Failed,
+            };
+        }
+        if !arguments.watch {
+            break;
+        }
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => break,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+    if arguments.statistics {
+        let statistics = index.statistics().await.map_err(failure)?;
+        super::note(&format!(
+            "{} documents, {} chunks of {} bytes in all, a file of {} bytes, {} bytes of vectors in memory: {}",
+            statistics.documents,
+            statistics.chunks,
+            statistics.text_bytes,
+            statistics.file_bytes,
+            statistics.vector_bytes,
+            path.display()
+        ));
+    }
+    index.close().await;
+    Ok(exit)
+}
+
+async fn sync(
+    index: &Index,
+    folder: &PathBuf,
+    options: &SyncOptions,
+) -> Result<SyncReport, Failure> {
+    let is_seen = io::stderr().is_terminal();
+    let mut shown = 0;
+    let report = index.sync(folder, options, |progress| {
+        let percent = progress.done * 100 / progress.all.max(1);
+        if is_seen && percent != shown {
+            shown = percent;
+            // Where stderr is closed there is nobody to tell.
+            let _ = write!(
+                io::stderr(),
+                "\r{percent:3}% of {} documents\r",
+                progress.all
+            );
+        }
+    });
+    let report = report.await.map_err(failure);
+    if is_seen && shown > 0 {
+        let _ = write!(io::stderr(), "\r{:40}\r", "");
+    }
+    report
+}
+
+fn told(folder: &std::path::Path, report: &SyncReport) -> String {
+    let mut told = format!(
+        "{}: {} indexed ({} chunks), {} unchanged, {} removed",
+        folder.display(),
+        report.indexed,
+        report.chunks,
+        report.unchanged,
+        report.removed
+    );
+    if !report.failed.is_empty() {
+        told.push_str(&format!(", {} failed:", report.failed.len()));
+    }
+    told
+}
+
+/// Prints what fits a query best.
+pub(super) async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
+    let (path, embedder) = place_of(&arguments.file)?;
+    if !path.exists() {
+        return Err(Failure::Usage(format!(
+            "there is no index {}; `ghostlight index FOLDER` makes one",
+            path.display()
+        )));
+    }
+    let embedder = embedder.embedder().map_err(Failure::Usage)?;
+    let index = Index::open(&path, Some(embedder)).await.map_err(failure)?;
+    let folder = match &arguments.folder {
+        Some(folder) => Some(
+            std::fs::canonicalize(folder)?
+                .to_string_lossy()
+                .into_owned(),
+        ),
+        None => None,
+    };
+    let query = Query::new(&arguments.query)
+        .limit(arguments.limit)
+        .ranked(match (arguments.words, arguments.vectors) {
+            (true, _) => Ranked::Words,
+            (_, true) => Ranked::Vectors,
+            _ => Ranked::Both,
+        })
+        .diversity(arguments.diversity)
+        .filter(Filter {
+            folder,
+            under: arguments.under.clone(),
+            endings: Vec::new(),
+        });
+    let searcher = Searcher::new(index);
+    let searcher = match arguments.rerank {
+        true => searcher.reranked_by(LexicalReranker),
+        false => searcher,
+    };
+    let result = searcher.search(&query).await.map_err(failure)?;
+    for found in &result.found {
+        if arguments.show.json {
+            print_json(found)?;
+            continue;
+        }
+        let text = found.text.lines().map(|line| format!("    {line}\n"));
+        let head = format!(
+            "[{}] {} (line {})\n",
+            label(found),
+            found.source(),
+            found.line
+        );
+        super::print(&(head + &text.collect::<String>()))?;
+    }
+    if result.found.is_empty() {
+        super::note("nothing was found");
+    }
+    searcher.index().close().await;
+    Ok(Exit::Done)
+}
+
+/// Reads a PDF from stdin in this process, within bounds, and says its text. It is what other processes of the command
+/// start.
+pub(super) fn read_pdf() -> Result<Exit, Failure> {
+    bound();
+    serve_pdf(io::stdin().lock(), io::stdout().lock())?;
+    Ok(Exit::Done)
+}
+
+/// Bounds the memory and the time of this process.
+#[cfg(unix)]
+fn bound() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    for (resource, most) in [(Resource::As, 4 << 30), (Resource::Cpu, 60)] {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        // Where a system has no such bound, the reader that waits has one.
+        let _ = setrlimit(resource, limit);
+    }
+}
+
+#[cfg(not(unix))]
+fn bound() {}
+
+/// Where the index is, and what makes its vectors.
+fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
+    let path = file
+        .index
+        .clone()
+        .or_else(|| keeping::variable("GHOSTLIGHT_INDEX"));
+    let path = path.or_else(keeping::index).ok_or_else(|| {
+        let message = "there is no data directory (HOME is not set): name a file with --index";
+        Failure::Usage(message.to_owned())
+    })?;
+    let embedder = file
+        .embedder
+        .clone()
+        .or_else(|| crate::environment::variable("GHOSTLIGHT_EMBEDDER"));
+    let embedder = match embedder.filter(|embedder| !embedder.trim().is_empty()) {
+        Some(text) => EmbedderSettings::from_text(text.trim()).map_err(Failure::Usage)?,
+        None => EmbedderSettings::default(),
+    };
+    Ok((path, embedder))
+}
+
+fn failure(error: IndexError) -> Failure {
+    match error {
+        IndexError::Query(_) | IndexError::OtherVectors { .. } => Failure::Usage(error.to_string()),
+        IndexError::Folder { path, message } => {
+            Failure::Usage(format!("{}: {message}", path.display()))
+        }
+        other => Failure::Io(io::Error::other(other.to_string())),
+    }
+}

@@ -1,0 +1,72 @@
+//! What may be typed to index and search documents.
+
+use std::path::PathBuf;
+
+use clap::{Args, builder::NonEmptyStringValueParser};
+
+use super::arguments::ShowArguments;
+
+/// Which index.
+#[derive(Clone, Debug, Args)]
+pub(super) struct IndexFile {
+    /// The file of the index, which can be deleted at any time [default: documents.index in the user's data directory,
+    /// or GHOSTLIGHT_INDEX]
+    #[arg(long, value_name = "FILE")]
+    pub(super) index: Option<PathBuf>,
+    /// What makes vectors: `lexical`, which compares words and letters and needs no model, or `openai:MODEL:DIMENSION`
+    /// at OPENAI_BASE_URL [default: lexical, or GHOSTLIGHT_EMBEDDER]
+    #[arg(long, value_name = "EMBEDDER", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) embedder: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IndexArguments {
+    /// The folders; what is hidden, ignored by a .gitignore, or a link is passed over
+    #[arg(required = true, value_name = "FOLDER")]
+    pub(super) folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) file: IndexFile,
+    /// Only files whose names end so, such as .md
+    #[arg(long, value_name = "ENDING")]
+    pub(super) only: Vec<String>,
+    /// Empty an index that was made with another embedder, and fill it again
+    #[arg(long)]
+    pub(super) empty: bool,
+    /// Stay, and follow the folders until Ctrl-C
+    #[arg(long)]
+    pub(super) watch: bool,
+    /// Say how large the index is
+    #[arg(long)]
+    pub(super) statistics: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SearchArguments {
+    /// A question, or words of the answer
+    pub(super) query: String,
+    #[command(flatten)]
+    pub(super) file: IndexFile,
+    /// How many passages
+    #[arg(long, short = 'n', default_value_t = 5, value_name = "NUMBER")]
+    pub(super) limit: usize,
+    /// Only in this folder, as it was indexed
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) folder: Option<PathBuf>,
+    /// Only in documents whose path in the folder begins so
+    #[arg(long, value_name = "PATH")]
+    pub(super) under: Vec<String>,
+    /// Rank by words alone
+    #[arg(long, conflicts_with = "vectors")]
+    pub(super) words: bool,
+    /// Rank by vectors alone
+    #[arg(long)]
+    pub(super) vectors: bool,
+    /// Put what was found in order once more, by how its words stand
+    #[arg(long)]
+    pub(super) rerank: bool,
+    /// How much it counts that results are unlike each other, from 0 to 1
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub(super) diversity: f64,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}

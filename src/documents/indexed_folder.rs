@@ -1,0 +1,205 @@
+//! A folder whose index is made when it is first searched, and kept up to the folder.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    vocabulary::{Arguments, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{Mutex, OnceCell},
+    time::Instant,
+};
+
+use crate::{
+    models::EmbedderSettings,
+    retrieval::{
+        index::{Filter, Index, IndexError, SyncOptions},
+        readers::Readers,
+        searching::{LexicalReranker, SearchTool, Searcher},
+    },
+};
+
+/// Which folder is searched, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DocumentSettings {
+    /// The folder. In a team file a path that begins with `./` is taken from the file's folder.
+    pub folder: PathBuf,
+    /// The file of the index, which can be deleted at any time; in memory where it is left out, so that each process
+    /// makes it anew.
+    #[serde(default)]
+    pub index: Option<PathBuf>,
+    /// What the documents are about.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// What makes vectors, for a search by more than words.
+    #[serde(default)]
+    pub embedder: Option<EmbedderSettings>,
+    /// Whether what was found is put in order once more, by how its words stand.
+    #[serde(default)]
+    pub rerank: bool,
+    /// Which documents may be found.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub filter: Filter,
+    /// After how many seconds a search looks for changes of the folder first.
+    #[serde(default = "default_refresh")]
+    pub refresh_s: u64,
+}
+
+fn default_refresh() -> u64 {
+    60
+}
+
+impl DocumentSettings {
+    /// This folder, searched by words, with an index in memory.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            index: None,
+            description: None,
+            embedder: None,
+            rerank: false,
+            filter: Filter::default(),
+            refresh_s: default_refresh(),
+        }
+    }
+}
+
+/// A folder with its index, which is made when it is first needed. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct IndexedFolder(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: DocumentSettings,
+    options: SyncOptions,
+    searcher: OnceCell<Searcher>,
+    /// When the index was brought up to the folder; whoever holds it does so.
+    synced: Mutex<Option<Instant>>,
+}
+
+impl IndexedFolder {
+    /// A folder that these read.
+    ///
+    /// # Errors
+    /// When there is no such folder, or the embedder cannot be.
+    pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
+        if !settings.folder.is_dir() {
+            return Err(format!("there is no folder {}", settings.folder.display()));
+        }
+        if let Some(embedder) = &settings.embedder {
+            embedder
+                .embedder()
+                .map_err(|error| format!("embedder: {error}"))?;
+        }
+        let options = SyncOptions {
+            readers,
+            ..SyncOptions::default()
+        };
+        Ok(Self(Arc::new(Inner {
+            settings,
+            options,
+            searcher: OnceCell::new(),
+            synced: Mutex::new(None),
+        })))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &DocumentSettings {
+        &self.0.settings
+    }
+
+    /// What searches the folder. The first call indexes it, which takes a while for a large one; a later one looks
+    /// for changes where the last look was some time ago. Documents that fail are passed over.
+    ///
+    /// # Errors
+    /// When the index cannot be used or made.
+    pub async fn searcher(&self) -> Result<&Searcher, IndexError> {
+        let Inner {
+            settings, options, ..
+        } = &*self.0;
+        let searcher = self.0.searcher.get_or_try_init(|| async {
+            let embedder = settings
+                .embedder
+                .as_ref()
+                .and_then(|embedder| embedder.embedder().ok());
+            let index = match &settings.index {
+                Some(path) => Index::open(path, embedder).await?,
+                None => Index::in_memory(embedder).await?,
+            };
+            let searcher = Searcher::new(index);
+            Ok::<_, IndexError>(match settings.rerank {
+                true => searcher.reranked_by(LexicalReranker),
+                false => searcher,
+            })
+        });
+        let searcher = searcher.await?;
+        let mut synced = self.0.synced.lock().await;
+        let refresh = Duration::from_secs(settings.refresh_s);
+        if synced.is_none_or(|last| last.elapsed() >= refresh) {
+            let report = searcher
+                .index()
+                .sync(&settings.folder, options, |_| {})
+                .await?;
+            for (document, error) in &report.failed {
+                tracing::warn!(document, error, "a document is not indexed");
+            }
+            *synced = Some(Instant::now());
+        }
+        Ok(searcher)
+    }
+
+    /// The documents of this folder that may be found.
+    pub(super) fn filter(&self) -> Filter {
+        let settings = &self.0.settings;
+        let folder = std::fs::canonicalize(&settings.folder);
+        Filter {
+            folder: folder
+                .ok()
+                .map(|folder| folder.to_string_lossy().into_owned()),
+            ..settings.filter.clone()
+        }
+    }
+}
+
+/// A `read` tool that searches an [`IndexedFolder`]. See [`SearchTool`].
+#[derive(Clone, Debug)]
+pub struct DocumentSearch {
+    name: String,
+    folder: IndexedFolder,
+    definition: ToolDefinition,
+}
+
+impl DocumentSearch {
+    /// A tool of this name.
+    pub fn new(name: impl Into<String>, folder: IndexedFolder) -> Self {
+        let name = name.into();
+        let mut definition = SearchTool::definition_of(&name);
+        if let Some(about) = &folder.settings().description {
+            definition.description = format!("{about} {}", definition.description);
+        }
+        Self {
+            name,
+            folder,
+            definition,
+        }
+    }
+}
+
+impl Tool for DocumentSearch {
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let searcher = self.folder.searcher().await;
+        let searcher = searcher.map_err(|error| ToolError::new(error.to_string()))?;
+        let tool = SearchTool::new(&self.name, searcher.clone()).within(self.folder.filter());
+        tool.call(arguments, cx).await
+    }
+}

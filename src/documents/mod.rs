@@ -1,0 +1,80 @@
+//! Folders of documents that agents search: as a tool, and as context that comes by itself.
+//!
+//! ```yaml
+//! tools:
+//!   handbook:
+//!     kind: document_search
+//!     folder: ./handbook
+//!     description: The handbook of the desk.
+//! agent:
+//!   name: desk
+//!   tools: [handbook]
+//!   policies: [{ name: cited_answers }]
+//! ```
+//!
+//! What an agent found is in its run's journal, as every tool's result is: a replay searches nothing again.
+
+mod indexed_folder;
+mod recalled_documents;
+
+use ghostlight_actors::{
+    contract::ToolHandle,
+    run::{PolicyHandle, Registry},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub use self::{
+    indexed_folder::{DocumentSearch, DocumentSettings, IndexedFolder},
+    recalled_documents::RecalledDocuments,
+};
+use crate::{context::ContextProvider, retrieval::readers::Readers};
+
+/// Registers the kind of tool `document_search` and the policy `recall_documents`. The readers say which files are
+/// read: [`Readers::default`], with a [`PdfReader`](crate::retrieval::readers::PdfReader) for PDF.
+#[must_use]
+pub fn register(registry: Registry, readers: Readers) -> Registry {
+    let of_tool = readers.clone();
+    registry
+        .tool_kind("document_search", move |name, given| {
+            tool(name, given, of_tool.clone())
+        })
+        .policy("recall_documents", move |given| {
+            policy(given, readers.clone())
+        })
+}
+
+fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<ToolHandle, String> {
+    let settings = DocumentSettings::deserialize(given).map_err(|error| error.to_string())?;
+    let folder = IndexedFolder::new(settings, readers)?;
+    Ok(ToolHandle::new(DocumentSearch::new(name, folder)))
+}
+
+#[derive(Deserialize)]
+struct RecallSettings {
+    /// The most tokens of what comes by itself.
+    max_tokens: Option<u64>,
+    /// How many passages at most.
+    limit: Option<usize>,
+    #[serde(flatten)]
+    documents: Map<String, Value>,
+}
+
+fn policy(given: &Value, readers: Readers) -> Result<PolicyHandle, String> {
+    let settings = RecallSettings::deserialize(given).map_err(|error| error.to_string())?;
+    let documents =
+        DocumentSettings::deserialize(&settings.documents).map_err(|error| error.to_string())?;
+    let folder = IndexedFolder::new(documents, readers)?;
+    Ok(PolicyHandle::new(move || {
+        let source = RecalledDocuments::new(folder.clone());
+        let source = match settings.limit {
+            Some(limit) => source.limit(limit),
+            None => source,
+        };
+        let provider = ContextProvider::new(source);
+        match settings.max_tokens {
+            Some(tokens) => provider.max_tokens(tokens),
+            None => provider,
+        }
+    }))
+}

@@ -1,0 +1,86 @@
+//! Documents that come by themselves.
+
+use ghostlight_actors::{
+    run::PolicyContext,
+    vocabulary::{AgentError, Effect, Transcript},
+};
+
+use super::IndexedFolder;
+use crate::{
+    context::ContextSource,
+    retrieval::{
+        index::{IndexError, Query},
+        searching::shown,
+    },
+};
+
+/// How many passages come where it is not said.
+const LIMIT: usize = 5;
+/// The most characters of a message that are looked for.
+const MAX_QUERY_CHARS: usize = 2_000;
+
+/// Finds in a folder what a user's message is about, for a [`ContextProvider`](crate::context::ContextProvider) to
+/// bring it to the agent's requests. As a policy of a team file it is `recall_documents`, with the settings of
+/// [`DocumentSettings`](super::DocumentSettings), `limit` and `max_tokens`.
+///
+/// What was found is recorded. Where the search fails the agent goes on without, and an event says so.
+#[derive(Clone, Debug)]
+pub struct RecalledDocuments {
+    folder: IndexedFolder,
+    limit: usize,
+}
+
+impl RecalledDocuments {
+    /// Finds in this folder.
+    pub fn new(folder: IndexedFolder) -> Self {
+        Self {
+            folder,
+            limit: LIMIT,
+        }
+    }
+
+    /// Sets how many passages come at most.
+    #[must_use]
+    pub fn limit(mut self, passages: usize) -> Self {
+        self.limit = passages.max(1);
+        self
+    }
+}
+
+impl ContextSource for RecalledDocuments {
+    async fn recall(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        said: &Transcript,
+    ) -> Result<Option<String>, AgentError> {
+        let messages = said.messages();
+        let last = messages.iter().rev().find(|said| said.is_from_user());
+        let text = last.map(|said| said.content()).unwrap_or_default();
+        let text: String = text.chars().take(MAX_QUERY_CHARS).collect();
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let query = Query::new(text)
+            .limit(self.limit)
+            .filter(self.folder.filter());
+        let folder = self.folder.clone();
+        let found = cx.step("recall documents", Effect::Read, async move {
+            let result = folder.searcher().await?.search(&query).await?;
+            Ok::<_, IndexError>(
+                result
+                    .found
+                    .iter()
+                    .map(shown)
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            )
+        });
+        match found.await {
+            Ok(found) => Ok((!found.is_empty()).then_some(found)),
+            Err(error) => {
+                cx.emit("documents_not_recalled", &error.to_string());
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `ghostlight index` and `ghostlight search`.
+
+use std::process::{Command, Output};
+
+use crate::folder::Folder;
+
+fn ghostlight(folder: &Folder, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ghostlight"))
+        .args(arguments)
+        .current_dir(folder.path())
+        .env_remove("GHOSTLIGHT_EMBEDDER")
+        .env("GHOSTLIGHT_INDEX", folder.path().join("the.index"))
+        .env("XDG_DATA_HOME", folder.path())
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_folder_is_indexed_and_searched() {
+    let folder = Folder::new("command");
+    folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");
+    folder.write("prices.csv", "thing,price\nparcel,5\nletter,1\n");
+    folder.write("bad.txt", b"\x00");
+    folder.write(
+        "flyer.pdf",
+        crate::hostile_pdf::page("BT /F 12 Tf 10 100 Td (Elephants travel free) Tj ET", ""),
+    );
+    let missing = ghostlight(&folder, &["search", "parcel"]);
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    assert!(err(&missing).contains("ghostlight index FOLDER"));
+
+    let indexed = ghostlight(&folder, &["index", "docs", "--statistics"]);
+    assert_eq!(indexed.status.code(), Some(1), "{}", err(&indexed));
+    let said = err(&indexed);
+    assert!(
+        said.contains("3 indexed") && said.contains("1 failed") && said.contains("bad.txt"),
+        "{said}"
+    );
+    assert!(said.contains("3 documents"), "{said}");
+
+    std::fs::remove_file(folder.docs().join("bad.txt")).unwrap();
+    let again = ghostlight(&folder, &["index", "docs"]);
+    assert!(
+        again.status.success()
+            && err(&again).contains("0 indexed (0 chunks), 3 unchanged, 1 removed"),
+        "{again:?}"
+    );
+
+    let found = ghostlight(&folder, &["search", "when is a parcel brought"]);
+    assert!(
+        out(&found).starts_with('[')
+            && out(&found).contains("] faq.md > Parcels (line 3)\n    They are brought by noon."),
+        "{}",
+        out(&found)
+    );
+    let found = ghostlight(&folder, &["search", "free elephants", "--json", "-n", "1"]);
+    let line: serde_json::Value = serde_json::from_str(out(&found).trim()).unwrap();
+    assert_eq!(line["document"], "flyer.pdf", "{line}");
+    let found = ghostlight(
+        &folder,
+        &[
+            "search", "parcel", "--under", "prices", "--words", "--rerank",
+        ],
+    );
+    assert!(
+        out(&found).contains("prices.csv") && !out(&found).contains("faq.md"),
+        "{}",
+        out(&found)
+    );
+
+    let other = ghostlight(&folder, &["search", "parcel", "--embedder", "openai:m:3"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        err(&other).contains("was made with lexical-hash-1/512"),
+        "{}",
+        err(&other)
+    );
+    let wrong = ghostlight(&folder, &["index", "docs", "--embedder", "magic"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        err(&wrong).contains("openai:MODEL:DIMENSION"),
+        "{}",
+        err(&wrong)
+    );
+}

@@ -1,0 +1,9 @@
+//! Folders of documents that agents and people search.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod citing;
+mod command;
+mod embeddings;
+mod folder;
+mod hostile_pdf;
+mod routing;
