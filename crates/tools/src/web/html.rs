@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_page_that_nests_without_end_is_its_texts() {
-        let page = "<div>".repeat(200_000) + "deep" + &"<b>".repeat(50_000) + "er";
+        let page = "<div>".repeat(50_000) + "deep" + &"<b>".repeat(50_000) + "er";
         assert!(markdown(&page).contains("deep"));
         assert!(markdown(&("<".repeat(500_000) + "x")).len() < 2 << 20);
     }
