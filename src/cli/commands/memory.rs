@@ -62,7 +62,7 @@ fn stored(keeping: &Keeping, whose: &Whose) -> Result<StoredMemory, Failure> {
 }
 
 async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let kind = arguments.kind.map(MemoryKind::from);
     let mut items = stored(&keeping, &arguments.whose)?.list().await?;
     items.retain(|item| kind.is_none_or(|kind| item.kind == kind));
@@ -102,7 +102,7 @@ fn tell(items: &[MemoryItem], json: bool, nothing: &str) -> Result<(), Failure> 
 }
 
 async fn show(arguments: MemoryShow) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let item = found(&stored(&keeping, &arguments.whose)?, &arguments.id).await?;
     print_json(&item)?;
     if let Some(source) = &item.source {
@@ -126,7 +126,7 @@ async fn found(memory: &StoredMemory, id: &str) -> Result<MemoryItem, Failure> {
 }
 
 async fn search(arguments: MemorySearch) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let query = MemoryQuery::new(arguments.text)
         .k(arguments.limit)
         .pending();
@@ -142,8 +142,8 @@ async fn search(arguments: MemorySearch) -> Result<Exit, Failure> {
 
 async fn forget(arguments: MemoryForget) -> Result<Exit, Failure> {
     let keeping = match arguments.dry_run {
-        true => Keeping::open_what_is_there(&arguments.store)?,
-        false => Keeping::open_to_change(&arguments.store)?,
+        true => Keeping::open_what_is_there(&arguments.store).await?,
+        false => Keeping::open_to_change(&arguments.store).await?,
     };
     let gone = forgotten(&keeping, &arguments).await;
     if !arguments.dry_run {
@@ -189,7 +189,7 @@ async fn forgotten(
 }
 
 async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_what_is_there(&arguments.store)?;
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let document = stored(&keeping, &arguments.whose)?.export().await?;
     let text = serde_json::to_string_pretty(&document).unwrap_or_default();
     let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
