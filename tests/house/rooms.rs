@@ -63,7 +63,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 22] = [
+const TOPICS: [(&str, May); 23] = [
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -79,6 +79,7 @@ const TOPICS: [(&str, May); 22] = [
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
     ("mcp", May::Name(&["files"])),
+    ("memory", May::Name(&[])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     (
         "models",
