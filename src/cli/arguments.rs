@@ -101,16 +101,9 @@ pub(super) enum Command {
     Export(Export),
     /// Delete ended runs, with all runs below them
     Prune(Prune),
-    /// Bring an index up to folders of documents
     #[cfg(feature = "retrieval")]
-    Index(super::document_arguments::IndexArguments),
-    /// Search the documents of an index
-    #[cfg(feature = "retrieval")]
-    Search(super::document_arguments::SearchArguments),
-    /// Read a PDF from stdin, as other processes of this command have it done
-    #[cfg(feature = "retrieval")]
-    #[command(hide = true)]
-    ReadPdf,
+    #[command(flatten)]
+    Documents(super::document_arguments::Documents),
     /// Print the JSON Schema of team files
     Schema,
     /// Check a team file

@@ -2,9 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, builder::NonEmptyStringValueParser};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 
 use super::arguments::ShowArguments;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Documents {
+    /// Bring an index up to folders of documents
+    Index(IndexArguments),
+    /// Search the documents of an index
+    Search(SearchArguments),
+    /// Read a PDF from stdin, as other processes of this command have it done
+    #[command(hide = true)]
+    ReadPdf,
+}
 
 /// Which index.
 #[derive(Clone, Debug, Args)]

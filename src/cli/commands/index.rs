@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     cli::{
-        document_arguments::{IndexArguments, IndexFile, SearchArguments},
+        document_arguments::{Documents, IndexArguments, IndexFile, SearchArguments},
         exit::{Exit, Failure},
         follow::print_json,
         keeping, say,
@@ -32,8 +32,17 @@ pub(in crate::cli) fn readers() -> Readers {
     }
 }
 
+/// Does what was asked.
+pub(super) async fn perform(asked: Documents) -> Result<Exit, Failure> {
+    match asked {
+        Documents::Index(arguments) => index(arguments).await,
+        Documents::Search(arguments) => search(arguments).await,
+        Documents::ReadPdf => read_pdf(),
+    }
+}
+
 /// Brings an index up to folders.
-pub(super) async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
+async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     let embedder = Some(embedder.embedder().map_err(Failure::Usage)?);
     let index = match arguments.empty {
@@ -131,7 +140,7 @@ fn told(folder: &std::path::Path, report: &SyncReport) -> String {
 }
 
 /// Prints what fits a query best.
-pub(super) async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
+async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     if !path.exists() {
         return Err(Failure::Usage(format!(
@@ -191,7 +200,7 @@ pub(super) async fn search(arguments: SearchArguments) -> Result<Exit, Failure> 
 
 /// Reads a PDF from stdin in this process, within bounds, and says its text. It is what other processes of the command
 /// start.
-pub(super) fn read_pdf() -> Result<Exit, Failure> {
+fn read_pdf() -> Result<Exit, Failure> {
     bound();
     serve_pdf(io::stdin().lock(), io::stdout().lock())?;
     Ok(Exit::Done)

@@ -87,11 +87,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Export(arguments) => replay::export(arguments).await,
         Command::Prune(arguments) => prune::prune(arguments).await,
         #[cfg(feature = "retrieval")]
-        Command::Index(arguments) => index::index(arguments).await,
-        #[cfg(feature = "retrieval")]
-        Command::Search(arguments) => index::search(arguments).await,
-        #[cfg(feature = "retrieval")]
-        Command::ReadPdf => index::read_pdf(),
+        Command::Documents(asked) => index::perform(asked).await,
         Command::Schema => team_file::schema(&registry),
         Command::Check(arguments) => team_file::check(&arguments, registry),
         Command::Draw(arguments) => team_file::draw(&arguments, registry),
