@@ -6,7 +6,6 @@
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
 use ghostlight_actors::{
     contract::{Batch, Claim, Committed, InboxItem, StoreError},
     vocabulary::{Digest, JournalId, RunId},
@@ -19,7 +18,7 @@ use tokio::{
 use tokio_postgres::{Client, Statement, types::ToSql};
 
 use crate::{
-    chain,
+    burst, chain,
     connection::Address,
     fault::Fault,
     group::{Group, Head, Tail},
@@ -103,10 +102,10 @@ impl Committer {
 }
 
 /// A connection with its statements.
-struct Link {
-    client: Client,
+pub(crate) struct Link {
+    pub(crate) client: Client,
     carrier: JoinHandle<()>,
-    statements: Statements,
+    pub(crate) statements: Statements,
     /// Whether nothing was committed over it yet.
     is_fresh: bool,
 }
@@ -119,7 +118,7 @@ impl Drop for Link {
 
 macro_rules! statements {
     ($($name:ident = $sql:expr;)*) => {
-        struct Statements { $($name: Statement,)* }
+        pub(crate) struct Statements { $(pub(crate) $name: Statement,)* }
 
         impl Statements {
             async fn prepare(client: &Client) -> Result<Self, Fault> {
@@ -301,7 +300,7 @@ impl Service {
         let mut hashes: Vec<&Digest> = changed.map(|head| &head.hash).collect();
         hashes.sort_unstable_by_key(|digest| digest.0);
         let digest = chain::commit(&tail.digest, commit, &node, hashes.into_iter());
-        write(link, &group, commit, digest).await?;
+        burst::write(link, &group, commit, digest).await?;
         self.doubtful = Some(Doubtful {
             number: commit,
             digest,
@@ -443,196 +442,4 @@ async fn load(link: &Link, works: &[Work], group: &mut Group<'_>) -> Result<(), 
         group.known.insert(item);
     }
     Ok(())
-}
-
-/// Writes what changed, in one burst.
-async fn write(link: &Link, group: &Group<'_>, commit: u64, digest: Digest) -> Result<(), Fault> {
-    let sql = &link.statements;
-    let heads: Vec<(&String, &Head)> = group
-        .changed
-        .iter()
-        .filter_map(|key| group.heads.get_key_value(key))
-        .collect();
-    let entries = &group.entries;
-    let runs: Vec<RunTexts<'_>> = group.runs.values().map(|row| RunTexts::of(row)).collect();
-    let values: Vec<_> = group.values.iter().collect();
-    let blobs: Vec<_> = group.blobs.iter().collect();
-    let items: Vec<_> = group.items.iter().collect();
-    let mut burst = Burst::new(&link.client);
-    if !heads.is_empty() {
-        burst.push(
-            &sql.put_journals,
-            vec![
-                column(&heads, |(_, head)| head.id),
-                column(&heads, |(key, _)| stored(key)),
-                column(&heads, |(_, head)| head.root),
-                column(&heads, |(_, head)| number(head.epoch)),
-                column(&heads, |(_, head)| head.owner.as_deref()),
-                column(&heads, |(_, head)| number(head.entries)),
-                column(&heads, |(_, head)| head.hash.0.as_slice()),
-                column(&heads, |(_, head)| head.updated_at.cast_signed()),
-                column(&heads, |(_, head)| {
-                    head.definition.as_ref().map(|d| d.0.as_slice())
-                }),
-            ],
-        );
-    }
-    if !entries.is_empty() {
-        burst.push(
-            &sql.put_entries,
-            vec![
-                column(entries, |entry| number(entry.position)),
-                column(entries, |entry| entry.journal),
-                column(entries, |entry| entry.root),
-                column(entries, |entry| number(entry.sequence)),
-                column(entries, |entry| entry.line.at.0.cast_signed()),
-                column(entries, |entry| &*entry.line.text),
-                column(entries, |entry| entry.hash.0.as_slice()),
-            ],
-        );
-    }
-    if !runs.is_empty() {
-        burst.push(
-            &sql.put_runs,
-            vec![
-                column(&runs, |run| run.ids[0].as_deref()),
-                column(&runs, |run| run.ids[1].as_deref()),
-                column(&runs, |run| run.ids[2].as_deref()),
-                column(&runs, |run| {
-                    run.row.session.as_ref().map(|s| stored(&s.team))
-                }),
-                column(&runs, |run| {
-                    run.row.session.as_ref().map(|s| stored(&s.key))
-                }),
-                column(&runs, |run| stored(&run.row.team)),
-                column(&runs, |run| stored(&run.row.agent)),
-                column(&runs, |run| run.path.as_str()),
-                column(&runs, |run| run.row.status.as_str()),
-                column(&runs, |run| stored(&run.row.title)),
-                column(&runs, |run| run.row.wake_at.map(|at| at.0.cast_signed())),
-                column(&runs, |run| run.row.started_at.0.cast_signed()),
-                column(&runs, |run| run.row.updated_at.0.cast_signed()),
-            ],
-        );
-    }
-    if !values.is_empty() {
-        burst.push(
-            &sql.put_state,
-            vec![
-                column(&values, |((scope, _), _)| stored(scope)),
-                column(&values, |((_, key), _)| stored(key)),
-                column(&values, |(_, (value, _))| *value),
-                column(&values, |(_, (_, version))| number(*version)),
-            ],
-        );
-    }
-    if !blobs.is_empty() {
-        burst.push(
-            &sql.put_blobs,
-            vec![
-                column(&blobs, |(digest, _)| digest.0.as_slice()),
-                column(&blobs, |(_, bytes)| **bytes),
-            ],
-        );
-    }
-    if !group.taken.is_empty() {
-        burst.push(
-            &sql.take_items,
-            vec![
-                column(&group.taken, |(run, _)| run.as_str()),
-                column(&group.taken, |(_, id)| stored(id)),
-            ],
-        );
-    }
-    if !items.is_empty() {
-        burst.push(
-            &sql.put_items,
-            vec![
-                column(&items, |(_, item)| number(item.mark)),
-                column(&items, |((run, _), _)| run.as_str()),
-                column(&items, |((_, id), _)| stored(id)),
-                column(&items, |(_, item)| item.at.cast_signed()),
-                column(&items, |(_, item)| item.body.as_deref()),
-            ],
-        );
-    }
-    let tail = &group.tail;
-    burst.push(
-        &sql.put_tail,
-        vec![
-            Box::new(number(commit)),
-            Box::new(digest.0.to_vec()),
-            Box::new(number(tail.position)),
-            Box::new(tail.journal),
-            Box::new(number(tail.mark)),
-        ],
-    );
-    burst.push(
-        &sql.put_commit,
-        vec![
-            Box::new(number(commit)),
-            Box::new(digest.0.to_vec()),
-            Box::new(group.node),
-        ],
-    );
-    burst.send().await
-}
-
-/// A run's row with the texts that are made for it.
-struct RunTexts<'r> {
-    row: &'r ghostlight_actors::contract::RunRow,
-    ids: [Option<String>; 3],
-    path: String,
-}
-
-impl<'r> RunTexts<'r> {
-    fn of(row: &'r ghostlight_actors::contract::RunRow) -> Self {
-        let path = serde_json::Value::from(row.path.clone()).to_string();
-        Self {
-            row,
-            ids: [Some(row.run), Some(row.root), row.parent].map(|id| id.map(|id| id.to_string())),
-            path,
-        }
-    }
-}
-
-type Parameter<'p> = Box<dyn ToSql + Sync + Send + 'p>;
-
-/// One column of many rows, as an array.
-fn column<'p, R, T>(rows: &'p [R], value: impl Fn(&'p R) -> T) -> Parameter<'p>
-where
-    T: ToSql + Sync + Send + 'p,
-{
-    Box::new(rows.iter().map(value).collect::<Vec<T>>())
-}
-
-/// Statements that are sent without waiting for each other's answers.
-struct Burst<'c> {
-    client: &'c Client,
-    statements: Vec<(&'c Statement, Vec<Parameter<'c>>)>,
-}
-
-impl<'c> Burst<'c> {
-    fn new(client: &'c Client) -> Self {
-        Self {
-            client,
-            statements: Vec::new(),
-        }
-    }
-
-    fn push(&mut self, statement: &'c Statement, parameters: Vec<Parameter<'c>>) {
-        self.statements.push((statement, parameters));
-    }
-
-    async fn send(self) -> Result<(), Fault> {
-        let send = self.statements.iter().map(async |(statement, parameters)| {
-            let parameters: Vec<&(dyn ToSql + Sync)> = parameters
-                .iter()
-                .map(|parameter| &**parameter as &(dyn ToSql + Sync))
-                .collect();
-            self.client.execute(*statement, &parameters).await
-        });
-        try_join_all(send).await?;
-        Ok(())
-    }
 }

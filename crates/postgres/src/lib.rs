@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod burst;
 mod chain;
 mod committer;
 mod connection;
