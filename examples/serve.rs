@@ -1,6 +1,7 @@
 //! A team over HTTP: keys, a turn that is sent twice, and a stream of events that is broken off and resumed.
 //!
 //! `cargo run --example serve --features server`
+#![allow(clippy::print_stdout)]
 
 use ghostlight::{
     prelude::*,

@@ -28,7 +28,7 @@ pub enum EmbedderSettings {
     },
     /// A model of OpenAI, or of a server that speaks its embeddings.
     #[cfg(feature = "openai")]
-    Openai(super::OpenAiEmbedderSettings),
+    Openai(Box<super::OpenAiEmbedderSettings>),
 }
 
 fn default_dimension() -> usize {
@@ -62,7 +62,7 @@ impl EmbedderSettings {
             )),
             #[cfg(feature = "openai")]
             Self::Openai(settings) => {
-                let embedder = super::OpenAiEmbedder::from(settings.clone());
+                let embedder = super::OpenAiEmbedder::from((**settings).clone());
                 Ok(EmbedderHandle::new(CachedEmbedder::new(embedder, CACHED)))
             }
         }
@@ -94,7 +94,7 @@ impl EmbedderSettings {
             if variable("OPENAI_API_KEY").is_some() {
                 embedder = embedder.api_key(super::Secret::variable("OPENAI_API_KEY"));
             }
-            return Ok(Self::Openai(embedder.settings().clone()));
+            return Ok(Self::Openai(Box::new(embedder.settings().clone())));
         }
         Err(wanted())
     }

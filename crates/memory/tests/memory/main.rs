@@ -1,4 +1,5 @@
 //! What a memory promises, one file a promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod stage;
 

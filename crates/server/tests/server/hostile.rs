@@ -71,7 +71,7 @@ fn malformed(run: &str) -> Vec<(String, Vec<u16>)> {
             &[404, 405],
         ),
         (
-            format!("GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+            "GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(),
             &[421],
         ),
         // Smuggling: two readings of where a request ends.
