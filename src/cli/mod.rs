@@ -113,7 +113,11 @@ where
 /// The command's own tools read PDF, too: in another process of it.
 #[cfg(feature = "retrieval")]
 fn with_documents(registry: Registry) -> Registry {
-    crate::documents::register(registry, commands::index::readers())
+    // In the place of those that read no PDF.
+    registry.with(crate::documents::register(
+        Registry::new(),
+        commands::index::readers(),
+    ))
 }
 
 #[cfg(not(feature = "retrieval"))]

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{BoxFuture, StateValue, ToolContext, ToolError, ToolOutput};
-use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope, is_key_of_engine};
+use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope, is_reserved_key};
 
 /// Something that a call changes in what its team keeps. It is committed with the call's result:
 /// both are there, or neither.
@@ -39,7 +39,7 @@ impl Change {
     /// The key that it would change and that only the engine may write, if it does.
     pub(crate) fn key_of_engine(&self) -> Option<&str> {
         match self {
-            Self::State { key, .. } if is_key_of_engine(key) => Some(key),
+            Self::State { key, .. } if is_reserved_key(key) => Some(key),
             _ => None,
         }
     }

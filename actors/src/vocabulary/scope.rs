@@ -67,17 +67,25 @@ impl FromStr for Scope {
 /// and decisions about calls that are remembered.
 const OF_ENGINE: [&str; 2] = ["topic:", "approval:"];
 
+/// And those of memories, which write them by operations of their own.
+const OF_MEMORIES: &str = "memory:";
+
 /// Whether a key is the engine's own: nothing else may write it.
 pub(crate) fn is_key_of_engine(key: &str) -> bool {
     OF_ENGINE.iter().any(|prefix| key.starts_with(prefix))
 }
 
+/// Whether neither tools nor functions write a key as state: it is the engine's own, or a memory's.
+pub(crate) fn is_reserved_key(key: &str) -> bool {
+    is_key_of_engine(key) || key.starts_with(OF_MEMORIES)
+}
+
 /// Why such a key is not written.
 pub(crate) fn key_of_engine(key: &str) -> String {
-    let prefixes = OF_ENGINE.join("` or `");
+    let prefixes = OF_ENGINE.join("`, `");
     format!(
         "the key {key:?} is the engine's own: nothing else may write keys that begin with \
-         `{prefixes}`; take another"
+         `{prefixes}` or `{OF_MEMORIES}`; take another"
     )
 }
 

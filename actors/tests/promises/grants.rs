@@ -114,7 +114,7 @@ async fn a_function_names_no_key_of_the_engine_either() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let mut refused = 0;
-        for key in ["approval:wipe", "topic:news"] {
+        for key in ["approval:wipe", "topic:news", "memory:notes/1"] {
             let state = cx.state(Scope::Session);
             let writes = [
                 state.set(key, &1).await.map(drop),
@@ -137,7 +137,7 @@ async fn a_function_names_no_key_of_the_engine_either() {
         Ok(Outcome::answer(refused.to_string()))
     });
     let system = stage.start(agent).await;
-    assert_eq!(text(&ask(&system, "a", "go").await).await, "10");
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "15");
 }
 
 #[tokio::test(start_paused = true)]

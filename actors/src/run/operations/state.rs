@@ -14,7 +14,7 @@ use crate::{
     },
     vocabulary::{
         AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
-        Scope, SessionId, canonical, is_key_of_engine, key_of_engine,
+        Scope, SessionId, canonical, is_reserved_key, key_of_engine,
     },
 };
 
@@ -384,7 +384,7 @@ impl Shared<'_> {
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
-        let decide: Decide = if is_key_of_engine(&key) && !self.of_engine {
+        let decide: Decide = if is_reserved_key(&key) && !self.of_engine {
             let message = key_of_engine(&key);
             let refused = OperationError::new(ErrorKind::InvalidInput, message);
             Arc::new(move |_| Err(refused.clone()))
