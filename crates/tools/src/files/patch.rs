@@ -112,6 +112,7 @@ fn read_part<'l>(
         line,
         ..Part::default()
     };
+    let (mut last, mut marked) = (None, false);
     while let Some((number, line)) = lines.peek().copied() {
         // Within the counted lines `--- x` removes the line `-- x`.
         let is_full =
@@ -121,6 +122,11 @@ fn read_part<'l>(
             break;
         }
         lines.next();
+        let is_mark = line.starts_with('\\');
+        if is_full && counts.is_some() && !is_mark {
+            // What follows it, such as a signature, says nothing.
+            continue;
+        }
         let rest = || line.get(1..).unwrap_or_default().to_owned();
         match line.as_bytes().first() {
             Some(b'-') => part.old.push(rest()),
@@ -129,14 +135,16 @@ fn read_part<'l>(
                 part.old.push(rest());
                 part.new.push(rest());
             }
-            Some(b'\\') => part.open_end = true,
+            // It says of the line before it that no line break follows.
+            Some(b'\\') => {
+                marked = true;
+                part.open_end = last != Some(b'-');
+            }
             // An empty line of context whose space was lost; after the end it is no part of it.
-            None if !is_full || counts.is_none() => {
+            None => {
                 part.old.push(String::new());
                 part.new.push(String::new());
             }
-            None => {}
-            Some(_) if is_full => {}
             Some(_) => {
                 return Err(format!(
                     "line {}: it must begin with a space, `+` or `-`",
@@ -144,8 +152,10 @@ fn read_part<'l>(
                 ));
             }
         }
+        last = line.as_bytes().first().copied();
     }
-    if part.old == part.new {
+    // One that changes the line break at the end alone has equal lines.
+    if part.old == part.new && !marked {
         return Err(format!("the part at line {} changes nothing", part.line));
     }
     Ok(part)
@@ -247,6 +257,18 @@ mod tests {
                 let _ = apply(&file, &text);
             }
         }
+    }
+
+    #[test]
+    fn the_line_break_at_the_end_is_as_the_patch_says() {
+        for (old, new) in [("a", "a\n"), ("a\n", "a"), ("a\nb", "c\nb\n"), ("a\nb\n", "a\nc"), ("a\nb", "a")] {
+            let diff = similar::TextDiff::from_lines(old, new);
+            let patch = diff.unified_diff().header("a/f", "b/f").to_string();
+            let files = parse(&patch).unwrap();
+            assert_eq!(apply(&files[0], old).unwrap(), new, "{patch}");
+        }
+        let signed = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n-- \n2.39.5\n";
+        assert_eq!(apply(&parse(signed).unwrap()[0], "a\n").unwrap(), "b\n");
     }
 
     #[test]
