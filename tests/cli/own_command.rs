@@ -539,8 +539,12 @@ impl Started {
     /// Sends a signal by its name, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
         let (name, id) = (format!("-{name}"), self.0.id().to_string());
-        let status = Command::new("kill").args([name, id]).status();
+        let status = Command::new("kill").args([&name, &id]).status();
         assert!(status.unwrap().success());
+        // A thread that is under way stops a moment later than the signal was sent.
+        while name == "-STOP" && !stands_still(&id) {
+            std::thread::yield_now();
+        }
     }
 
     /// Waits until it says this on stderr; [`ends`](Self::ends) gives what it says after that.
@@ -583,4 +587,17 @@ impl Drop for Started {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Whether all threads of a process are stopped, where the system tells.
+fn stands_still(process: &str) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let told = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state stands behind the name, which may hold anything.
+        let state = told.rsplit(')').next().unwrap_or_default();
+        state.trim_start().starts_with(['T', 't', 'Z', 'X']) || told.is_empty()
+    })
 }

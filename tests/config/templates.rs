@@ -154,11 +154,11 @@ fn templates_within_templates_are_as_deep_as_a_team_may_be() {
             "templates:\n{levels}  t{length}: {{ name: a{length} }}\nagent: {{ template: t1 }}\n"
         )
     };
-    assert_eq!(spec(&chain(64)).agent.walk().len(), 64);
-    for length in [65, 300, 2_000] {
+    assert_eq!(spec(&chain(32)).agent.walk().len(), 32);
+    for length in [33, 300, 2_000] {
         let (kind, _, _, message) = fault(&chain(length));
         assert_eq!(kind, FaultKind::Team);
-        assert!(message.contains("more than 64 deep"), "{message}");
+        assert!(message.contains("more than 32 deep"), "{message}");
     }
 }
 

@@ -94,7 +94,7 @@ fn names_are_well_formed_and_there_once_over_the_whole_tree_which_has_a_depth() 
         });
         below.into_team()
     };
-    deep(64).unwrap();
-    let told = deep(65).unwrap_err().to_string();
+    deep(32).unwrap();
+    let told = deep(33).unwrap_err().to_string();
     assert!(told.contains("below the deepest level"), "{told}");
 }

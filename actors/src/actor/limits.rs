@@ -12,7 +12,7 @@ use super::{
 #[non_exhaustive]
 pub struct Limits {
     /// How many turns may be on their way into sessions at once; past it `send` answers
-    /// [`SystemError::Overloaded`] at once.
+    /// [`SystemError::Overloaded`](crate::actor::SystemError::Overloaded) at once.
     pub admissions: usize,
     /// How many turns wait in one session.
     pub queued_turns: usize,

@@ -223,8 +223,9 @@ impl TeamSpec {
         })
     }
 
-    /// How many levels of agents a team may have.
-    pub const MAX_DEPTH: usize = 64;
+    /// How many levels of agents a team may have: reading one more takes some 40 KB of a thread's stack in a build that is
+    /// not optimised, and threads have 2 MB.
+    pub const MAX_DEPTH: usize = 32;
 }
 
 /// The agents to which the last one of a lineage may hand the conversation; see

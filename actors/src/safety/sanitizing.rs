@@ -107,8 +107,9 @@ fn unpaired(text: &str, marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
 
 /// The same as one line of at most so many characters, with `…` where some were cut off.
 pub fn sanitize_line(text: &str, characters: usize) -> String {
-    let text = sanitize(text);
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What only stands together in one line may be a marker.
+    let line = joined(&sanitize(&joined(&sanitize(text))));
     let line = cut(&line, characters);
     // A space before the cut would be gone the second time.
     match line.strip_suffix(" …") {

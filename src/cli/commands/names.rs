@@ -73,6 +73,15 @@ pub(super) const BEHAVIORS: &[(&str, &str)] = &[
 /// Policies.
 pub(super) const POLICIES: &[(&str, &str)] = &[
     (
+        "cited_answers",
+        "holds an answer's citations to what was found in its run",
+    ),
+    ("memory", "remembers from one run to the next"),
+    (
+        "recall_documents",
+        "adds to a request what an index of documents says about it",
+    ),
+    (
         "context",
         "requests are kept in bounds: see `context` in `ghostlight schema`",
     ),
@@ -155,7 +164,11 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "approval_webhook",
         "asks a server for approval, and waits for its answer",
     ),
-    ("docs_search", "searches the documents of a folder"),
+    ("docs_search", "searches the Markdown of a folder"),
+    (
+        "document_search",
+        "searches an index of a folder's documents, of many formats",
+    ),
     (
         "terminal",
         "tools that run programs without a shell, confined to a folder",

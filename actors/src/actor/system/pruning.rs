@@ -14,7 +14,7 @@ impl System {
     ///
     /// A deleted run is gone for `fork`, `replay`, events and all else; for a while
     /// ([`DELETIONS_KNOWN`](crate::contract::DELETIONS_KNOWN)) whoever asks for it is told
-    /// [`StoreError::Deleted`].
+    /// [`StoreError::Deleted`](crate::contract::StoreError::Deleted).
     ///
     /// # Errors
     /// What the store fails with.

@@ -261,7 +261,13 @@ mod tests {
 
     #[test]
     fn the_line_break_at_the_end_is_as_the_patch_says() {
-        for (old, new) in [("a", "a\n"), ("a\n", "a"), ("a\nb", "c\nb\n"), ("a\nb\n", "a\nc"), ("a\nb", "a")] {
+        for (old, new) in [
+            ("a", "a\n"),
+            ("a\n", "a"),
+            ("a\nb", "c\nb\n"),
+            ("a\nb\n", "a\nc"),
+            ("a\nb", "a"),
+        ] {
             let diff = similar::TextDiff::from_lines(old, new);
             let patch = diff.unified_diff().header("a/f", "b/f").to_string();
             let files = parse(&patch).unwrap();

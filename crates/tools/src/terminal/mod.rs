@@ -2,7 +2,7 @@
 //!
 //! A command is a program with its arguments; no shell reads it. Rules say which programs may be run with
 //! which arguments. Each runs in a group of processes of its own, which is ended as a whole, with an
-//! environment of its own, and below a [launcher](crate::launcher) that takes its rights away: on Linux it
+//! environment of its own, and below a launcher ([`crate::launcher`]) that takes its rights away: on Linux it
 //! reads the system's programs and the folder, changes only the folder, and has no network.
 
 mod output;
