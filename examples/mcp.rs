@@ -53,7 +53,14 @@ async fn client() -> Result<(), Box<dyn std::error::Error>> {
                 let question = json!({ "message": "What is 17% of 2340?" });
                 ModelResponse::tool_calls([ToolCall::new("c1", "office_clerk", question)])
             }
-            _ => ModelResponse::text(last.map(|message| message.content()).unwrap_or_default()),
+            _ => {
+                let results = last.into_iter().flat_map(|message| message.tool_results());
+                ModelResponse::text(
+                    results
+                        .map(|result| result.text.as_str())
+                        .collect::<String>(),
+                )
+            }
         })
     });
     let desk = Agent::new("desk").model(model.clone()).toolset(

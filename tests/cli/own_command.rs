@@ -541,7 +541,6 @@ impl Started {
         let (name, id) = (format!("-{name}"), self.0.id().to_string());
         let status = Command::new("kill").args([&name, &id]).status();
         assert!(status.unwrap().success());
-        // A thread that is under way stops a moment later than the signal was sent.
         while name == "-STOP" && !stands_still(&id) {
             std::thread::yield_now();
         }
@@ -589,15 +588,13 @@ impl Drop for Started {
     }
 }
 
-/// Whether all threads of a process are stopped, where the system tells.
+/// Whether all threads of a process are stopped, where the system tells: one that is under way stops after the signal.
 fn stands_still(process: &str) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else {
         return true;
     };
     threads.flatten().all(|thread| {
         let told = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The state stands behind the name, which may hold anything.
-        let state = told.rsplit(')').next().unwrap_or_default();
-        state.trim_start().starts_with(['T', 't', 'Z', 'X']) || told.is_empty()
+        told.is_empty() || told.contains(") T ")
     })
 }

@@ -177,6 +177,7 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "files",
         "several tools for the files of one folder: reads and searches them and, with `write: true`, changes them",
     ),
+    ("mcp", "the tools of a server of the Model Context Protocol"),
     (
         "skills",
         "tools that read skills, which are folders with a SKILL.md",
