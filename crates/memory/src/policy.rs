@@ -44,12 +44,12 @@ fn make(given: &Value) -> Result<PolicyHandle, String> {
 /// The policy of a definition over a memory of one's own, such as one with an embedder:
 ///
 /// ```
-/// use ghostlight_actors::{definition::MemorySpec, run::Agent};
+/// use ghostlight_actors::{definition::MemorySpec, run::{Agent, AgentPolicy}};
 /// use ghostlight_memory::{Memory, policy};
 ///
 /// let spec = MemorySpec::default();
 /// let memory = Memory::of(&spec);
-/// let agent = Agent::new("desk").policy("memory", policy(spec, memory));
+/// let agent = Agent::new("desk").policy("memory", AgentPolicy::Own(policy(spec, memory)));
 /// # let _ = agent;
 /// ```
 #[must_use]
