@@ -54,7 +54,7 @@ async fn client() -> Result<(), Box<dyn std::error::Error>> {
                 ModelResponse::tool_calls([ToolCall::new("c1", "office_clerk", question)])
             }
             _ => {
-                let results = last.into_iter().flat_map(|message| message.tool_results());
+                let results = last.iter().flat_map(|message| message.tool_results());
                 ModelResponse::text(
                     results
                         .map(|result| result.text.as_str())
