@@ -11,6 +11,11 @@ use serde_json::{Map, Value};
 #[cfg(feature = "tools")]
 use ghostlight_actors::contract::ToolsetHandle;
 
+#[cfg(all(feature = "memory", feature = "retrieval"))]
+use crate::models::EmbedderSettings;
+#[cfg(all(feature = "memory", feature = "retrieval"))]
+use ghostlight_actors::contract::EmbedderHandle;
+
 use crate::{
     behaviors, context, interceptors,
     models::{Fallback, OfflineModel},
@@ -50,7 +55,9 @@ pub fn builtin() -> Registry {
         .toolset_kind("web", web);
     #[cfg(all(feature = "tools", unix))]
     let registry = registry.toolset_kind("terminal", terminal);
-    #[cfg(feature = "memory")]
+    #[cfg(all(feature = "memory", feature = "retrieval"))]
+    let registry = crate::memory::register_with(registry, embedders());
+    #[cfg(all(feature = "memory", not(feature = "retrieval")))]
     let registry = crate::memory::register(registry);
     #[cfg(feature = "retrieval")]
     let registry = crate::documents::register(registry, Default::default());
@@ -60,6 +67,31 @@ pub fn builtin() -> Registry {
             registry.provider(*name, make)
         })
         .provider("fallback", fallback)
+}
+
+/// How many embedders of memories are kept.
+#[cfg(all(feature = "memory", feature = "retrieval"))]
+const EMBEDDERS: usize = 64;
+
+/// The embedder that a memory names. The same settings give the same one, with its connections and what it has made.
+#[cfg(all(feature = "memory", feature = "retrieval"))]
+fn embedders() -> impl Fn(&Value) -> Result<EmbedderHandle, String> + Send + Sync {
+    let made = parking_lot::Mutex::new(std::collections::BTreeMap::new());
+    move |settings| {
+        let name = settings.to_string();
+        let mut made = made.lock();
+        if let Some(embedder) = made.get(&name) {
+            return Ok(EmbedderHandle::clone(embedder));
+        }
+        let settings =
+            EmbedderSettings::deserialize(settings).map_err(|error| error.to_string())?;
+        let embedder = settings.embedder()?;
+        if made.len() >= EMBEDDERS {
+            made.clear();
+        }
+        made.insert(name, embedder.clone());
+        Ok(embedder)
+    }
 }
 
 type MakeProvider = fn(&Map<String, Value>) -> Result<ModelHandle, String>;

@@ -158,4 +158,6 @@ pub(super) enum Kind {
     Entity,
     /// Edges of the knowledge graph.
     Relation,
+    /// What was said in turns.
+    Conversation,
 }

@@ -17,7 +17,7 @@ const MAX_DIMENSION: usize = 4_096;
 /// embedder: { provider: openai, model: nomic-embed-text, dimension: 768, base_url: "http://127.0.0.1:11434/v1" }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "provider", rename_all = "snake_case")]
+#[serde(tag = "provider", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum EmbedderSettings {
     /// Words and their letters, hashed: it needs no model and knows no meaning.

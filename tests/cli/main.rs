@@ -10,6 +10,8 @@ mod files;
 #[cfg(unix)]
 mod hostile;
 mod listening;
+#[cfg(feature = "memory")]
+mod memory;
 mod mistakes;
 mod own_command;
 mod pruning;

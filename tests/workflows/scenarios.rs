@@ -11,7 +11,10 @@ use ghostlight_actors::{
     actor::{Run, System},
     contract::{RunFilter, Store},
     definition::{BehaviorSpec, Reach},
-    run::{Agent, Registry, RunContext, operations::Scope},
+    run::{
+        Agent, AgentPolicy, GoalEnd, GoalStatus, Policy, PolicyContext, PolicyHandle, Registry,
+        RunContext, operations::Scope,
+    },
     testing::{InMemoryStore, Reply, ScriptedModel, check_transcript},
     vocabulary::{
         AgentError, Effect, Event, EventRecord, Outcome, RunResult, StopReason, ToolDefinition,
@@ -175,16 +178,36 @@ async fn a_plan_in_xml_is_read_in_its_fence_with_cdata_or_given_back_with_what_i
     system.stop().await.unwrap();
 }
 
+/// Notes how work on each goal ended.
+struct Witness(Arc<Mutex<Vec<(String, GoalStatus)>>>);
+
+impl Policy for Witness {
+    async fn after_goal(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        ended: &GoalEnd,
+    ) -> Result<(), AgentError> {
+        assert_eq!(cx.transcript().messages()[0].content(), ended.goal);
+        self.0.lock().push((ended.goal.clone(), ended.status));
+        Ok(())
+    }
+}
+
 /// What came of a tree of goals whose model says this of each goal, with the goals in the order in
-/// which they were worked on and the episodes that its session keeps.
+/// which they were worked on, and how the policies were told that work on them ended.
 async fn tree(
     settings: Value,
     says: impl Fn(&str) -> Reply + Send + Sync + 'static,
-) -> (Outcome, Vec<String>, Vec<(String, bool)>) {
+) -> (Outcome, Vec<String>, Vec<(String, GoalStatus)>) {
     let model = ScriptedModel::from_reply_fn(move |request, _| {
         says(&request.conversation.messages()[0].content())
     });
-    let desk = Agent::new("desk").behavior(BehaviorSpec::new("reactree").settings(settings));
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let witness = ended.clone();
+    let witness = PolicyHandle::new(move || Witness(witness.clone()));
+    let desk = Agent::new("desk")
+        .behavior(BehaviorSpec::new("reactree").settings(settings))
+        .policy("witness", AgentPolicy::Own(witness));
     let system = started(&InMemoryStore::new(), desk, model.clone()).await;
     let session = system.session("desk", "s");
     let outcome = session.send("goal").await.unwrap().outcome().await.unwrap();
@@ -192,14 +215,7 @@ async fn tree(
     let goals = goals
         .iter()
         .map(|request| request.conversation.messages()[0].content());
-    let kept = session.state(Scope::Session).await.unwrap();
-    let episodes = kept.into_iter().find(|(key, _)| key == "reactree.episodes");
-    let episodes: Vec<Value> = serde_json::from_value(episodes.unwrap().1).unwrap();
-    let episodes = episodes.iter().map(|episode| {
-        let goal = episode["goal"].as_str().unwrap().to_owned();
-        (goal, episode["reached"].as_bool().unwrap())
-    });
-    let found = (outcome, goals.collect(), episodes.collect());
+    let found = (outcome, goals.collect(), ended.lock().clone());
     system.stop().await.unwrap();
     found
 }
@@ -230,14 +246,20 @@ async fn a_fallback_within_a_sequence_reaches_its_goal_after_a_declared_failure_
     .await;
     assert_eq!(outcome, Outcome::answer("a: a is done\nrest: c is done"));
     assert_eq!(goals, ["goal", "a", "rest", "b", "c"]);
-    let of = |goal: &str| {
-        episodes
-            .iter()
-            .find(|(of, _)| of == goal)
-            .map(|(_, reached)| *reached)
-    };
-    let found = ["a", "b", "c"].map(of);
-    assert_eq!(found, [Some(true), Some(false), Some(true)], "{episodes:?}");
+    use GoalStatus::{Divided, Missed, Reached};
+    let episodes: Vec<(&str, GoalStatus)> = episodes
+        .iter()
+        .map(|(goal, status)| (goal.as_str(), *status))
+        .collect();
+    // What is divided ends after its parts.
+    let expected = [
+        ("a", Reached),
+        ("b", Missed),
+        ("c", Reached),
+        ("rest", Divided),
+        ("goal", Divided),
+    ];
+    assert_eq!(episodes, expected);
 }
 
 /// Scenario 14 of the conformance list.

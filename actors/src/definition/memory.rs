@@ -40,6 +40,24 @@ pub struct MemorySpec {
     pub episodes: bool,
     /// From which score on, 0 to 1, a finished task is worth keeping.
     pub learn_threshold: f64,
+    /// Whether a model takes facts out of what is said. A fact that changed takes the earlier one's place, and one
+    /// that is no longer so is not found any more. It costs a model call at the end of each run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub extract: bool,
+    /// Whether a model looks back at each run: it rates how much it matters, says what a failure taught, and keeps
+    /// learnings. The call is the one of `extract`, where both are wanted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reflect: bool,
+    /// Whether a model sums up once a day what the runs of the last day teach together.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wisdom: bool,
+    /// Whether what is said in each turn is kept, so that the tool finds it in all conversations of the user.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub conversations: bool,
+    /// What makes vectors, so that things are found by meaning; left out, they are found by their words. Which
+    /// embedders there are is for who registers the policy: `ghostlight` has those of `document_search`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedder: Option<serde_json::Value>,
 }
 
 /// What may be done with the memories of a scope.
@@ -72,6 +90,11 @@ impl Default for MemorySpec {
             learn: false,
             episodes: false,
             learn_threshold: 0.5,
+            extract: false,
+            reflect: false,
+            wisdom: false,
+            conversations: false,
+            embedder: None,
         }
     }
 }

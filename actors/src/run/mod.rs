@@ -45,7 +45,8 @@ pub use operation::{
     Unsaved, Wait, WaitFor, Write,
 };
 pub use policy::{
-    BeforeTool, HookContext, Judgement, OwnTool, Policy, PolicyContext, PolicyHandle, Verdict,
+    BeforeTool, GoalEnd, GoalStatus, HookContext, Judgement, OwnTool, Policy, PolicyContext,
+    PolicyHandle, Verdict,
 };
 pub use ports::Task;
 pub(crate) use ports::{

@@ -214,7 +214,7 @@ fn about_the_same(view: &View, about: &str) -> Option<MemoryItem> {
 
 /// The item that says the same, if there is one. What happened twice happened twice.
 fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Option<MemoryItem> {
-    if item.kind == MemoryKind::Episodic {
+    if matches!(item.kind, MemoryKind::Episodic | MemoryKind::Conversation) {
         return None;
     }
     let new = Kept::new(item.clone());
@@ -263,7 +263,7 @@ fn merge(before: MemoryItem, new: MemoryItem) -> MemoryItem {
     merged
 }
 
-fn patch(
+pub(crate) fn patch(
     mut item: MemoryItem,
     patch: &MemoryPatch,
     now: Timestamp,

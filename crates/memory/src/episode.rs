@@ -17,7 +17,7 @@ use crate::{
 /// How many characters of a goal are kept.
 const GOAL: usize = 500;
 /// How many characters of a trajectory are kept.
-const TRAJECTORY: usize = 4_000;
+pub(crate) const TRAJECTORY: usize = 16_000;
 /// How many characters of a reflection are kept.
 const REFLECTION: usize = 1_000;
 /// How many characters of a message's id and of its sender's key are kept.
@@ -67,7 +67,7 @@ impl EpisodeStatus {
             Self::Success => "succeeded",
             Self::Failure => "FAILED: do not do it in this way",
             Self::Expand => "was divided into sub-goals",
-            Self::Pending => "NOT CONFIRMED by anybody: no proof that it works",
+            Self::Pending => "is NOT CONFIRMED by anybody: no proof that it works",
         }
     }
 }

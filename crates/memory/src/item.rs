@@ -53,11 +53,13 @@ pub enum MemoryKind {
     Entity,
     /// An edge of the knowledge graph.
     Relation,
+    /// A turn of a conversation: what was said, and what was answered.
+    Conversation,
 }
 
 impl MemoryKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Working,
         Self::Episodic,
         Self::Semantic,
@@ -66,7 +68,14 @@ impl MemoryKind {
         Self::Wisdom,
         Self::Entity,
         Self::Relation,
+        Self::Conversation,
     ];
+
+    /// Whether a search that names no kinds looks at it: not at the graph, and not at what was merely said, which
+    /// may be outdated.
+    pub(crate) fn is_found_unnamed(self) -> bool {
+        !matches!(self, Self::Entity | Self::Relation | Self::Conversation)
+    }
 
     /// The word for people and for stores.
     pub fn as_str(self) -> &'static str {
@@ -79,6 +88,7 @@ impl MemoryKind {
             Self::Wisdom => "wisdom",
             Self::Entity => "entity",
             Self::Relation => "relation",
+            Self::Conversation => "conversation",
         }
     }
 }

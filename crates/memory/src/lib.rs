@@ -19,6 +19,7 @@ mod episode;
 mod graph;
 mod item;
 mod learning;
+mod looking_back;
 mod memory;
 mod policy;
 pub mod scoring;
@@ -27,7 +28,9 @@ mod stored;
 mod task;
 mod terms;
 mod tool;
+mod trajectory;
 mod view;
+mod wisdom;
 
 pub use editing::{Added, Forget, Forgetting, MemoryStats, SAME, SAME_COSINE};
 pub use episode::{Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged};
@@ -37,8 +40,9 @@ pub use item::{
     Provenance, clean, clean_line,
 };
 pub use learning::{Credited, Learning, LearningCategory, citations};
+pub use looking_back::{ExtractedFact, ExtractedLearning, LookBack, LookedBack};
 pub use memory::{Memory, MemoryOperation, MemoryScope, ScopedMemory, SearchMemory};
-pub use policy::{MEMORY, policy, register};
+pub use policy::{MEMORY, policy, register, register_with};
 pub use stored::{Import, MemoryDocument, StoredMemory, StoredMemoryError};
 pub use task::{KeptTask, TaskRecord};
 pub use terms::{query_terms, terms};

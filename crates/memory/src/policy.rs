@@ -1,11 +1,17 @@
 //! The memory of an agent: what is recalled for it, its model's tool, and what is kept of its runs.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::future::join_all;
 use ghostlight_actors::{
+    contract::EmbedderHandle,
     definition::{MemoryAccess, MemorySpec},
-    run::{BeforeTool, OwnTool, Policy, PolicyContext, PolicyHandle, Registry},
+    run::{
+        BeforeTool, GoalEnd, GoalStatus, OwnTool, Policy, PolicyContext, PolicyHandle, Registry,
+    },
     vocabulary::{
         AgentError, Digest, ModelRequest, ModelResponse, Outcome, ToolCall, ToolResult, ToolStatus,
     },
@@ -14,11 +20,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    Episode, EpisodeStatus, Memory, MemoryHit, MemoryQuery, MemoryScope, TaskRecord, citations,
-    clean_line,
-    showing::{brief, recalled},
+    Episode, EpisodeStatus, LookBack, Memory, MemoryHit, MemoryKind, MemoryQuery, MemoryScope,
+    NewMemory, TaskRecord, citations, clean_line,
+    looking_back::{self, Finished},
+    showing::{advice, brief, recalled},
     task::SUMMARY,
     tool,
+    trajectory::trajectory,
+    wisdom,
 };
 
 /// The name of the policy, and of the tool that it brings.
@@ -27,18 +36,42 @@ pub const MEMORY: &str = "memory";
 const ACTS: usize = 40;
 /// How much a recalled memory must have to do with the message.
 const RELEVANCE: f64 = 0.2;
+/// How many notes of wisdom stand in the advice for a goal.
+const NOTES: u32 = 2;
+/// For how many messages what was recalled is kept: the branches of a run ask in turns.
+const MESSAGES: usize = 64;
+/// How many characters of what is said in a turn are kept.
+const SAID: usize = 1_500;
 
-/// Registers the policy `memory`, which serves agents that have one.
+/// Registers the policy `memory`, which serves agents that have one. Things are found by their words; for vectors see
+/// [`register_with`].
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
-    registry.policy(MEMORY, make)
+    register_with(registry, |_| {
+        Err("no embedders are known here: leave `embedder` out, so that things are found by their words".to_owned())
+    })
 }
 
-fn make(given: &Value) -> Result<PolicyHandle, String> {
-    let spec = MemorySpec::deserialize(given).map_err(|error| error.to_string())?;
-    spec.check()?;
-    let memory = Memory::of(&spec);
-    Ok(policy(spec, memory))
+/// Registers the policy `memory` with what makes the embedder that a definition names in `embedder`. It is asked for
+/// each leg of a run, so it should give the same embedder for the same settings.
+#[must_use]
+pub fn register_with(
+    registry: Registry,
+    embedder: impl Fn(&Value) -> Result<EmbedderHandle, String> + Send + Sync + 'static,
+) -> Registry {
+    registry.policy(MEMORY, move |given: &Value| {
+        let spec = MemorySpec::deserialize(given).map_err(|error| error.to_string())?;
+        spec.check()?;
+        let memory = Memory::of(&spec);
+        let memory = match &spec.embedder {
+            None => memory,
+            Some(settings) => {
+                let made = embedder(settings).map_err(|error| format!("embedder: {error}"))?;
+                memory.embedder_handle(made)
+            }
+        };
+        Ok(policy(spec, memory))
+    })
 }
 
 /// The policy of a definition over a memory of one's own, such as one with an embedder:
@@ -59,8 +92,8 @@ pub fn policy(spec: MemorySpec, memory: Memory) -> PolicyHandle {
         spec: spec.clone(),
         memory: memory.clone(),
         tool: tool::own(),
-        asked: None,
-        found: String::new(),
+        recalled: BTreeMap::new(),
+        goals: BTreeSet::new(),
         shown: BTreeSet::new(),
         cited: BTreeSet::new(),
         acts: Vec::new(),
@@ -72,9 +105,10 @@ struct MemoryPolicy {
     spec: Arc<MemorySpec>,
     memory: Memory,
     tool: OwnTool,
-    /// The conversation up to the user's message for which something was recalled.
-    asked: Option<Digest>,
-    found: String,
+    /// What was recalled for a user's message, by the conversation up to it.
+    recalled: BTreeMap<Digest, String>,
+    /// The goals that this run told of.
+    goals: BTreeSet<String>,
     /// The codes of the learnings that the model was shown.
     shown: BTreeSet<String>,
     /// Those of them that it cited.
@@ -156,19 +190,27 @@ pub(crate) async fn search_all(
 }
 
 impl MemoryPolicy {
-    async fn recall(&mut self, cx: &PolicyContext<'_>, asked: &str) -> Result<(), AgentError> {
-        self.found.clear();
+    /// What is recalled for a message.
+    async fn recall(&mut self, cx: &PolicyContext<'_>, asked: &str) -> Result<String, AgentError> {
         if asked.trim().is_empty() {
-            return Ok(());
+            return Ok(String::new());
         }
-        let scopes = scopes(&self.spec, cx, MemoryAccess::Read);
         let mut query = MemoryQuery::new(clean_line(asked, SUMMARY)).k(self.spec.recall);
         query.min_relevance = RELEVANCE;
+        if self.goals.contains(asked) {
+            // Whoever works on the goal has been told of the others.
+            query.kinds.extend([
+                MemoryKind::Working,
+                MemoryKind::Semantic,
+                MemoryKind::Task,
+                MemoryKind::Learning,
+            ]);
+        }
+        let scopes = scopes(&self.spec, cx, MemoryAccess::Read);
         let found = search_all(&self.memory, cx, &scopes, &query).await?;
         let (text, codes) = recalled(&found, self.spec.max_tokens);
-        self.found = text;
         self.shown.extend(codes);
-        Ok(())
+        Ok(text)
     }
 
     /// Keeps what the run did, as far as the agent's settings want it.
@@ -180,12 +222,8 @@ impl MemoryPolicy {
         let cited: Vec<String> = self.cited.iter().map(|code| format!("[{code}]")).collect();
         if !cited.is_empty() {
             for scope in scopes(&self.spec, cx, MemoryAccess::Write) {
-                degraded(
-                    self.memory
-                        .on(cx, scope)
-                        .credit(cited.concat(), succeeded)
-                        .await,
-                )?;
+                let memory = self.memory.on(cx, scope);
+                degraded(memory.credit(cited.concat(), succeeded).await)?;
             }
         }
         let memory = self.memory.on(cx, scope);
@@ -194,31 +232,105 @@ impl MemoryPolicy {
             true => "answered without tools".to_owned(),
             false => self.acts.join(" → "),
         };
+        let stopped = outcome.stop_reason();
+        let stopped = stopped.map(|reason| format!("stopped: {reason:?}"));
+        let errors: Vec<String> = self.errors.iter().cloned().chain(stopped).collect();
+        let errors = errors.join("; ");
         if self.spec.learn {
             let mut record = TaskRecord::new(acts.as_str(), outcome.text(), succeeded);
-            let stopped = outcome
-                .stop_reason()
-                .map(|reason| format!("stopped: {reason:?}"));
-            let errors: Vec<String> = self.errors.iter().cloned().chain(stopped).collect();
             if !errors.is_empty() {
-                record = record.error_analysis(errors.join("; "));
+                record = record.error_analysis(errors.as_str());
             }
             let threshold = self.spec.learn_threshold;
             degraded(memory.add_task(task.as_str(), record, threshold).await)?;
         }
-        if self.spec.episodes {
+        if self.spec.episodes && !self.goals.contains(&task) {
             let status = match succeeded {
                 true => EpisodeStatus::Pending,
                 false => EpisodeStatus::Failure,
             };
-            let told = format!("{acts}\n{}", outcome.text());
-            degraded(
-                memory
-                    .add_episode(task.as_str(), Episode::new(told, status), 0.5)
-                    .await,
-            )?;
+            let episode = Episode::new(format!("{acts}\n{}", outcome.text()), status);
+            degraded(memory.add_episode(task.as_str(), episode, 0.5).await)?;
+        }
+        if self.spec.conversations {
+            let (said, answered) = (clean_line(&task, SAID), clean_line(outcome.text(), SAID));
+            let turn = format!("They said: {said}\nIt was answered: {answered}");
+            let turn = NewMemory::of(MemoryKind::Conversation, turn).importance(0.2);
+            degraded(memory.add(turn).await)?;
+        }
+        if self.spec.extract || self.spec.reflect {
+            let finished = Finished {
+                said: cx.transcript(),
+                acts: &acts,
+                errors: &errors,
+                outcome: outcome.text(),
+                succeeded,
+            };
+            self.look_back(cx, scope, &finished).await?;
+        }
+        if self.spec.wisdom {
+            self.sum_up(cx, scope).await?;
         }
         Ok(())
+    }
+
+    /// Has a model look back at the run.
+    async fn look_back(
+        &self,
+        cx: &PolicyContext<'_>,
+        scope: MemoryScope,
+        finished: &Finished<'_>,
+    ) -> Result<(), AgentError> {
+        let (extract, reflect) = (self.spec.extract, self.spec.reflect);
+        let memory = self.memory.on(cx, scope);
+        let known = match extract {
+            true => degraded(memory.facts_about(cx.input().content()).await)?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let request = looking_back::request(finished, &known, extract, reflect);
+        let Some(mut look) = self.asked::<LookBack>(cx, request).await? else {
+            return Ok(());
+        };
+        if !extract {
+            (look.facts, look.no_longer) = (Vec::new(), Vec::new());
+        }
+        if !reflect {
+            (look.importance, look.lesson, look.learnings) = (None, None, Vec::new());
+        }
+        if look != LookBack::default() {
+            degraded(memory.look_back(look).await)?;
+        }
+        Ok(())
+    }
+
+    /// Has a model sum up what the runs of the last day teach together, once a day.
+    async fn sum_up(&self, cx: &PolicyContext<'_>, scope: MemoryScope) -> Result<(), AgentError> {
+        let memory = self.memory.on(cx, scope);
+        let runs = degraded(memory.wisdom_due().await)?.unwrap_or_default();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let summed_up = self.asked::<wisdom::Notes>(cx, wisdom::request(&runs));
+        if let Some(wisdom::Notes { notes }) = summed_up.await? {
+            degraded(memory.add_wisdom(notes).await)?;
+        }
+        Ok(())
+    }
+
+    /// What the agent's model answers in JSON; `None` where it fails or answers something else.
+    async fn asked<T: for<'de> Deserialize<'de>>(
+        &self,
+        cx: &PolicyContext<'_>,
+        request: ModelRequest,
+    ) -> Result<Option<T>, AgentError> {
+        let Some(response) = degraded(cx.model(request).await)? else {
+            return Ok(None);
+        };
+        let read = looking_back::read(&response.content());
+        if read.is_none() {
+            tracing::warn!("what a model answered about a finished run is no JSON of its kind");
+        }
+        Ok(read)
     }
 }
 
@@ -240,16 +352,20 @@ impl Policy for MemoryPolicy {
         }
         let said = cx.transcript();
         let is_asked = |place: &usize| said.get(*place).is_some_and(|said| said.is_from_user());
-        let place = (0..said.len()).rev().find(is_asked);
-        let asked = place.map(|place| said.truncated(place + 1).digest());
-        if asked != self.asked {
-            let text = place.and_then(|place| said.get(place));
-            let text = text.map(|said| said.content().to_string());
-            self.recall(cx, &text.unwrap_or_default()).await?;
-            self.asked = asked;
+        let Some(place) = (0..said.len()).rev().find(is_asked) else {
+            return Ok(None);
+        };
+        let asked = said.truncated(place + 1).digest();
+        if !self.recalled.contains_key(&asked) {
+            let text = said.get(place).map(|said| said.content());
+            let found = self.recall(cx, &text.unwrap_or_default()).await?;
+            if self.recalled.len() >= MESSAGES {
+                self.recalled.clear();
+            }
+            self.recalled.insert(asked, found);
         }
-        if !self.found.is_empty() {
-            cx.remind(self.found.as_str());
+        if let Some(found) = self.recalled.get(&asked).filter(|found| !found.is_empty()) {
+            cx.remind(found.as_str());
         }
         Ok(None)
     }
@@ -301,6 +417,50 @@ impl Policy for MemoryPolicy {
                     .push(format!("{}: {}", call.name, brief(&result.text)));
             }
         }
+        Ok(())
+    }
+
+    async fn before_goal(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        goal: &str,
+    ) -> Result<Option<String>, AgentError> {
+        if self.spec.recall == 0 || goal.trim().is_empty() {
+            return Ok(None);
+        }
+        self.goals.insert(goal.to_owned());
+        let scopes = scopes(&self.spec, cx, MemoryAccess::Read);
+        let mut query = MemoryQuery::new(clean_line(goal, SUMMARY)).k(self.spec.recall);
+        query.min_relevance = RELEVANCE;
+        // Unconfirmed work is shown here as what it is: who set the goal checks what comes of it.
+        let episodes = query.clone().kind(MemoryKind::Episodic).pending();
+        let mut found = search_all(&self.memory, cx, &scopes, &episodes).await?;
+        let notes = query.kind(MemoryKind::Wisdom).k(NOTES);
+        found.extend(search_all(&self.memory, cx, &scopes, &notes).await?);
+        let text = advice(&found, self.spec.max_tokens);
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    async fn after_goal(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        ended: &GoalEnd,
+    ) -> Result<(), AgentError> {
+        let Some(scope) = kept_in(&self.spec, cx) else {
+            return Ok(());
+        };
+        if !self.spec.episodes || cx.start().dry_run || ended.goal.trim().is_empty() {
+            return Ok(());
+        }
+        self.goals.insert(ended.goal.clone());
+        let status = match ended.status {
+            GoalStatus::Missed => EpisodeStatus::Failure,
+            GoalStatus::Divided => EpisodeStatus::Expand,
+            _ => EpisodeStatus::Pending,
+        };
+        let episode = Episode::new(trajectory(cx.transcript(), &ended.result), status);
+        let memory = self.memory.on(cx, scope);
+        degraded(memory.add_episode(ended.goal.as_str(), episode, 0.5).await)?;
         Ok(())
     }
 

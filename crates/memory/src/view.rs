@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How the rows of a memory are written. A program that finds a later one leaves them alone.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The keys under which a memory of this name stands in a scope's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,7 +332,7 @@ impl View {
 pub struct MemoryQuery {
     /// What is asked. One that begins with `tag:a,b` looks only at items that have one of these tags.
     pub text: String,
-    /// The kinds that are looked at; all but the graph's when it is empty.
+    /// The kinds that are looked at; all but the graph's and conversations when it is empty.
     pub kinds: BTreeSet<MemoryKind>,
     /// How many items at most are found.
     pub k: u32,
@@ -430,9 +430,8 @@ impl Asked {
     }
 
     fn admits(&self, query: &MemoryQuery, item: &MemoryItem, now: Timestamp) -> bool {
-        let is_graph = matches!(item.kind, MemoryKind::Entity | MemoryKind::Relation);
         let of_kind = match query.kinds.is_empty() {
-            true => !is_graph,
+            true => item.kind.is_found_unnamed(),
             false => query.kinds.contains(&item.kind),
         };
         let is_pending = matches!(&item.detail, Some(Detail::Episode(episode))
@@ -463,7 +462,9 @@ fn score(item: &MemoryItem, like: Likeness, decay_hours: f64, now: Timestamp) ->
         MemoryKind::Episodic if matches!(item.detail, Some(Detail::Episode(_))) => {
             scoring::episode_score(like, age, item.importance)
         }
-        MemoryKind::Episodic => scoring::episodic_score(like, age, item.importance),
+        MemoryKind::Episodic | MemoryKind::Conversation => {
+            scoring::episodic_score(like, age, item.importance)
+        }
         MemoryKind::Learning => {
             let rate = match &item.detail {
                 Some(Detail::Learning(learning)) => learning.success_rate(),

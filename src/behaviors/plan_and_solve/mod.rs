@@ -3,8 +3,8 @@
 mod plan;
 
 use ghostlight_actors::{
-    run::{Behavior, RunContext},
-    vocabulary::{AgentError, Message, Outcome, StopReason},
+    run::{Behavior, GoalEnd, GoalStatus, HookContext, RunContext},
+    vocabulary::{AgentError, Message, Outcome, StopReason, Transcript},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,8 +70,8 @@ Now answer: {task}",
 /// Each step is a loop of its own with the agent's tools, as by
 /// [`FunctionCalling`](super::FunctionCalling), and sees the results of the steps before it. When
 /// a step fails the rest is planned again, up to a bound; then the answer is made from what
-/// there is, failures included. A step that transfers the conversation ends the plan. After Wang
-/// et al., "Plan-and-Solve Prompting" (2023).
+/// there is, failures included. A step is told what the agent's memory has of steps like it. A step that
+/// transfers the conversation ends the plan. After Wang et al., "Plan-and-Solve Prompting" (2023).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -125,7 +125,7 @@ impl Behavior for PlanAndSolve {
         while !steps.is_empty() {
             let step = steps.remove(0);
             let failure = match self.solve_step(&mut work, &step, &steps).await? {
-                StepEnd::Done => continue,
+                StepEnd::Done(_) => continue,
                 StepEnd::Failed(reason) => format!("the step {step:?} failed: {reason}"),
             };
             if replans == self.max_replans {
@@ -155,7 +155,7 @@ impl Behavior for PlanAndSolve {
 
 /// How a step of the plan ended.
 enum StepEnd {
-    Done,
+    Done(String),
     Failed(String),
 }
 
@@ -198,7 +198,17 @@ impl PlanAndSolve {
         ];
         let limits = LoopLimits::of(work.thread.cx, self.max_steps);
         let mut solver = work.thread.next()?.limits(limits).inner().free_text();
-        solver.say(self.step.fill(&texts));
+        let begin = solver.transcript().len();
+        let moment = HookContext {
+            transcript: solver.transcript(),
+            steps: 0,
+        };
+        let known = work.thread.cx.goal_begins(moment, step).await?;
+        let asked = self.step.fill(&texts);
+        solver.say(match known {
+            Some(known) => format!("{asked}\n\nWhat came of steps like it:\n{known}"),
+            None => asked,
+        });
         let outcome = solver.run().await?;
         let said = solver.steered().to_vec();
         work.thread.conversation.extend(said);
@@ -206,8 +216,8 @@ impl PlanAndSolve {
             Outcome::Answer(answer) => match answer.text.trim().strip_prefix(FAILED) {
                 Some(reason) => StepEnd::Failed(reason.trim().to_owned()),
                 None => {
-                    work.done.push((step.to_owned(), answer.text));
-                    return Ok(StepEnd::Done);
+                    work.done.push((step.to_owned(), answer.text.clone()));
+                    StepEnd::Done(answer.text)
                 }
             },
             Outcome::Stopped {
@@ -220,6 +230,17 @@ impl PlanAndSolve {
             } => StepEnd::Failed(reason.to_string()),
             outcome => return Err(AgentError::early(work.stopped(outcome))),
         };
+        let (status, result) = match &end {
+            StepEnd::Done(result) => (GoalStatus::Reached, result),
+            StepEnd::Failed(reason) => (GoalStatus::Missed, reason),
+        };
+        let trajectory: Transcript = solver.transcript().since(begin).into_iter().collect();
+        let moment = HookContext {
+            transcript: &trajectory,
+            steps: solver.steps(),
+        };
+        let ended = GoalEnd::new(step, status, result.as_str());
+        work.thread.cx.goal_ended(moment, &ended).await?;
         if let StepEnd::Failed(reason) = &end {
             work.done
                 .push((step.to_owned(), format!("{FAILED} {reason}")));

@@ -39,6 +39,7 @@ impl From<Kind> for MemoryKind {
             Kind::Wisdom => Self::Wisdom,
             Kind::Entity => Self::Entity,
             Kind::Relation => Self::Relation,
+            Kind::Conversation => Self::Conversation,
         }
     }
 }
@@ -191,7 +192,8 @@ async fn forgotten(
 async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let document = stored(&keeping, &arguments.whose)?.export().await?;
-    let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    // On one line: a line break acts on a terminal, and is written as an escape.
+    let text = serde_json::to_string(&document).map_err(std::io::Error::other)?;
     let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", plain_text::json(text))?;

@@ -1,8 +1,8 @@
 //! A tree that grows while it is walked: agents that reason, act, or divide their goal.
 
 mod acts;
-mod memory;
 mod node;
+mod notes;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,8 +38,9 @@ know another way.
 /// Each agent node works on one goal with a conversation of its own: it calls the agent's tools, says
 /// that it is done or has failed, or expands into sub-goals under a sequence, a fallback or a
 /// parallel node, each of which is an agent node again. Failure is an outcome of its own, so a
-/// fallback can go on to its next way. All nodes share the working memory of the run, and what was
-/// learned about a goal is kept in the session for later ones like it.
+/// fallback can go on to its next way. All nodes share the working memory of the run. Where the agent
+/// has a [`memory`](AgentSpec::memory) with `episodes`, each node leaves its whole trajectory there, and is
+/// shown what came of goals like its own; what nobody has confirmed yet is shown as such.
 ///
 /// ```yaml
 /// behavior: { name: reactree, max_depth: 4, max_nodes: 20, vote: all }
@@ -62,8 +63,6 @@ pub struct ReAcTree {
     pub vote: ParallelVote,
     /// How many sub-goals of a parallel node are worked on at once.
     pub max_at_once: u32,
-    /// How many earlier goals that are most like a node's own it is shown.
-    pub episodes: u32,
     /// What a node is told, below the agent's instructions: `{goal}`, `{place}`, `{notes}`,
     /// `{episodes}`.
     pub prompt: Prompt,
@@ -107,7 +106,6 @@ impl Default for ReAcTree {
             max_subgoals: 8,
             vote: ParallelVote::Majority,
             max_at_once: 4,
-            episodes: 3,
             prompt: Prompt::new(NODE),
         }
     }

@@ -5,7 +5,7 @@ use futures_util::{
     stream::{self, StreamExt},
 };
 use ghostlight_actors::{
-    run::RunContext,
+    run::{GoalEnd, GoalStatus, HookContext, RunContext},
     vocabulary::{AgentError, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 use serde_json::json;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Counts, Tree,
     acts::{self, Act, Flow},
-    memory::{self, Episode},
+    notes,
 };
 use crate::behaviors::{AgentLoop, BatchResult, ModelTurn, below_instructions, exhausted};
 
@@ -107,57 +107,74 @@ impl Tree<'_> {
                 "node",
                 &json!({ "goal": goal.text, "depth": depth, "is": "begun" }),
             );
-            let mut acts = Vec::new();
-            let end = self.work(&cx, &goal, &mut acts).await?;
-            let (is, result) = match &end {
-                NodeEnd::Reached(result) => ("reached", result),
-                NodeEnd::Missed(reason) => ("missed", reason),
+            let mut agent = self.node(&cx, &goal).await?;
+            let (end, reached) = match self.work(&cx, &goal, &mut agent).await? {
+                Step::Expands(flow, goals) => {
+                    let end = self.expand(&cx, &goal, flow, &goals).await?;
+                    (end, GoalStatus::Divided)
+                }
+                Step::Ends(end) => (end, GoalStatus::Reached),
+                Step::GoesOn => {
+                    let most = self.settings.max_decisions;
+                    let why = format!("it was not reached within {most} turns");
+                    (NodeEnd::Missed(why), GoalStatus::Missed)
+                }
+            };
+            let (is, status, result) = match &end {
+                NodeEnd::Reached(result) => ("reached", reached, result),
+                NodeEnd::Missed(reason) => ("missed", GoalStatus::Missed, reason),
                 NodeEnd::Stopped(..) => return Ok(end),
             };
             cx.emit(
                 "node",
                 &json!({ "goal": goal.text, "depth": depth, "is": is, "result": result }),
             );
-            if self.settings.episodes > 0 {
-                let episode = Episode {
-                    goal: goal.text.clone(),
-                    reached: is == "reached",
-                    acts,
-                    result: result.clone(),
-                };
-                memory::keep(&cx, episode).await?;
-            }
+            let moment = HookContext {
+                transcript: agent.transcript(),
+                steps: agent.steps(),
+            };
+            let ended = GoalEnd::new(goal.text.as_str(), status, result.as_str());
+            cx.goal_ended(moment, &ended).await?;
             Ok(end)
         }
         .boxed()
     }
 
+    /// A node before its first turn.
+    async fn node<'c>(&self, cx: &'c RunContext, goal: &Goal) -> Result<AgentLoop<'c>, AgentError> {
+        let may_expand = goal.depth() + 1 < self.settings.max_depth;
+        let mut conversation = Transcript::new();
+        conversation.push(Message::user(goal.text.as_str()));
+        let moment = HookContext {
+            transcript: &conversation,
+            steps: 0,
+        };
+        let known = cx.goal_begins(moment, &goal.text).await?;
+        Ok(AgentLoop::new(cx)?
+            .instructions(self.instructions(cx, goal, known).await?)
+            .tools(acts::offered(&cx.tools_offered(), may_expand))
+            .conversation(conversation)
+            .free_text()
+            .inner())
+    }
+
+    /// Takes turns until one ends the work or divides the goal, or there are no turns left.
     async fn work(
         &self,
         cx: &RunContext,
         goal: &Goal,
-        acts: &mut Vec<String>,
-    ) -> Result<NodeEnd, AgentError> {
-        let may_expand = goal.depth() + 1 < self.settings.max_depth;
-        let mut conversation = Transcript::new();
-        conversation.push(Message::user(goal.text.as_str()));
-        let mut agent = AgentLoop::new(cx)?
-            .instructions(self.instructions(cx, goal).await?)
-            .tools(acts::offered(&cx.tools_offered(), may_expand))
-            .conversation(conversation)
-            .free_text()
-            .inner();
+        agent: &mut AgentLoop<'_>,
+    ) -> Result<Step, AgentError> {
+        let missed = |reason: String| Ok(Step::Ends(NodeEnd::Missed(reason)));
         let mut said_only = false;
         for _ in 0..self.settings.max_decisions {
             if !Counts::one_more(&self.counts.decisions, self.settings.max_total_decisions) {
                 let most = self.settings.max_total_decisions;
-                return Ok(NodeEnd::Missed(format!(
-                    "all nodes together have {most} turns"
-                )));
+                return missed(format!("all nodes together have {most} turns"));
             }
             let turn = match agent.think().await {
                 Ok(turn) => turn,
-                Err(error) => return Ok(stopped(&mut agent, exhausted(error)?)),
+                Err(error) => return Ok(Step::Ends(stopped(agent, exhausted(error)?))),
             };
             if let ModelTurn::Answer(text) = &turn
                 && let Some(next) = agent.reflected(text).await?
@@ -168,53 +185,41 @@ impl Tree<'_> {
             match turn {
                 ModelTurn::Calls(calls) => {
                     said_only = false;
-                    match self.act(cx, goal, &mut agent, &calls, acts).await? {
+                    match self.act(cx, goal, agent, &calls).await? {
                         Step::GoesOn => {}
-                        Step::Ends(end) => return Ok(end),
-                        Step::Expands(flow, goals) => {
-                            return self.expand(cx, goal, flow, &goals).await;
-                        }
+                        end => return Ok(end),
                     }
                 }
                 // Who says the same in words twice means it.
-                ModelTurn::Answer(text) if said_only => return Ok(NodeEnd::Reached(text)),
+                ModelTurn::Answer(text) if said_only => {
+                    return Ok(Step::Ends(NodeEnd::Reached(text)));
+                }
                 turn => {
                     said_only = matches!(turn, ModelTurn::Answer(_));
                     agent.say(GO_ON);
                 }
             }
         }
-        let most = self.settings.max_decisions;
-        Ok(NodeEnd::Missed(format!(
-            "it was not reached within {most} turns"
-        )))
+        Ok(Step::GoesOn)
     }
 
-    async fn instructions(&self, cx: &RunContext, goal: &Goal) -> Result<String, AgentError> {
-        let notes = memory::notes(cx).await?;
+    async fn instructions(
+        &self,
+        cx: &RunContext,
+        goal: &Goal,
+        known: Option<String>,
+    ) -> Result<String, AgentError> {
+        let notes = notes::all(cx).await?;
         let notes: Vec<String> = notes
             .iter()
             .map(|(key, note)| format!("- {key}: {} (by who works on {:?})", note.value, note.by))
             .collect();
-        let episodes = memory::alike(cx, &goal.text, self.settings.episodes).await?;
-        let episodes: Vec<String> = episodes
-            .iter()
-            .map(|episode| {
-                let end = if episode.reached {
-                    "reached"
-                } else {
-                    "not reached"
-                };
-                let acts = episode.acts.join(", ");
-                format!("- {:?} by {acts}: {end}: {}", episode.goal, episode.result)
-            })
-            .collect();
-        let titled = |title: &str, lines: Vec<String>| match lines.as_slice() {
-            [] => String::new(),
-            lines => format!("\n{title}\n{}\n", lines.join("\n")),
+        let titled = |title: &str, text: String| match text.as_str() {
+            "" => String::new(),
+            text => format!("\n{title}\n{text}\n"),
         };
-        let notes = titled("Notes:", notes);
-        let episodes = titled("What came of goals like it:", episodes);
+        let notes = titled("Notes:", notes.join("\n"));
+        let episodes = titled("What came of goals like it:", known.unwrap_or_default());
         let place = goal.place();
         let prompt = self.settings.prompt.fill(&[
             ("goal", goal.text.as_str()),
@@ -232,14 +237,12 @@ impl Tree<'_> {
         goal: &Goal,
         agent: &mut AgentLoop<'_>,
         calls: &[ToolCall],
-        acts: &mut Vec<String>,
     ) -> Result<Step, AgentError> {
         let own: Vec<ToolCall> = calls
             .iter()
             .filter(|call| !acts::is_act(&call.name))
             .cloned()
             .collect();
-        acts.extend(own.iter().map(|call| call.name.clone()));
         let acted = match own.is_empty() {
             true => BatchResult::default(),
             false => agent.call(&own).await?,
@@ -266,10 +269,10 @@ impl Tree<'_> {
                     continue;
                 }
                 Ok(Act::Remember { key, value }) => {
-                    memory::remember(cx, &key, &value, &goal.text).await?
+                    notes::remember(cx, &key, &value, &goal.text).await?
                 }
                 Ok(Act::Recall(key)) => {
-                    let mut notes = memory::notes(cx).await?;
+                    let mut notes = notes::all(cx).await?;
                     notes.retain(|name, _| key.as_ref().is_none_or(|key| key == name));
                     let notes = notes.into_iter().map(|(key, note)| (key, note.value));
                     json!(notes.collect::<std::collections::BTreeMap<_, _>>()).to_string()

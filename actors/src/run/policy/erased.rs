@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{BeforeTool, Policy, PolicyContext, Verdict};
+use super::{BeforeTool, GoalEnd, Policy, PolicyContext, Verdict};
 use crate::{
     contract::BoxFuture,
     vocabulary::{
@@ -50,5 +50,7 @@ erased! {
     after_tool(call: &'a ToolCall, result: &'a ToolResult) -> Option<ToolResult>;
     after_tools(calls: &'a [ToolCall], results: &'a [ToolResult]) -> ();
     reflected(text: &'a str) -> String;
+    before_goal(goal: &'a str) -> Option<String>;
+    after_goal(ended: &'a GoalEnd) -> ();
     before_answer(draft: &'a str) -> Verdict;
 }

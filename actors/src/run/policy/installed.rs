@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, MutexGuard};
 
 use super::{
-    BeforeTool, HookContext, Notes, PolicyContext, PolicyHandle, Verdict, erased::ErasedPolicy,
+    BeforeTool, GoalEnd, HookContext, Notes, PolicyContext, PolicyHandle, Verdict,
+    erased::ErasedPolicy,
 };
 use crate::{
     run::{RunContext, operations::as_result},
@@ -271,6 +272,31 @@ impl Policies {
             }
         }
         Ok(next.map(merged))
+    }
+
+    /// Asks all policies what they know of a goal, as one text.
+    pub(super) async fn before_goal(
+        &self,
+        moment: HookContext<'_>,
+        goal: &str,
+    ) -> Result<Option<String>, AgentError> {
+        let mut told = Vec::new();
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            told.extend(policy.before_goal(&cx, goal).await?);
+        }
+        Ok((!told.is_empty()).then(|| merged(told)))
+    }
+
+    /// Tells all policies how work on a goal ended.
+    pub(super) async fn after_goal(
+        &self,
+        moment: HookContext<'_>,
+        ended: &GoalEnd,
+    ) -> Result<(), AgentError> {
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            policy.after_goal(&cx, ended).await?;
+        }
+        Ok(())
     }
 
     /// Has an answer judged by all policies.

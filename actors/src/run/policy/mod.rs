@@ -2,6 +2,7 @@
 
 mod doors;
 mod erased;
+mod goals;
 mod installed;
 mod own_tool;
 
@@ -23,7 +24,11 @@ pub(crate) use self::{
     doors::{Watch, around},
     installed::{Asking, Decided},
 };
-pub use self::{installed::Judgement, own_tool::OwnTool};
+pub use self::{
+    goals::{GoalEnd, GoalStatus},
+    installed::Judgement,
+    own_tool::OwnTool,
+};
 use super::{RunContext, operations::Decision};
 use crate::{
     safety::{self, deciding},
@@ -222,6 +227,27 @@ pub trait Policy: Send + 'static {
         text: &str,
     ) -> impl Future<Output = Result<String, AgentError>> + Send {
         let _ = (cx, text);
+        Unchanged::new()
+    }
+
+    /// Before work on a goal that the agent's function set itself begins: a sub-goal of a tree, a step of
+    /// a plan. What it gives is told to whoever works on the goal, such as what came of goals like it.
+    fn before_goal(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        goal: &str,
+    ) -> impl Future<Output = Result<Option<String>, AgentError>> + Send {
+        let _ = (cx, goal);
+        Unchanged::new()
+    }
+
+    /// After work on such a goal. The [transcript](PolicyContext::transcript) is that of this work alone.
+    fn after_goal(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        ended: &GoalEnd,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        let _ = (cx, ended);
         Unchanged::new()
     }
 

@@ -1,0 +1,72 @@
+//! Goals that an agent's function sets itself: a sub-goal of a tree, a step of a plan.
+
+use super::HookContext;
+use crate::{run::RunContext, vocabulary::AgentError};
+
+/// How work on a goal ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GoalEnd {
+    /// The goal.
+    pub goal: String,
+    /// What came of it.
+    pub status: GoalStatus,
+    /// The result, or why there is none.
+    pub result: String,
+}
+
+/// What came of work on a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GoalStatus {
+    /// Whoever worked on it says that it was reached.
+    Reached,
+    /// It was not.
+    Missed,
+    /// It was divided into sub-goals, and reached by them.
+    Divided,
+}
+
+impl GoalEnd {
+    /// This end of work on this goal.
+    pub fn new(goal: impl Into<String>, status: GoalStatus, result: impl Into<String>) -> Self {
+        let (goal, result) = (goal.into(), result.into());
+        Self {
+            goal,
+            status,
+            result,
+        }
+    }
+}
+
+impl RunContext {
+    /// Tells the policies that work on a goal begins, and gives what they know of goals like it.
+    ///
+    /// # Errors
+    /// What a hook fails with.
+    pub async fn goal_begins(
+        &self,
+        moment: HookContext<'_>,
+        goal: &str,
+    ) -> Result<Option<String>, AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.before_goal(moment, goal).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Tells the policies how work on a goal ended; `moment` has that work's own conversation.
+    ///
+    /// # Errors
+    /// What a hook fails with.
+    pub async fn goal_ended(
+        &self,
+        moment: HookContext<'_>,
+        ended: &GoalEnd,
+    ) -> Result<(), AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.after_goal(moment, ended).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the nodes of a tree share.
+
+use std::collections::BTreeMap;
+
+use ghostlight_actors::{run::RunContext, vocabulary::AgentError};
+use serde::{Deserialize, Serialize};
+
+/// The key of the notes in the run's working memory.
+const NOTES: &str = "reactree.notes";
+/// How many notes a tree keeps; beyond it new keys are refused.
+const MOST_NOTES: usize = 100;
+/// How many characters of a note are kept.
+const MOST_CHARACTERS: usize = 2_000;
+
+/// A note of the working memory, and whose it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Note {
+    pub(super) value: String,
+    /// The goal of the node that wrote it.
+    pub(super) by: String,
+}
+
+type Notes = BTreeMap<String, Note>;
+
+fn cut(text: &str) -> String {
+    text.chars().take(MOST_CHARACTERS).collect()
+}
+
+/// All notes.
+pub(super) async fn all(cx: &RunContext) -> Result<Notes, AgentError> {
+    Ok(cx.memory().get::<Notes>(NOTES).await?.unwrap_or_default())
+}
+
+/// Writes a note; of two writers the later one counts, and is told whose note it replaced.
+pub(super) async fn remember(
+    cx: &RunContext,
+    key: &str,
+    value: &str,
+    by: &str,
+) -> Result<String, AgentError> {
+    let before = all(cx).await?.remove(key);
+    let (written, note) = (
+        key.to_owned(),
+        Note {
+            value: cut(value),
+            by: by.to_owned(),
+        },
+    );
+    let after = cx.memory().update(NOTES, move |notes: Option<Notes>| {
+        let mut notes = notes.unwrap_or_default();
+        if notes.len() < MOST_NOTES || notes.contains_key(&written) {
+            notes.insert(written.clone(), note.clone());
+        }
+        notes
+    });
+    if !after.await?.contains_key(key) {
+        return Ok(format!("not kept: there are {MOST_NOTES} notes already"));
+    }
+    Ok(match before {
+        Some(before) if before.by != by => format!(
+            "kept; it replaces {:?}, which was noted by who works on {:?}",
+            before.value, before.by
+        ),
+        _ => "kept".to_owned(),
+    })
+}

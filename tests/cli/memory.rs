@@ -1,0 +1,66 @@
+//! Memories on the command line.
+
+use serde_json::json;
+
+use crate::own_command::Desk;
+
+#[test]
+fn what_a_team_remembers_is_listed_shown_searched_exported_and_forgotten() {
+    let desk = Desk::new("says", json!({ "text": "the lamp is in the cellar" }));
+    let team = json!({ "agent": { "name": "desk",
+        "behavior": { "name": "says", "text": "the lamp is in the cellar" },
+        "memory": { "learn": true, "learn_threshold": 0 } } });
+    desk.write("team.yaml", &team.to_string());
+    for text in ["Where is the green lamp?", "Where is the invoice of March?"] {
+        desk.run(&["run", "team.yaml", text, "--session", "s"])
+            .exits(0);
+    }
+    let whose = ["desk", "--session", "s"];
+    let memory = |act: &str, more: &[&str]| {
+        let arguments: Vec<&str> = ["memory", act]
+            .iter()
+            .chain(&whose)
+            .chain(more)
+            .copied()
+            .collect();
+        desk.run(&arguments)
+    };
+    let listed = memory("list", &["--json"]).exits(0).json();
+    assert_eq!(listed.len(), 2);
+    let found = memory("search", &["green lamp", "--json"]).exits(0).json();
+    assert_eq!(found.len(), 1);
+    let id = found[0]["item"]["id"].as_str().unwrap().to_owned();
+    let shown = memory("show", &[&id[..16]]).exits(0);
+    assert!(
+        shown.out.contains("Where is the green lamp?"),
+        "{}",
+        shown.out
+    );
+    assert!(shown.err.contains("ghostlight show"), "{}", shown.err);
+    let dry = memory("forget", &[&id, "--dry-run"]).exits(0);
+    assert!(dry.err.contains("1 item would be forgotten"), "{}", dry.err);
+    assert_eq!(memory("list", &["--json"]).exits(0).json().len(), 2);
+    memory("forget", &[&id]).exits(0);
+    let left = memory("list", &[]).exits(0);
+    assert!(
+        left.out.contains("invoice") && !left.out.contains("lamp"),
+        "{}",
+        left.out
+    );
+    let document: serde_json::Value =
+        serde_json::from_str(&memory("export", &[]).exits(0).out).unwrap();
+    assert_eq!(document["items"].as_array().unwrap().len(), 1);
+    let gone = memory("forget", &["--keep", "0"]).exits(0);
+    assert!(gone.err.contains("1 item forgotten"), "{}", gone.err);
+    assert!(
+        memory("list", &[])
+            .exits(0)
+            .err
+            .contains("nothing is remembered there")
+    );
+    // Nobody else's is meant by it, and nothing is forgotten without saying what.
+    memory("forget", &[]).exits(2);
+    memory("show", &["mem-none"]).exits(2);
+    desk.run(&["memory", "list", "desk", "--user", "ada"])
+        .exits(0);
+}

@@ -1,0 +1,8 @@
+//! Agents that remember, from the team file to the model's request.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod agents;
+mod embedders;
+mod goals;
+mod looking_back;
+mod stage;
