@@ -9,7 +9,7 @@ fn what_a_team_remembers_is_listed_shown_searched_exported_and_forgotten() {
     let desk = Desk::new("says", json!({ "text": "the lamp is in the cellar" }));
     let team = json!({ "agent": { "name": "desk",
         "behavior": { "name": "says", "text": "the lamp is in the cellar" },
-        "memory": { "learn": true, "learn_threshold": 0 } } });
+        "memory": { "episodes": true } } });
     desk.write("team.yaml", &team.to_string());
     for text in ["Where is the green lamp?", "Where is the invoice of March?"] {
         desk.run(&["run", "team.yaml", text, "--session", "s"])

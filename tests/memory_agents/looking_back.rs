@@ -225,11 +225,11 @@ async fn a_day_is_summed_up_once_and_its_wisdom_is_recalled() {
     let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = asked.clone();
     let model = looking_back(move |asked| {
-        assert!(asked.contains("Problem: task 3"), "{asked}");
+        assert!(asked.contains("Goal: task 3"), "{asked}");
         counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         json!({ "notes": ["Reports of the warehouse come late on Mondays", " "] })
     });
-    let memory = json!({ "wisdom": true, "learn": true, "learn_threshold": 0, "recall": 5 });
+    let memory = json!({ "wisdom": true, "episodes": true, "recall": 5 });
     let office = Office::open(memory, &model).await;
     for number in 0..8 {
         office

@@ -236,7 +236,8 @@ impl MemoryPolicy {
         let stopped = stopped.map(|reason| format!("stopped: {reason:?}"));
         let errors: Vec<String> = self.errors.iter().cloned().chain(stopped).collect();
         let errors = errors.join("; ");
-        if self.spec.learn {
+        // What was merely answered has no way to learn from, and would be recalled as if it were still so.
+        if self.spec.learn && (!self.acts.is_empty() || !succeeded) {
             let mut record = TaskRecord::new(acts.as_str(), outcome.text(), succeeded);
             if !errors.is_empty() {
                 record = record.error_analysis(errors.as_str());
