@@ -120,7 +120,7 @@ impl Interceptor for Cache {
             return Ok(output);
         }
         let output = next.call(arguments, cx).await?;
-        if !output.later {
+        if !output.later && output.continuation.is_none() {
             self.keep(key, next.clock().monotonic(), Answer::Tool(output.clone()));
         }
         Ok(output)

@@ -25,6 +25,7 @@ impl Logging {
 pub(super) fn tool_end(output: &Result<ToolOutput, ToolError>) -> &'static str {
     match output {
         Ok(output) if output.later => "later",
+        Ok(output) if output.continuation.is_some() => "continues",
         Ok(_) => "success",
         Err(error) => match error.kind {
             ToolErrorKind::Denied => "denied",

@@ -254,6 +254,7 @@ impl ToolCaller {
         ToolContext::new(*run, *operation, agent.clone(), cancelled.clone())
             .with_deadline(*deadline)
             .with_credential(invocation.credential.clone())
+            .with_continued(invocation.continued.clone())
             .with_state(invocation.kept.clone())
             .with_origin(invocation.origin.clone())
             .previews(self.previews.sink(*run))
@@ -326,6 +327,10 @@ fn finish(
 ) -> ToolEnd {
     let call = &invocation.call;
     let output = match output {
+        Ok(ToolOutput {
+            continuation: Some(continuation),
+            ..
+        }) => return ToolEnd::Continues(continuation),
         Ok(output) if output.later => return ToolEnd::Later,
         Ok(output) => match output.changes.iter().find_map(Change::key_of_engine) {
             // What only the engine may write approves calls, for one.

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BoxFuture, Change, Credential, Origin, PreviewSink, ToolState};
 use crate::vocabulary::{
-    Arguments, Data, OperationId, Preview, RunId, Timestamp, ToolCall, ToolDefinition,
+    Arguments, Continuation, Continued, Data, OperationId, Preview, RunId, Timestamp, ToolCall,
+    ToolDefinition,
 };
 
 /// Something that an agent's model can call.
@@ -222,6 +223,7 @@ pub struct ToolContext {
     origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
     credential: Option<Credential>,
+    continued: Option<Arc<Continued>>,
     pub(super) kept: Option<Arc<dyn ToolState>>,
 }
 
@@ -242,6 +244,7 @@ impl ToolContext {
             origin: None,
             previews: None,
             credential: None,
+            continued: None,
             kept: None,
         }
     }
@@ -268,6 +271,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_credential(mut self, credential: Option<Credential>) -> Self {
         self.credential = credential;
+        self
+    }
+
+    /// Goes on with a call that had not come to its end.
+    #[must_use]
+    pub fn with_continued(mut self, continued: Option<Arc<Continued>>) -> Self {
+        self.continued = continued;
         self
     }
 
@@ -345,6 +355,11 @@ impl ToolContext {
         self.credential.as_ref()
     }
 
+    /// What the call goes on with, where it had not come to its end: see [`ToolOutput::goes_on`].
+    pub fn continued(&self) -> Option<&Continued> {
+        self.continued.as_deref()
+    }
+
     /// Fires when nobody wants the result any more. A `once` tool has a grace period from then
     /// on to come to a known end; any other is dropped.
     pub fn cancelled(&self) -> &CancellationToken {
@@ -414,6 +429,8 @@ pub struct ToolOutput {
     pub later: bool,
     /// What it changes of what the team keeps, in order.
     pub changes: Vec<Change>,
+    /// How the call goes on, where it has not come to its end: nothing else counts then.
+    pub continuation: Option<Box<Continuation>>,
 }
 
 impl ToolOutput {
@@ -440,6 +457,18 @@ impl ToolOutput {
     pub fn later() -> Self {
         Self {
             later: true,
+            ..Self::default()
+        }
+    }
+
+    /// Nothing yet: a person is asked first, or some time passes, and then the tool is called again with what
+    /// it says here ([`ToolContext::continued`]). What is asked and how it goes on is recorded, so this may
+    /// take days and restarts. A model's calls are carried on so; code that calls the tool itself by
+    /// [`RunContext::tool`](crate::run::RunContext::tool) gets
+    /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues).
+    pub fn goes_on(continuation: Continuation) -> Self {
+        Self {
+            continuation: Some(Box::new(continuation)),
             ..Self::default()
         }
     }

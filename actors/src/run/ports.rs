@@ -12,9 +12,9 @@ use crate::{
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, Digest, Message, ModelRequest, ModelResponse, OperationError,
-        OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp, ToolCall,
-        ToolDefinition, ToolResult,
+        AgentError, Budget, Continuation, Continued, Digest, Message, ModelRequest, ModelResponse,
+        OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp,
+        ToolCall, ToolDefinition, ToolResult,
     },
 };
 
@@ -207,6 +207,8 @@ pub(crate) struct ToolInvocation {
     pub credential: Option<Credential>,
     /// What the call may read of what its team keeps.
     pub kept: Arc<dyn ToolState>,
+    /// What it goes on with, where it had not come to its end.
+    pub continued: Option<Arc<Continued>>,
     /// The right to run, where it was given before; else it is waited for.
     pub slot: Option<ToolSlot>,
     /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
@@ -249,6 +251,8 @@ pub(crate) enum ToolEnd {
     Changing(ToolResult, Vec<Change>),
     /// Nothing yet: the result comes through the call's ticket.
     Later,
+    /// It has not come to its end, and goes on so.
+    Continues(Box<Continuation>),
     /// The end was not heard of, for this reason.
     InDoubt(String),
     /// It is known not to have happened (only an answer to a reconciliation).

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{OperationId, Outcome, Resource, StopReason};
+use super::{Continuation, OperationId, Outcome, Resource, StopReason};
 
 /// What kind of failure it was. Code matches on this, people read the message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub enum ErrorKind {
     Malformed,
     /// A model made no plan that can be carried out.
     Plan,
+    /// It has not come to its end: a tool goes on with it as its
+    /// [`continuation`](OperationError::continuation) says.
+    Continues,
     /// Anything else.
     Other,
 }
@@ -80,6 +83,9 @@ pub struct OperationError {
     /// tell a crash from a refusal by its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<AgentError>>,
+    /// How a call goes on that has not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Box<Continuation>>,
 }
 
 impl OperationError {
@@ -93,6 +99,7 @@ impl OperationError {
             retry_after_ms: None,
             path: Vec::new(),
             cause: None,
+            continuation: None,
         }
     }
 

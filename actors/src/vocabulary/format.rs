@@ -7,7 +7,7 @@
 /// and with each process that takes it up, a session with each turn. What has a later format, or
 /// holds something unknown, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// The format from which on each call of a step has an entry that says how it was answered.
 pub(crate) const TELLS_OF_CALLS: u32 = 3;

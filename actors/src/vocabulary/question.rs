@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Arguments, Digest, Timestamp, ToolCall};
 
 /// What a run asks the world outside.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Question {

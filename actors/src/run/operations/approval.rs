@@ -107,8 +107,9 @@ impl RunContext {
                 call: approved,
                 definition,
                 approval,
+                continued: None,
             };
-            return Answered::called(&call, self.perform(call_tool).await);
+            return self.carried(call_tool).await;
         };
         for _ in 0..AUTHENTICATED {
             let question = about(
@@ -131,12 +132,14 @@ impl RunContext {
                 call,
                 definition,
                 approval: approval.clone(),
+                continued: None,
             };
+            let again = call_tool.clone();
             match self.perform(CallAuthenticated::new(call_tool, asked)).await {
                 // It was lost with the process that had it: it is asked for again.
                 Err(AgentError::Operation(error))
                     if error.kind == ErrorKind::Authentication && error.retryable => {}
-                end => return Answered::called(&approved, end),
+                end => return self.carried_on(&again, end).await,
             }
         }
         let reason = "the credential was lost again and again";
@@ -238,6 +241,7 @@ impl RunContext {
                 call,
                 definition,
                 approval: None,
+                continued: None,
             })
             .await
         {

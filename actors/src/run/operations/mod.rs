@@ -12,6 +12,7 @@ mod budget;
 pub(crate) mod changes;
 mod child;
 mod clarify;
+mod continuing;
 mod create;
 mod grants;
 mod message;

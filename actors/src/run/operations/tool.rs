@@ -15,14 +15,14 @@ use crate::{
     },
     safety,
     vocabulary::{
-        AnsweredBy, Approved, Begun, CallReport, Digest, Effect, ErrorKind, InDoubt,
+        AnsweredBy, Approved, Begun, CallReport, Continued, Digest, Effect, ErrorKind, InDoubt,
         OperationError, Question, QuestionKind, Resource, Spent, ToolCall, ToolDefinition,
         ToolResult, ToolStatus,
     },
 };
 
 /// A tool call, without asking anybody first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CallTool {
     /// The call.
     pub call: ToolCall,
@@ -30,6 +30,8 @@ pub struct CallTool {
     pub definition: Arc<ToolDefinition>,
     /// The decision by which it is made, where it wanted approval.
     pub approval: Option<Approved>,
+    /// What it goes on with, where it had not come to its end.
+    pub continued: Option<Continued>,
 }
 
 /// What tells a call from another: the tool and the arguments, not the id that the model gave.
@@ -79,6 +81,7 @@ impl CallTool {
             call,
             definition,
             approval,
+            continued,
         } = self;
         let origin = match approval {
             None => cx.leg.origin.clone(),
@@ -122,6 +125,7 @@ impl CallTool {
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
             credential,
+            continued: continued.map(Arc::new),
             kept: TeamToolState::of(&cx.ports, &cx.leg),
             slot: None,
         };
@@ -246,6 +250,12 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
     match end {
         ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Progress::Done(Ok(result)),
         ToolEnd::Later => Progress::Wait(wait_for_ticket(call)),
+        ToolEnd::Continues(continuation) => {
+            let message = format!("{} goes on once it has what it needs", call.name);
+            let mut error = OperationError::new(ErrorKind::Continues, message);
+            error.continuation = Some(continuation);
+            Progress::Done(Err(error))
+        }
         ToolEnd::InDoubt(reason) => match definition.in_doubt {
             InDoubt::TellModel => {
                 let text = format!(
@@ -321,7 +331,8 @@ impl RunContext {
     /// error is for what the function must stop for.
     ///
     /// Approval is asked by [`tools`](Self::tools), not here: code that calls a tool by itself
-    /// has decided.
+    /// has decided. A call that has not come to its end is
+    /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues), and `tools` carries it on.
     pub fn tool(&self, call: ToolCall) -> Performing<CallTool> {
         let definition = self.tool_definition(&call.name).unwrap_or_else(|| {
             // The executor refuses it, saying which tools exist.
@@ -331,6 +342,7 @@ impl RunContext {
             call,
             definition,
             approval: None,
+            continued: None,
         })
     }
 }

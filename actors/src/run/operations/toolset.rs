@@ -1,5 +1,3 @@
-use futures_util::FutureExt;
-
 use super::{CallTool, Delegated, approval::fits};
 use crate::{
     contract::BoxFuture,
@@ -93,14 +91,12 @@ impl RunContext {
         let rule = self.agent().approval_of(&definition);
         let harmless = self.start().dry_run && definition.effect != Effect::Read;
         if harmless || (rule.is_none() && definition.authentication.is_none()) {
-            let performing = self.perform(CallTool {
-                call: call.clone(),
+            return self.carried(CallTool {
+                call,
                 definition,
                 approval: None,
+                continued: None,
             });
-            return performing
-                .map(move |end| Answered::called(&call, end))
-                .boxed();
         }
         let cx = self.branch(format!("approval of {}", call.name));
         Box::pin(cx.ask_then_call(rule, call, definition))

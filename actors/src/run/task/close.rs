@@ -235,6 +235,7 @@ impl Carrier {
                 definition,
                 deadline: None,
                 credential: None,
+                continued: None,
                 kept: TeamToolState::of(&self.driver.ports, leg),
                 slot: None,
                 cancelled: CancellationToken::new(),
@@ -272,9 +273,14 @@ impl Carrier {
                         .await?;
                     continue;
                 }
-                ToolEnd::Later | ToolEnd::DidNotHappen | ToolEnd::StillRunning => ToolEnd::Result(
-                    ToolResult::new(&call, ToolStatus::Unknown, "no end was heard"),
-                ),
+                ToolEnd::Later
+                | ToolEnd::Continues(_)
+                | ToolEnd::DidNotHappen
+                | ToolEnd::StillRunning => ToolEnd::Result(ToolResult::new(
+                    &call,
+                    ToolStatus::Unknown,
+                    "no end was heard",
+                )),
                 end => end,
             };
             self.driver.write_told(leg, op);

@@ -1,0 +1,94 @@
+//! Calls that have not come to their end when their tool returns.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    CallTool,
+    toolset::{Answered, CallEnd},
+};
+use crate::{
+    run::RunContext,
+    vocabulary::{
+        AgentError, Continuation, Continued, Effect, ErrorKind, OperationError, ToolResult,
+    },
+};
+
+/// How often one call goes on.
+const PARTS: u32 = 10_000;
+
+impl RunContext {
+    /// Calls a tool, asks or waits for what it wants, and calls it again, until it has come to its end. The first
+    /// operation has its id at once; the others are in a branch of their own, which is there only where
+    /// they are.
+    pub(super) fn carried(&self, first: CallTool) -> CallEnd {
+        let again = first.clone();
+        let cx = self.handle();
+        let first = self.perform(first);
+        Box::pin(async move { cx.carried_on(&again, first.await).await })
+    }
+
+    /// The end of a call whose first operation came to this.
+    pub(super) async fn carried_on(
+        &self,
+        again: &CallTool,
+        first: Result<ToolResult, AgentError>,
+    ) -> Result<Answered, AgentError> {
+        let end = match continues(first) {
+            Ok(continuation) => self.carry_on(again, continuation).await,
+            Err(end) => end,
+        };
+        Answered::called(&again.call, end)
+    }
+
+    async fn carry_on(
+        &self,
+        again: &CallTool,
+        mut continuation: Box<Continuation>,
+    ) -> Result<ToolResult, AgentError> {
+        let cx = self.branch(format!("continuation of {}", again.call.name));
+        for _ in 0..PARTS {
+            if let Some(pause) = continuation.after_ms {
+                cx.sleep(Duration::from_millis(pause)).await?;
+            }
+            let answer = match continuation.question {
+                None => None,
+                Some(question) => match cx.ask(*question).await {
+                    Ok(answer) => Some(answer),
+                    // The tool is told that nobody answered, so that it can let go.
+                    Err(error) if error.kind() == Some(&ErrorKind::Expired) => None,
+                    Err(error) => return Err(error),
+                },
+            };
+            let mut definition = again.definition.clone();
+            if continuation.repeatable && definition.effect == Effect::Once {
+                Arc::make_mut(&mut definition).effect = Effect::Idempotent;
+            }
+            let next = CallTool {
+                call: again.call.clone(),
+                definition,
+                approval: again.approval.clone(),
+                continued: Some(Continued::with(continuation.state, answer)),
+            };
+            continuation = match continues(cx.perform(next).await) {
+                Ok(continuation) => continuation,
+                Err(end) => return end,
+            };
+        }
+        let message = format!("{} went on {PARTS} times and did not end", again.call.name);
+        Err(OperationError::new(ErrorKind::Tool, message).into())
+    }
+}
+
+/// How a call goes on, or the end that it has come to.
+fn continues(
+    end: Result<ToolResult, AgentError>,
+) -> Result<Box<Continuation>, Result<ToolResult, AgentError>> {
+    match end {
+        Err(AgentError::Operation(OperationError {
+            kind: ErrorKind::Continues,
+            continuation: Some(continuation),
+            ..
+        })) => Ok(continuation),
+        end => Err(end),
+    }
+}
