@@ -15,6 +15,9 @@ use super::{
 pub(super) struct Mcp {
     /// The team file (YAML); the team is a tool
     pub(super) team_file: PathBuf,
+    /// Serve nothing: sign in at this MCP server of the team file, and keep what it gives
+    #[arg(long, value_name = "SERVER")]
+    pub(super) sign_in: Option<String>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
     #[command(flatten)]

@@ -3,5 +3,8 @@
 mod client;
 mod server;
 
-pub use client::{Command, ConnectError, McpToolset, ServerSettings, SettingsError};
-pub use server::{HttpOptions, HttpService, McpServer, Owner, ServeError};
+pub use client::{
+    AuthorizationError, Command, Completing, ConnectError, McpToolset, OAuthSettings, PromptInfo,
+    ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
+};
+pub use server::{HttpOptions, HttpService, McpServer, Owner, PromptTemplate, ServeError};

@@ -2,6 +2,7 @@
 
 use ghostlight_actors::{
     actor::{System, SystemError},
+    definition::TeamSpec,
     run::{Registry, Team},
 };
 use ghostlight_mcp::McpServer;
@@ -14,12 +15,15 @@ use crate::{
         keeping::Keeping,
         more_arguments::Mcp,
     },
-    config,
+    config, mcp,
 };
 
 /// Serves a team on the standard streams, until the client closes them.
-pub(super) async fn mcp(arguments: Mcp, registry: Registry) -> Result<Exit, Failure> {
+pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
+    if let Some(server) = &arguments.sign_in {
+        return sign_in(file.spec(), server).await;
+    }
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let keeping = Keeping::open(&arguments.store).await?;
     let spec = file.spec().clone();
@@ -50,4 +54,32 @@ pub(super) async fn mcp(arguments: Mcp, registry: Registry) -> Result<Exit, Fail
         },
     };
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// Lets a person sign in at a server of the team.
+async fn sign_in(team: &TeamSpec, server: &str) -> Result<Exit, Failure> {
+    let found = team.tools.get(server).filter(|tool| tool.kind == "mcp");
+    let Some(found) = found else {
+        let known = team.tools.iter().filter(|(_, tool)| tool.kind == "mcp");
+        let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
+        return Err(Failure::Usage(format!(
+            "the team file has no MCP server {server:?}; it has: {}",
+            known.join(", ")
+        )));
+    };
+    let server = mcp::connection(server, &found.settings).map_err(Failure::Usage)?;
+    let mut interrupt = Interrupt::new()?;
+    let signing_in = server.sign_in(|address| {
+        super::note(&format!(
+            "open this address in a browser of this machine: {address}"
+        ));
+    });
+    let signed_in = tokio::select! {
+        biased;
+        () = interrupt.fired() => return Ok(Exit::Interrupted),
+        signed_in = signing_in => signed_in,
+    };
+    signed_in.map_err(|error| Failure::Usage(error.to_string()))?;
+    super::note("signed in");
+    Ok(Exit::Done)
 }

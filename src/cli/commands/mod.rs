@@ -70,7 +70,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         #[cfg(feature = "server")]
         Command::Key(arguments) => key::key(&arguments),
         #[cfg(feature = "mcp")]
-        Command::Mcp(arguments) => mcp::mcp(arguments, registry).await,
+        Command::Mcp(arguments) => mcp::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
         Command::Sessions(arguments) => sessions::sessions(arguments).await,

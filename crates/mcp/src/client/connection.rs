@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,36 +14,31 @@ use ghostlight_actors::actor::supervisor::{
 };
 use parking_lot::Mutex;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use rmcp::{
-    Peer, RoleClient,
-    model::{ProgressToken, ProtocolVersion, Tool},
-    service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
-};
+use rmcp::{Peer, RoleClient, model::ProgressToken};
 use tokio::{
-    sync::{Notify, mpsc, oneshot, watch},
+    sync::{Notify, broadcast, oneshot, watch},
     task::JoinHandle,
     time::timeout,
 };
 
 use super::{
-    error::{ConnectError, SettingsError},
-    handler::Handler,
-    http,
-    process::{ServerProcess, StderrTail},
+    authorization::Authorization,
+    error::{AuthorizationError, ConnectError, SettingsError},
+    process::StderrTail,
     settings::{Endpoint, ServerSettings},
     toolset::Offer,
+    under_way::Calls,
 };
 
 /// The pauses before a lost server is connected again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a connection has to be closed.
-const CLOSING: Duration = Duration::from_secs(6);
-/// How long it takes at the most to see that a server whose streams are closed has ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The most tools and pages of tools that one server may have.
-const MAX_TOOLS: usize = 2_000;
-const MAX_PAGES: usize = 200;
+pub(super) const CLOSING: Duration = Duration::from_secs(6);
+/// Why a connection ends that is made anew on purpose.
+pub(super) const RENEWED: &str = "it is connected anew";
+/// How many changes of resources are kept for a reader that is slow; a slower one hears that it missed some.
+const UPDATES: usize = 256;
 
 /// What is shown of a call's progress.
 pub(super) type ShowProgress = Box<dyn Fn(Option<f64>, String) + Send>;
@@ -63,7 +57,9 @@ struct Owner {
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) settings: ServerSettings,
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
+    /// Of a server over HTTP.
+    pub(super) authorization: Option<Authorization>,
     state: watch::Sender<State>,
     lives: AtomicU64,
     pub(super) stderr: StderrTail,
@@ -71,6 +67,12 @@ pub(super) struct Shared {
     pub(super) progress: Mutex<HashMap<ProgressToken, ShowProgress>>,
     /// The server said that it has other tools.
     pub(super) tools_changed: Notify,
+    /// The calls that are under way.
+    pub(super) calls: Calls,
+    /// Which resources changed, by their addresses.
+    pub(super) updates: broadcast::Sender<String>,
+    /// The connection is to be made anew.
+    pub(super) renew: Notify,
     pub(super) offer: Offer,
 }
 
@@ -93,15 +95,28 @@ impl Connection {
         settings: ServerSettings,
         offer: Offer,
     ) -> Result<Self, SettingsError> {
+        let endpoint = settings.endpoint(name)?;
+        let authorization = match &endpoint {
+            Endpoint::Http { url, .. } => Some(Authorization::new(
+                url,
+                &settings.oauth,
+                settings.tokens.as_deref(),
+            )),
+            Endpoint::Process { .. } => None,
+        };
         let shared = Shared {
             name: name.to_owned(),
-            endpoint: settings.endpoint(name)?,
+            endpoint,
+            authorization,
             settings,
             state: watch::Sender::new(State::Connecting),
             lives: AtomicU64::new(0),
             stderr: StderrTail::default(),
             progress: Mutex::default(),
             tools_changed: Notify::new(),
+            calls: Calls::default(),
+            updates: broadcast::Sender::new(UPDATES),
+            renew: Notify::new(),
             offer,
         };
         Ok(Self(Arc::new(Owner {
@@ -180,6 +195,21 @@ impl Connection {
         Err(self.0.shared.error(reason))
     }
 
+    /// Lets a person sign in at the server, and makes the connection anew.
+    pub(super) async fn sign_in(
+        &self,
+        open: impl FnOnce(&str) + Send,
+    ) -> Result<(), AuthorizationError> {
+        let shared = &self.0.shared;
+        let Some(authorization) = &shared.authorization else {
+            return Err(AuthorizationError::NotHttp);
+        };
+        authorization.sign_in(open).await?;
+        shared.set(State::Connecting);
+        shared.renew.notify_one();
+        Ok(())
+    }
+
     /// Starts the supervisor, where it is not there.
     async fn open(&self) -> Result<(), ConnectError> {
         let mut supervisor = self.0.supervisor.lock().await;
@@ -235,6 +265,49 @@ impl Shared {
         }
     }
 
+    /// A new life begins with this server.
+    pub(super) fn connected(&self, peer: Peer<RoleClient>) {
+        let life = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
+        self.set(State::Connected(life, peer));
+    }
+
+    /// A life has ended, for this reason: the connection is lost, unless it is made anew on purpose.
+    fn is_over(&self, reason: &str) {
+        match reason == RENEWED {
+            true => self.set(State::Connecting),
+            false => self.is_lost(reason),
+        }
+    }
+
+    /// The connection is not there, for this reason.
+    pub(super) fn is_lost(&self, reason: &str) {
+        self.set(State::Lost(reason.to_owned()));
+    }
+
+    /// The server refused a request until somebody is authorized: what is to be said of it.
+    pub(super) fn refused(&self, challenge: &str) -> String {
+        let Some(authorization) = &self.authorization else {
+            return "the server wants an authorization, which no child process can".to_owned();
+        };
+        authorization.refused(challenge);
+        if authorization.is_unattended() {
+            self.renew.notify_one();
+            return "The server does not accept our authorization any more, and gets a new one. Call again."
+                .to_owned();
+        }
+        format!(
+            "The server wants somebody to sign in. A person does that by `ghostlight mcp TEAM_FILE --sign-in {}`.",
+            self.name
+        )
+    }
+
+    /// The server did what it was asked.
+    pub(super) fn served(&self) {
+        if let Some(authorization) = &self.authorization {
+            authorization.served();
+        }
+    }
+
     fn set(&self, new: State) {
         self.state.send_if_modified(|state| {
             let is_open = !matches!(state, State::Closed);
@@ -277,7 +350,7 @@ impl Actor for ConnectionActor {
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let reason = shared.carry(stopped).await;
-            shared.set(State::Lost(reason.clone()));
+            shared.is_over(&reason);
             // Nobody is told who has ended.
             let _ = myself.cast(Lost(reason));
         });
@@ -308,176 +381,4 @@ impl Actor for ConnectionActor {
         let _ = timeout(CLOSING, &mut carrying.task).await;
         Ok(())
     }
-}
-
-impl Shared {
-    /// One life: connects, is there until it is lost or stopped, and says why it is over.
-    async fn carry(self: &Arc<Self>, mut stopped: oneshot::Receiver<()>) -> String {
-        let connected = tokio::select! {
-            connected = timeout(self.settings.connects_within(), self.connect()) => connected,
-            _ = &mut stopped => return "it was closed".to_owned(),
-        };
-        let (service, mut process) = match connected {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(reason)) => return self.lost(reason),
-            Err(_) => {
-                let within = self.settings.connects_within();
-                return self.lost(format!("it did not answer within {within:?}"));
-            }
-        };
-        let peer = service.peer().clone();
-        if let Err(reason) = self.list_tools(&peer).await {
-            return self.lost(reason);
-        }
-        let version = peer
-            .peer_info()
-            .map(|info| info.protocol_version.to_string());
-        tracing::debug!(server = %self.name, ?version, "connected");
-        let life = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
-        self.set(State::Connected(life, peer.clone()));
-        let cancel = service.cancellation_token();
-        let mut over = Box::pin(service.waiting());
-        let (reason, is_over) = tokio::select! {
-            never = self.follow_tools(&peer) => match never {},
-            reason = ended(&mut process) => (reason, false),
-            _ = &mut over => ("it ended the connection".to_owned(), true),
-            _ = &mut stopped => ("it was closed".to_owned(), false),
-        };
-        if !is_over {
-            // Its input ends here, which tells it to end.
-            cancel.cancel();
-            let _ = timeout(CLOSING / 6, over).await;
-        }
-        if let Some(process) = process {
-            process.end().await;
-        }
-        self.lost(reason)
-    }
-
-    fn lost(&self, reason: String) -> String {
-        tracing::debug!(server = %self.name, %reason, "the connection is over");
-        reason
-    }
-
-    async fn connect(
-        self: &Arc<Self>,
-    ) -> Result<(RunningService<RoleClient, Handler>, Option<ServerProcess>), String> {
-        let handler = Handler::new(self);
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-        };
-        let failed = |error: rmcp::service::ClientInitializeError| error.to_string();
-        match &self.endpoint {
-            Endpoint::Process {
-                program,
-                args,
-                env,
-                cwd,
-            } => {
-                let (mut process, transport) =
-                    ServerProcess::start(program, args, env, cwd.as_deref(), &self.stderr)?;
-                let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
-                let service = tokio::select! {
-                    service = serving => service.map_err(failed),
-                    reason = process.ended() => Err(reason),
-                };
-                let service = match service {
-                    Ok(service) => service,
-                    // That its streams are closed says less than how it ended.
-                    Err(reason) => {
-                        let ended = timeout(LAST_WORDS, process.ended()).await;
-                        return Err(ended.unwrap_or(reason));
-                    }
-                };
-                Ok((service, Some(process)))
-            }
-            Endpoint::Http { url, headers } => {
-                let transport = http::transport(url, headers).map_err(|error| error.to_string())?;
-                let service = serve_client_with_lifecycle(handler, transport, lifecycle).await;
-                Ok((service.map_err(failed)?, None))
-            }
-        }
-    }
-
-    /// Hears that the server has other tools, and asks for them.
-    async fn follow_tools(&self, peer: &Peer<RoleClient>) -> Infallible {
-        let (says, mut heard) = mpsc::channel(1);
-        let _listening = Listening(tokio::spawn(listen(peer.clone(), says)));
-        loop {
-            tokio::select! {
-                () = self.tools_changed.notified() => {}
-                Some(()) = heard.recv() => {}
-            }
-            if let Err(reason) = self.list_tools(peer).await {
-                tracing::warn!(server = %self.name, %reason, "its changed tools are not known");
-            }
-        }
-    }
-
-    /// Asks for all tools, and offers them.
-    async fn list_tools(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
-        let info = peer.peer_info();
-        let capabilities = info.as_ref().map(|info| &info.capabilities);
-        let mut tools: Vec<Tool> = Vec::new();
-        if capabilities.is_some_and(|can| can.tools.is_some()) {
-            let mut cursor = None;
-            for _ in 0..MAX_PAGES {
-                let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
-                let page = peer.list_tools(Some(params)).await;
-                let page = page.map_err(|error| format!("it does not list its tools: {error}"))?;
-                tools.extend(page.tools);
-                cursor = page.next_cursor;
-                if cursor.is_none() || tools.len() >= MAX_TOOLS {
-                    break;
-                }
-            }
-            if cursor.is_some() {
-                tracing::warn!(server = %self.name, "it has more than {MAX_TOOLS} tools; the others are left out");
-            }
-            tools.truncate(MAX_TOOLS);
-        }
-        self.offer.set(&self.name, tools);
-        Ok(())
-    }
-}
-
-async fn ended(process: &mut Option<ServerProcess>) -> String {
-    match process {
-        Some(process) => process.ended().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// A task that ends with what it is for.
-struct Listening(JoinHandle<()>);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Hears what a server of the newest revision says of its tools; older ones say it unasked.
-async fn listen(peer: Peer<RoleClient>, says: mpsc::Sender<()>) {
-    let Some(info) = peer.peer_info() else { return };
-    let tools = info.capabilities.tools.as_ref();
-    let tells = tools.and_then(|tools| tools.list_changed) == Some(true);
-    if info.protocol_version.has_initialize() || !tells {
-        return;
-    }
-    let filter = rmcp::model::SubscriptionFilter::builder()
-        .tools_list_changed()
-        .build();
-    match peer.listen(filter).await {
-        Ok(mut subscription) => {
-            while let Ok(Some(_)) = subscription.next().await {
-                // One word more says nothing more.
-                let _ = says.try_send(());
-            }
-        }
-        Err(error) => tracing::debug!(%error, "a server does not tell when its tools change"),
-    }
-    // What ends the connection is seen elsewhere.
-    std::future::pending::<()>().await;
 }

@@ -1,6 +1,8 @@
 //! What is wrong with a server.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
+
+use rmcp::transport::auth::AuthError;
 
 /// Settings of a server that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,5 +70,53 @@ impl SettingsError {
             file: file.into(),
             reason: error.to_string(),
         }
+    }
+}
+
+/// Why nobody was signed in at a server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthorizationError {
+    /// A server that is a child process.
+    #[error("the server is a child process: only servers over HTTP have people sign in")]
+    NotHttp,
+    /// A program that is to be authorized by itself and has no id.
+    #[error("`client_credentials` needs `client_id` and `client_secret`")]
+    NoClient,
+    /// Settings that cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The browser cannot return to this machine.
+    #[error("the browser cannot return to this machine: {0}")]
+    Callback(#[from] io::Error),
+    /// Nobody signed in.
+    #[error("nobody signed in within {} minutes", .within.as_secs() / 60)]
+    NobodyCame {
+        /// How long was waited.
+        within: Duration,
+    },
+    /// The person or the authorization server refused.
+    #[error("the authorization was refused: {0}")]
+    Denied(String),
+    /// A server that is content with nothing.
+    #[error(
+        "the server has asked for another authorization {times} times without doing anything: what it asks for does \
+         not satisfy it"
+    )]
+    AgainAndAgain {
+        /// How often.
+        times: u32,
+    },
+    /// The authorization server, or what it says of itself, cannot be trusted or understood.
+    #[error("the authorization server: {0}")]
+    Protocol(String),
+}
+
+impl From<AuthError> for AuthorizationError {
+    fn from(error: AuthError) -> Self {
+        Self::Protocol(ghostlight_actors::safety::sanitize_line(
+            &error.to_string(),
+            500,
+        ))
     }
 }

@@ -6,10 +6,12 @@ use ghostlight_actors::safety;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam,
-        ProtocolVersion,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+        ElicitationCapability, FormElicitationCapability, Implementation,
+        ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam,
+        UrlElicitationCapability,
     },
-    service::NotificationContext,
+    service::{NotificationContext, RequestContext},
 };
 
 use super::connection::Shared;
@@ -17,8 +19,8 @@ use super::connection::Shared;
 /// The longest message of progress that is shown, in characters.
 const MESSAGE: usize = 200;
 
-/// Hears one life of a connection. What it is asked for (samples of a model, folders, what a person
-/// would say) it does not offer, so a server that keeps to the protocol does not ask.
+/// Hears one life of a connection. Samples of a model and folders it does not offer, so a server that keeps to
+/// the protocol does not ask for them; what a person would say is asked through the call in question.
 pub(super) struct Handler(Weak<Shared>);
 
 impl Handler {
@@ -30,8 +32,39 @@ impl Handler {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let ours = Implementation::new("ghostlight", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), ours)
+        let mut offers = ClientCapabilities::builder().enable_tasks().build();
+        let mut elicitation = ElicitationCapability::new();
+        elicitation.form = Some(FormElicitationCapability::default());
+        elicitation.url = Some(UrlElicitationCapability::default());
+        offers.elicitation = Some(elicitation);
+        ClientConfig::new(offers, ours)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        asked: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, rmcp::ErrorData> {
+        let nobody = ElicitResult::new(ElicitationAction::Cancel);
+        let Some(shared) = self.0.upgrade() else {
+            return Ok(nobody);
+        };
+        Ok(tokio::select! {
+            answer = shared.calls.ask(asked) => answer,
+            () = context.ct.cancelled() => nobody,
+        })
+    }
+
+    async fn on_resource_updated(
+        &self,
+        told: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let Some(shared) = self.0.upgrade() {
+            // Nobody may listen.
+            let _ = shared.updates.send(told.uri);
+        }
     }
 
     async fn on_progress(

@@ -11,7 +11,9 @@ use reqwest::{
     redirect,
 };
 use rmcp::transport::{
-    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    StreamableHttpClientTransport,
+    auth::{AuthClient, AuthorizationManager},
+    streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
 use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
@@ -21,11 +23,12 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How many redirects are followed; all of them stay with the same scheme, host and port.
 const REDIRECTS: usize = 3;
 
-/// The transport to a server at this address.
+/// The transport to a server at this address, with the tokens that there are for it.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<Client>, SettingsError> {
+    manager: AuthorizationManager,
+) -> Result<StreamableHttpClientTransport<AuthClient<Client>>, SettingsError> {
     let variable = |name: &str| std::env::var(name).ok();
     let mut sent = HashMap::new();
     for (name, value) in headers {
@@ -42,15 +45,17 @@ pub(super) fn transport(
         .custom_headers(sent)
         .max_json_response_size(MAX_MESSAGE_BYTES)
         .max_sse_event_size(MAX_MESSAGE_BYTES);
-    Ok(StreamableHttpClientTransport::with_client(
-        client()?,
-        config,
-    ))
+    let client = AuthClient::new(client()?, manager);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Chooses who does the cryptography of TLS. Another provider that the program has chosen stays.
+pub(super) fn choose_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn client() -> Result<Client, SettingsError> {
-    // Another provider that the program has chosen stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    choose_provider();
     // The headers hold secrets: they go nowhere else.
     let same_origin = redirect::Policy::custom(|attempt| {
         let origin = attempt.previous().first().map(|url| url.origin());

@@ -1,21 +1,30 @@
 //! Tools of servers, for agents.
 
+mod authorization;
+mod catalogue;
 mod connection;
 mod content;
 mod definition;
 mod error;
+mod form;
 mod handler;
 mod http;
 mod import;
+mod life;
 mod pins;
+mod place;
 mod process;
 mod references;
 mod settings;
+mod tasks;
 mod tool;
 mod toolset;
+mod under_way;
 
 pub use self::{
-    error::{ConnectError, SettingsError},
+    authorization::OAuthSettings,
+    catalogue::{Completing, PromptInfo, ResourceInfo, ResourceUpdates},
+    error::{AuthorizationError, ConnectError, SettingsError},
     settings::{Command, ServerSettings},
     toolset::McpToolset,
 };

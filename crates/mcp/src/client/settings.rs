@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use ghostlight_actors::vocabulary::Effect;
 use serde::Deserialize;
 
-use super::{error::SettingsError, import};
+use super::{authorization::OAuthSettings, error::SettingsError, import};
 
 /// How long a connection may take, where nothing else is said: a server that a package manager fetches
 /// first is slow.
@@ -33,6 +33,11 @@ pub struct ServerSettings {
     pub url: Option<String>,
     /// Headers of each request to it.
     pub headers: BTreeMap<String, String>,
+    /// How to sign in at it, where what it says of itself is not enough.
+    pub oauth: OAuthSettings,
+    /// The file that keeps what its authorization server gave us, for its user alone; in memory, when left
+    /// out. Nothing of it is in a journal.
+    pub tokens: Option<PathBuf>,
     /// A file of another client with `mcpServers`, which says how the server is reached.
     pub from: Option<PathBuf>,
     /// The server's name in that file; the toolset's, when left out.
@@ -42,6 +47,10 @@ pub struct ServerSettings {
     pub effects: BTreeMap<String, Effect>,
     /// Whether what the server says of the effect of a tool is believed where `effects` says nothing.
     pub trust_annotations: bool,
+    /// Whether the model can list and read the server's resources, by tools of their own.
+    pub resources: bool,
+    /// Whether the model can list and get the server's prompts, by tools of their own.
+    pub prompts: bool,
     /// The file in which the tools are remembered as they were first seen.
     pub pins: Option<PathBuf>,
     /// How long a connection may take, in seconds; 30, when left out.
@@ -136,6 +145,34 @@ impl ServerSettings {
     #[must_use]
     pub fn trust_annotations(mut self) -> Self {
         self.trust_annotations = true;
+        self
+    }
+
+    /// Lets the model list and read the server's resources, by tools of their own.
+    #[must_use]
+    pub fn resources(mut self) -> Self {
+        self.resources = true;
+        self
+    }
+
+    /// Lets the model list and get the server's prompts, by tools of their own.
+    #[must_use]
+    pub fn prompts(mut self) -> Self {
+        self.prompts = true;
+        self
+    }
+
+    /// Signs in so.
+    #[must_use]
+    pub fn oauth(mut self, oauth: OAuthSettings) -> Self {
+        self.oauth = oauth;
+        self
+    }
+
+    /// Keeps in this file what authorization servers give us.
+    #[must_use]
+    pub fn tokens(mut self, file: impl Into<PathBuf>) -> Self {
+        self.tokens = Some(file.into());
         self
     }
 

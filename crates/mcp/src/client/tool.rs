@@ -1,29 +1,30 @@
 //! A tool of a server.
 
-use std::sync::Arc;
-
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
-    vocabulary::{Arguments, Effect, ToolDefinition},
+    vocabulary::{Arguments, Continued, Effect, ToolDefinition},
 };
 use rmcp::{
     Peer, RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-        ClientNotification, ClientRequest, ProgressToken, RequestId, RequestMetaObject,
-        ServerResult,
+        CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject, ServerResult,
     },
-    service::{PeerRequestOptions, RequestHandle, ServiceError},
+    service::{PeerRequestOptions, ServiceError},
 };
 use serde_json::Value;
 
 use super::{
-    connection::{Connection, Shared},
-    content,
+    connection::Connection,
+    content, form,
+    place::{Place, Wanted},
+    tasks,
+    under_way::{Heard, UnderWay},
 };
 
 /// The key of the metadata under which a call has its idempotency key.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
+/// How often a person is asked again whose answer does not fit, by a call that stands still.
+const TRIES: u32 = 3;
 
 /// A tool of a server.
 pub(super) struct McpTool {
@@ -55,20 +56,10 @@ impl Tool for McpTool {
         };
         let mut params = CallToolRequestParams::new(self.remote.clone());
         params.arguments = Some(arguments);
-        let repeatable = self.definition.effect != Effect::Once;
-        let (first, peer) = self.connection.peer_after(0).await?;
-        let failure = match self.exchange(&peer, params.clone(), &cx).await {
-            Ok(result) => return answer(result),
-            Err(failure) => failure,
-        };
-        // What has no effect, or knows its key again, is asked again of the server's next life, and so is
-        // what was never sent.
-        if !failure.is_lost() || (failure.was_sent && !repeatable) {
-            return Err(failed(failure.error));
+        match cx.continued().cloned() {
+            None => self.exchange(params, 0, &cx).await,
+            Some(continued) => self.go_on(params, &continued, &cx).await,
         }
-        let (_, peer) = self.connection.peer_after(first).await?;
-        let result = self.exchange(&peer, params, &cx).await;
-        answer(result.map_err(|failure| failed(failure.error))?)
     }
 }
 
@@ -83,53 +74,124 @@ impl Failure {
         matches!(
             self.error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
-        )
-    }
-}
-
-/// What the server answered.
-fn answer(result: ServerResult) -> Result<ToolOutput, ToolError> {
-    match result {
-        ServerResult::CallToolResult(result) => content::output(result),
-        ServerResult::InputRequiredResult(_) => Err(ToolError::new(
-            "The server wants to ask a person, which this client does not offer. It has done nothing.",
-        )),
-        ServerResult::CreateTaskResult(_) => Err(ToolError::in_doubt(
-            "the server made a task of the call, which this client did not ask for",
-        )),
-        // An empty result is one, to older servers.
-        ServerResult::EmptyResult(_) => Ok(ToolOutput::default()),
-        other => match serde_json::to_value(other) {
-            Ok(other) => Ok(ToolOutput::text(other.to_string())),
-            Err(error) => Err(ToolError::in_doubt(format!("its answer is none: {error}"))),
-        },
-    }
-}
-
-/// A call that came to no result: known to have failed only where the server said so.
-fn failed(error: ServiceError) -> ToolError {
-    match error {
-        ServiceError::McpError(error) => {
-            ToolError::new(format!("The server refuses the call: {}", error.message))
-        }
-        ServiceError::Cancelled { .. } => {
-            ToolError::in_doubt("it was cancelled, and the server told so")
-        }
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-            ToolError::in_doubt("the connection to the server was lost in the middle of it")
-        }
-        other => ToolError::in_doubt(other.to_string()),
+        ) && self.error.auth_challenge().is_none()
     }
 }
 
 impl McpTool {
-    /// Sends the call and waits for its end. Dropped before it, or cancelled, it tells the server.
+    /// Goes on with a call that had not come to its end.
+    async fn go_on(
+        &self,
+        mut params: CallToolRequestParams,
+        continued: &Continued,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let server = &self.connection.shared().name;
+        let answer = continued.answer.as_ref();
+        match Place::read(&continued.state)? {
+            Place::Input {
+                state,
+                mut wanted,
+                round,
+            } => {
+                let fault = wanted.take(answer);
+                if fault.is_some() || !wanted.is_answered() {
+                    let place = Place::input(state, wanted, round)?;
+                    return place.goes_on(server, fault.as_deref());
+                }
+                params.input_responses = Some(wanted.into_answers());
+                params.request_state = state;
+                self.exchange(params, round, cx).await
+            }
+            Place::Standing { key, asked, tries } => {
+                let answer = answer.filter(|_| tries < TRIES);
+                let result = match form::result(&asked, answer) {
+                    Ok(result) => result,
+                    Err(fault) => {
+                        let tries = tries + 1;
+                        let place = Place::Standing { key, asked, tries };
+                        return place.goes_on(server, Some(&fault));
+                    }
+                };
+                let shared = self.connection.shared();
+                if let Some((call, asked)) = shared.calls.take(&key) {
+                    call.shown_by(cx);
+                    asked.answer(result);
+                    return self.hear(call.goes_on(cx).await, 0, cx);
+                }
+                if self.definition.effect == Effect::Once {
+                    return Err(ToolError::in_doubt(
+                        "the connection to the server was lost while a person was asked in the middle of it",
+                    ));
+                }
+                // It is asked again, and gets the same answer to the same question.
+                let known = (*asked, result);
+                self.exchange_knowing(params, 0, Some(known), cx).await
+            }
+            Place::Task { id, looks, wanted } => {
+                let (_, peer) = self.connection.peer_after(0).await?;
+                let task = tasks::Task {
+                    server,
+                    peer: &peer,
+                    id,
+                };
+                task.go_on(looks, wanted, answer, cx).await
+            }
+        }
+    }
+
     async fn exchange(
+        &self,
+        params: CallToolRequestParams,
+        round: u32,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        self.exchange_knowing(params, round, None, cx).await
+    }
+
+    /// Calls the tool at the server, and once more where the connection is lost and that does nothing twice.
+    async fn exchange_knowing(
+        &self,
+        params: CallToolRequestParams,
+        round: u32,
+        known: Option<(rmcp::model::ElicitRequestParams, rmcp::model::ElicitResult)>,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let repeatable = self.definition.effect != Effect::Once;
+        let (first, peer) = self.connection.peer_after(0).await?;
+        let mut heard = self.send(&peer, params.clone(), cx).await;
+        // What has no effect, or knows its key again, is asked again of the server's next life, and so is
+        // what was never sent.
+        if let Err(failure) = &heard
+            && failure.is_lost()
+            && (repeatable || !failure.was_sent)
+        {
+            let (_, peer) = self.connection.peer_after(first).await?;
+            heard = self.send(&peer, params, cx).await;
+        }
+        let mut heard = heard.map_err(|failure| self.failed(failure.error))?;
+        if let Some((asked, result)) = known
+            && let Heard::Asks(asks) = heard
+        {
+            let (call, now) = *asks;
+            heard = match now.params == asked {
+                true => {
+                    now.answer(result);
+                    call.goes_on(cx).await
+                }
+                false => Heard::Asks(Box::new((call, now))),
+            };
+        }
+        self.hear(heard, round, cx)
+    }
+
+    /// Sends the call and waits for its end, or until the server asks a person.
+    async fn send(
         &self,
         peer: &Peer<RoleClient>,
         params: CallToolRequestParams,
         cx: &ToolContext,
-    ) -> Result<ServerResult, Failure> {
+    ) -> Result<Heard, Failure> {
         let mut options = PeerRequestOptions::no_options();
         if self.definition.effect == Effect::Idempotent {
             let mut meta = RequestMetaObject::default();
@@ -142,79 +204,84 @@ impl McpTool {
             error,
             was_sent: false,
         })?;
-        let mut call = Call::begin(self.connection.shared(), &handle, cx);
-        let cancelled = cx.cancelled();
-        let answered = handle.await_response();
-        tokio::pin!(answered);
-        let result = tokio::select! {
-            biased;
-            result = &mut answered => result,
-            () = cancelled.cancelled() => {
-                call.tell_cancelled().await;
-                // The SDK ends the request when it tells the server.
-                answered.await
+        let call = UnderWay::begin(self.connection.shared(), handle, cx);
+        match call.goes_on(cx).await {
+            Heard::End(end) => match *end {
+                Err(error) => Err(Failure {
+                    error,
+                    was_sent: true,
+                }),
+                end => Ok(Heard::End(Box::new(end))),
+            },
+            heard => Ok(heard),
+        }
+    }
+
+    /// What came of a call.
+    fn hear(&self, heard: Heard, round: u32, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let shared = self.connection.shared();
+        let result = match heard {
+            Heard::End(end) => match *end {
+                Ok(result) => result,
+                Err(error) => return Err(self.failed(error)),
+            },
+            Heard::Asks(asks) => {
+                let (call, asked) = *asks;
+                let key = call.key(cx);
+                let place = Place::Standing {
+                    key: key.clone(),
+                    asked: Box::new(asked.params.clone()),
+                    tries: 0,
+                };
+                call.stand(key, asked);
+                return place.goes_on(&shared.name, None);
             }
         };
-        call.is_over = true;
-        result.map_err(|error| Failure {
-            error,
-            was_sent: true,
-        })
-    }
-}
-
-/// A call that is under way.
-struct Call {
-    shared: Arc<Shared>,
-    peer: Peer<RoleClient>,
-    id: RequestId,
-    token: ProgressToken,
-    is_over: bool,
-}
-
-impl Call {
-    fn begin(shared: &Arc<Shared>, handle: &RequestHandle<RoleClient>, cx: &ToolContext) -> Self {
-        let token = handle.progress_token.clone();
-        if cx.is_watched() {
-            let cx = cx.clone();
-            let show = move |share, message: String| cx.progress(share, message);
-            shared.progress.lock().insert(token.clone(), Box::new(show));
-        }
-        Self {
-            shared: shared.clone(),
-            peer: handle.peer.clone(),
-            id: handle.id.clone(),
-            token,
-            is_over: false,
+        shared.served();
+        match result {
+            ServerResult::CallToolResult(result) => content::output(result),
+            ServerResult::InputRequiredResult(required) => {
+                let wanted = Wanted::of(required.input_requests)?;
+                Place::input(required.request_state, wanted, round + 1)?.goes_on(&shared.name, None)
+            }
+            ServerResult::CreateTaskResult(made) => {
+                let place = Place::Task {
+                    id: made.task.task_id,
+                    looks: 0,
+                    wanted: None,
+                };
+                place.goes_on(&shared.name, None)
+            }
+            // An empty result is one, to older servers.
+            ServerResult::EmptyResult(_) => Ok(ToolOutput::default()),
+            other => match serde_json::to_value(other) {
+                Ok(other) => Ok(ToolOutput::text(other.to_string())),
+                Err(error) => Err(ToolError::in_doubt(format!("its answer is none: {error}"))),
+            },
         }
     }
 
-    async fn tell_cancelled(&mut self) {
-        self.is_over = true;
-        let _ = self
-            .peer
-            .send_notification(cancelled(self.id.clone()))
-            .await;
+    /// A call that came to no result: known to have failed only where the server said so.
+    fn failed(&self, error: ServiceError) -> ToolError {
+        if let Some(challenge) = error.auth_challenge() {
+            return ToolError::new(self.connection.shared().refused(challenge));
+        }
+        failed(error)
     }
 }
 
-fn cancelled(id: RequestId) -> ClientNotification {
-    let mut params = CancelledNotificationParam::new(Some(id), None);
-    params.reason = Some("nobody wants the result any more".to_owned());
-    ClientNotification::CancelledNotification(CancelledNotification::new(params))
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.shared.progress.lock().remove(&self.token);
-        if !self.is_over
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let (peer, id) = (self.peer.clone(), self.id.clone());
-            runtime.spawn(async move {
-                // A server that is gone needs no telling.
-                let _ = peer.send_notification(cancelled(id)).await;
-            });
+/// A call that came to no result: known to have failed only where the server said so.
+pub(super) fn failed(error: ServiceError) -> ToolError {
+    match error {
+        ServiceError::McpError(error) => {
+            ToolError::new(format!("The server refuses the call: {}", error.message))
         }
+        ServiceError::Cancelled { .. } => {
+            ToolError::in_doubt("it was cancelled, and the server told so")
+        }
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+            ToolError::in_doubt("the connection to the server was lost in the middle of it")
+        }
+        other => ToolError::in_doubt(other.to_string()),
     }
 }

@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use rmcp::model::Tool;
 
 use super::{
+    catalogue::CatalogueTool,
     connection::Connection,
     definition::define,
-    error::{ConnectError, SettingsError},
+    error::{AuthorizationError, ConnectError, SettingsError},
     pins::{self, Pinned},
     settings::ServerSettings,
     tool::McpTool,
@@ -64,6 +65,23 @@ impl McpToolset {
         self.connection.first_peer().await.map(drop)
     }
 
+    /// Lets a person sign in at a server over HTTP that wants it: `open` gets the address that they open in a
+    /// browser of this machine. What the authorization server gives is kept
+    /// ([`ServerSettings::tokens`]), refreshed, and put into each request from then on.
+    ///
+    /// ```no_run
+    /// # async fn example(hub: ghostlight_mcp::McpToolset) -> Result<(), ghostlight_mcp::AuthorizationError> {
+    /// hub.sign_in(|address| eprintln!("open {address}")).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Why nobody was signed in: nobody came within ten minutes, the authorization was refused, or the server is
+    /// content with none.
+    pub async fn sign_in(&self, open: impl FnOnce(&str) + Send) -> Result<(), AuthorizationError> {
+        self.connection.sign_in(open).await
+    }
+
     /// The revision of the protocol that is spoken with the server; `None` while it is not connected.
     pub async fn protocol_version(&self) -> Option<String> {
         let peer = self.connection.first_peer().await.ok()?;
@@ -78,6 +96,25 @@ impl McpToolset {
     /// Ends the connection, and the server where it is a child process.
     pub async fn disconnect(&self) {
         self.connection.close().await;
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// What the server has besides tools, as tools, where the settings say so.
+    fn catalogue(&self) -> Vec<ToolHandle> {
+        let settings = &self.connection.shared().settings;
+        let mut tools = Vec::new();
+        if settings.resources {
+            tools.push(ToolHandle::new(CatalogueTool::ListResources(self.clone())));
+            tools.push(ToolHandle::new(CatalogueTool::ReadResource(self.clone())));
+        }
+        if settings.prompts {
+            tools.push(ToolHandle::new(CatalogueTool::ListPrompts(self.clone())));
+            tools.push(ToolHandle::new(CatalogueTool::GetPrompt(self.clone())));
+        }
+        tools
     }
 
     fn tool(&self, pinned: &Pinned) -> Option<ToolHandle> {
@@ -120,10 +157,18 @@ impl Toolset for McpToolset {
                 "the MCP server {name:?} is not connected"
             )));
         }
-        Ok(pinned
+        let mut tools: Vec<ToolHandle> = pinned
             .iter()
             .filter_map(|pinned| self.tool(pinned))
-            .collect())
+            .collect();
+        let mut own = self.catalogue();
+        // The server's own tool of a name is meant by it.
+        own.retain(|one| {
+            let name = &one.definition().name;
+            !tools.iter().any(|tool| tool.definition().name == *name)
+        });
+        tools.extend(own);
+        Ok(tools)
     }
 
     fn revision(&self) -> u64 {

@@ -1,12 +1,12 @@
 //! A call: a turn of a team's session.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::{Entropy as _, SystemEntropy},
     session::Turn,
-    vocabulary::{Event, Outcome, Preview, RunId},
+    vocabulary::{ArtifactInfo, Changed, Event, Outcome, Preview, RunId, Scope, SessionId},
 };
 use rmcp::{
     ErrorData, RoleServer,
@@ -22,12 +22,16 @@ use serde_json::{Value, json};
 use super::{
     handler::Handler,
     questions::{self, Asked},
+    tasks,
 };
 
-/// The key of the metadata under which a client names a call.
+/// The keys of the metadata under which a client names a call and a conversation.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
+const SESSION: &str = "ghostlight/session";
 /// The longest name of a session or turn, in characters.
 const NAME: usize = 200;
+/// How many artifacts one result has.
+const MAX_ARTIFACTS: usize = 20;
 /// How many pieces of progress are told of one call.
 const MAX_PROGRESS: u32 = 10_000;
 
@@ -68,16 +72,28 @@ impl Call {
         }
         let wrong = |reason: String| ErrorData::invalid_params(reason, None);
         let arguments = Value::Object(params.arguments.unwrap_or_default());
-        let given = Given::deserialize(arguments).map_err(|error| wrong(error.to_string()))?;
+        let meta = |key: &str| {
+            let value = context.meta.get(key).and_then(Value::as_str);
+            value.map(str::to_owned)
+        };
+        let given = match handler.served.input_of(&team) {
+            // The arguments are what the team says that it takes.
+            Some(_) => Given {
+                message: arguments.to_string(),
+                session: None,
+                turn_id: None,
+            },
+            None => Given::deserialize(arguments).map_err(|error| wrong(error.to_string()))?,
+        };
         let place = match params.request_state {
             Some(state) => serde_json::from_str(&state)
                 .map_err(|_| wrong("`requestState` is none of this server".to_owned()))?,
             None => {
-                let key = context.meta.get(IDEMPOTENCY_KEY).and_then(Value::as_str);
-                let turn = given.turn_id.or_else(|| key.map(str::to_owned));
+                let turn = given.turn_id.or_else(|| meta(IDEMPOTENCY_KEY));
                 let turn =
                     turn.unwrap_or_else(|| RunId::from_random(SystemEntropy.bits()).to_string());
-                let session = given.session.unwrap_or_else(|| format!("mcp-{turn}"));
+                let session = given.session.or_else(|| meta(SESSION));
+                let session = session.unwrap_or_else(|| format!("mcp-{turn}"));
                 Place { session, turn }
             }
         };
@@ -120,14 +136,24 @@ impl Call {
         let mut progress = Progress::new(&context);
         let (mut events, mut watches) = (run.events(), true);
         let outcome = run.outcome();
-        tokio::pin!(outcome);
+        let takes_long = takes_long(handler, &context);
+        tokio::pin!(outcome, takes_long);
         loop {
             let event = tokio::select! {
                 biased;
-                outcome = &mut outcome => return Ok(self.result(&run, outcome).into()),
+                outcome = &mut outcome => {
+                    let result = self.result(handler, &context, &run, outcome);
+                    return Ok(result.await.into());
+                }
                 () = gone(&context) => {
                     let _ = run.cancel("the client closed the call").await;
                     return Err(ErrorData::internal_error("cancelled", None));
+                }
+                () = &mut takes_long => {
+                    return match tasks::made(&run).await {
+                        Ok(task) => Ok(task.into()),
+                        Err(error) => Ok(failed(&error).into()),
+                    };
                 }
                 event = events.next(), if watches => event,
             };
@@ -142,7 +168,10 @@ impl Call {
             let asking = questions::ask(&run, &context, &mut answered);
             let asked = tokio::select! {
                 biased;
-                outcome = &mut outcome => return Ok(self.result(&run, outcome).into()),
+                outcome = &mut outcome => {
+                    let result = self.result(handler, &context, &run, outcome);
+                    return Ok(result.await.into());
+                }
                 asked = asking => asked,
             };
             match asked {
@@ -158,35 +187,147 @@ impl Call {
         }
     }
 
-    fn result(&self, run: &Run, outcome: Result<Outcome, SystemError>) -> CallToolResult {
-        match outcome {
-            Ok(Outcome::Stopped { reason, partial }) => {
-                let partial = partial.map(|answer| answer.text).unwrap_or_default();
-                let text = format!("The team stopped before its end ({reason}). {partial}");
-                let mut result = self.shown(run, text.trim_end().to_owned(), "stopped");
-                result.is_error = Some(true);
-                result
-            }
-            Ok(outcome) => self.shown(run, outcome.text().to_owned(), "answered"),
-            Err(error) => {
-                let mut result = self.shown(run, error.to_string(), "failed");
-                result.is_error = Some(true);
-                result
-            }
+    fn session(&self) -> SessionId {
+        SessionId {
+            team: self.team.clone(),
+            key: self.place.session.clone(),
         }
+    }
+
+    async fn result(
+        &self,
+        handler: &Handler,
+        context: &RequestContext<RoleServer>,
+        run: &Run,
+        outcome: Result<Outcome, SystemError>,
+    ) -> CallToolResult {
+        let session = self.session();
+        let mut result = result(handler, context, run, Some(&session), outcome).await;
+        if let Some(meta) = &mut result.meta {
+            meta.insert("ghostlight/turn".to_owned(), json!(self.place.turn));
+        }
+        result
     }
 
     /// A result that says where it comes from.
     fn shown(&self, run: &Run, text: String, status: &str) -> CallToolResult {
-        let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-        let meta = json!({
-            "ghostlight/session": self.place.session,
-            "ghostlight/turn": self.place.turn,
-            "ghostlight/run": run.id().to_string(),
-            "ghostlight/status": status,
-        });
-        result.meta = meta.as_object().cloned().map(MetaObject::from);
+        let session = self.session();
+        let mut result = shown(run, Some(&session), text, status);
+        if let Some(meta) = &mut result.meta {
+            meta.insert("ghostlight/turn".to_owned(), json!(self.place.turn));
+        }
         result
+    }
+}
+
+/// What a run has come to, whoever asked for it.
+pub(super) async fn result_of(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    run: &Run,
+    session: Option<&SessionId>,
+) -> CallToolResult {
+    let outcome = run.outcome().await;
+    result(handler, context, run, session, outcome).await
+}
+
+async fn result(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    run: &Run,
+    session: Option<&SessionId>,
+    outcome: Result<Outcome, SystemError>,
+) -> CallToolResult {
+    let mut result = match outcome {
+        Ok(Outcome::Stopped { reason, partial }) => {
+            let partial = partial.map(|answer| answer.text).unwrap_or_default();
+            let text = format!("The team stopped before its end ({reason}). {partial}");
+            let mut result = shown(run, session, text.trim_end().to_owned(), "stopped");
+            result.is_error = Some(true);
+            result
+        }
+        Ok(outcome) => {
+            let mut result = shown(run, session, outcome.text().to_owned(), "answered");
+            let is_typed = session.is_some_and(|one| handler.served.output_of(&one.team).is_some());
+            if is_typed && let Ok(value @ Value::Object(_)) = outcome.parse() {
+                result.structured_content = Some(value);
+            }
+            result
+        }
+        Err(error) => {
+            let mut result = shown(run, session, error.to_string(), "failed");
+            result.is_error = Some(true);
+            result
+        }
+    };
+    if let Some(session) = session {
+        let saved = saved(handler, context, run, session).await;
+        let resources = handler.resources(context);
+        result
+            .content
+            .extend(resources.shown(session, &saved).await);
+    }
+    result
+}
+
+/// The artifacts that a run saved for its session, each in its latest version.
+async fn saved(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    run: &Run,
+    session: &SessionId,
+) -> Vec<ArtifactInfo> {
+    let kept = handler.system(context).session(&session.team, &session.key);
+    // Most sessions keep none, and their journals need not be read again.
+    if kept
+        .artifacts(Scope::Session)
+        .await
+        .is_ok_and(|kept| kept.is_empty())
+    {
+        return Vec::new();
+    }
+    let (mut saved, mut events) = (Vec::<ArtifactInfo>::new(), run.events());
+    while let Some(Ok(record)) = events.next().await {
+        let Event::Changed {
+            changed:
+                Changed::Artifact {
+                    scope: Scope::Session,
+                    artifact,
+                },
+            ..
+        } = record.event
+        else {
+            continue;
+        };
+        saved.retain(|known| known.name != artifact.name);
+        saved.push(artifact);
+        if saved.len() > MAX_ARTIFACTS {
+            saved.remove(0);
+        }
+    }
+    saved
+}
+
+/// A result that says where it comes from.
+fn shown(run: &Run, session: Option<&SessionId>, text: String, status: &str) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    let meta = json!({
+        SESSION: session.map(|session| &session.key),
+        "ghostlight/run": run.id().to_string(),
+        "ghostlight/status": status,
+    });
+    result.meta = meta.as_object().cloned().map(MetaObject::from);
+    result
+}
+
+/// Waits for as long as a call is no task; for ever, where the client knows none.
+async fn takes_long(handler: &Handler, context: &RequestContext<RoleServer>) {
+    let knows = context.client_capabilities();
+    match handler.served.tasks_after {
+        Some(after) if knows.is_some_and(|knows| knows.supports_tasks()) => {
+            tokio::time::sleep(after.max(Duration::from_millis(1))).await;
+        }
+        _ => std::future::pending().await,
     }
 }
 

@@ -7,16 +7,24 @@ use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CancelledNotificationParam, Implementation,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerCapabilities,
-        ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+        CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams,
+        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, Reference, RequestId,
+        ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Owner, Served, call::Call, sessions};
+use super::{
+    Owner, Served,
+    call::Call,
+    prompts,
+    resources::{self, Resources},
+    tasks,
+};
 
 /// Serves one client, or over HTTP one session or request of it.
 #[derive(Clone, Debug)]
@@ -43,6 +51,15 @@ impl Handler {
         }
     }
 
+    /// What there is to read for whom the request comes from.
+    pub(super) fn resources(&self, context: &RequestContext<RoleServer>) -> Resources<'_> {
+        Resources {
+            system: self.system(context),
+            teams: &self.served.teams,
+            documents: &self.served.documents,
+        }
+    }
+
     /// Keeps the run of a request, for as long as what is given back.
     pub(super) fn keep(&self, request: &RequestId, run: &Run) -> UnderWay {
         self.under_way.lock().insert(request.clone(), run.clone());
@@ -66,8 +83,19 @@ impl Drop for UnderWay {
 }
 
 /// The tool that is a team.
-fn tool(name: &str, description: &str) -> Tool {
-    let schema = json!({
+fn tool(served: &Served, name: &str, description: &str) -> Tool {
+    let schema = served.input_of(name).unwrap_or_else(message_schema);
+    let schema = schema.as_object().cloned().unwrap_or_default();
+    let tool = Tool::new(name.to_owned(), description.to_owned(), Arc::new(schema));
+    match served.output_of(name) {
+        Some(Value::Object(schema)) => tool.with_raw_output_schema(Arc::new(schema)),
+        _ => tool,
+    }
+}
+
+/// What a team takes that does not say it.
+fn message_schema() -> Value {
+    json!({
         "type": "object",
         "properties": {
             "message": { "type": "string", "description": "What the team is to do, complete in itself." },
@@ -82,9 +110,7 @@ fn tool(name: &str, description: &str) -> Tool {
         },
         "required": ["message"],
         "additionalProperties": false,
-    });
-    let schema = schema.as_object().cloned().unwrap_or_default();
-    Tool::new(name.to_owned(), description.to_owned(), Arc::new(schema))
+    })
 }
 
 impl ServerHandler for Handler {
@@ -92,6 +118,9 @@ impl ServerHandler for Handler {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_prompts()
+            .enable_completions()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -108,7 +137,7 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.served.teams.iter();
-        let tools = tools.map(|(name, description)| tool(name, description));
+        let tools = tools.map(|(name, description)| tool(&self.served, name, description));
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
@@ -144,7 +173,15 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = params.and_then(|params| params.cursor);
-        sessions::list(&self.system(&context), &self.served.teams, cursor).await
+        self.resources(&context).list(cursor).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
     }
 
     async fn read_resource(
@@ -152,6 +189,72 @@ impl ServerHandler for Handler {
         params: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        sessions::read(&self.system(&context), &self.served.teams, &params.uri).await
+        self.resources(&context).read(&params.uri).await
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(prompts::list(&self.served.prompts))
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = prompts::get(&self.served.prompts, &params.name, params.arguments);
+        Ok(prompt?.into())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let (argument, known) = (&params.argument, params.context.as_ref());
+        let known = known.and_then(|known| known.arguments.as_ref());
+        let team = known.and_then(|known| known.get("team"));
+        let completed = match &params.r#ref {
+            Reference::Resource(template) => {
+                let resources = self.resources(&context);
+                let completing = resources.complete(
+                    &template.uri,
+                    &argument.name,
+                    &argument.value,
+                    team.map(String::as_str),
+                );
+                completing.await?
+            }
+            // Nobody but the client's person knows what stands in a template's places.
+            _ => CompletionInfo::default(),
+        };
+        Ok(CompleteResult::new(completed))
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        tasks::get(self, &context, &params.task_id).await
+    }
+
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::update(self, &context, &params.task_id, &params.input_responses).await
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::cancel(self, &context, &params.task_id).await
     }
 }

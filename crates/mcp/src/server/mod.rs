@@ -1,22 +1,31 @@
 //! Teams as tools, for clients.
 
+mod addresses;
 mod call;
 mod handler;
 mod http;
+mod prompts;
 mod questions;
-mod sessions;
+mod resources;
+mod tasks;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ghostlight_actors::actor::System;
+use ghostlight_actors::{actor::System, definition::AgentSpec};
 use rmcp::transport::async_rw::AsyncRwTransport;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::handler::Handler;
-pub use self::http::{HttpOptions, HttpService};
+use self::{handler::Handler, resources::Document};
+pub use self::{
+    http::{HttpOptions, HttpService},
+    prompts::PromptTemplate,
+};
 
 /// The largest message that is read from a client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// After how long a call becomes a task, where nothing else is said.
+const TASKS_AFTER: Duration = Duration::from_secs(30);
 
 /// Teams of a [`System`] as a server of the Model Context Protocol.
 ///
@@ -29,7 +38,13 @@ const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// - A call that the client cancels cancels its run. A connection that is lost does not.
 /// - What the agents ask people is asked through the client (elicitation), where it offers that. Otherwise the
 ///   call returns what is asked, and the same call goes on once somebody has answered.
-/// - The sessions are resources.
+/// - A team whose agent says what it takes ([`Agent::input`](ghostlight_actors::run::Agent::input)) and gives is a
+///   tool of that schema. The session and the turn are named in the call's `_meta` then.
+/// - A call that takes long becomes a task for a client that knows tasks. Its id is the run's, so it is there after a
+///   restart.
+/// - The sessions and their artifacts are resources, with templates for their addresses; what a turn saves comes
+///   with its result. Documents of the program's own are resources as well.
+/// - Templates are prompts.
 #[derive(Clone, Debug)]
 pub struct McpServer(Arc<Served>);
 
@@ -38,6 +53,34 @@ struct Served {
     system: System,
     /// What each team is for, by its name.
     teams: BTreeMap<String, String>,
+    documents: BTreeMap<String, Document>,
+    prompts: BTreeMap<String, PromptTemplate>,
+    /// After how long a call becomes a task.
+    tasks_after: Option<Duration>,
+}
+
+impl Served {
+    /// What a team says that it takes.
+    fn input_of(&self, team: &str) -> Option<Value> {
+        self.schema(team, |agent| agent.input.clone())
+    }
+
+    /// What a team says that it gives.
+    fn output_of(&self, team: &str) -> Option<Value> {
+        self.schema(team, |agent| agent.output.clone())
+    }
+
+    fn schema(
+        &self,
+        team: &str,
+        schema: impl FnOnce(&AgentSpec) -> Option<Value>,
+    ) -> Option<Value> {
+        let teams = self.system.teams();
+        let team = teams.iter().find(|one| one.name == team)?;
+        // A tool's arguments and structured results are objects.
+        let is_object = |schema: &Value| schema.get("type").is_some_and(|kind| kind == "object");
+        schema(&team.agent).filter(is_object)
+    }
 }
 
 /// For whom a request over HTTP acts: the middleware that knows it puts this into the request's extensions.
@@ -53,8 +96,13 @@ pub struct ServeError(String);
 impl McpServer {
     /// A server over a System, with no team yet.
     pub fn new(system: System) -> Self {
-        let teams = BTreeMap::new();
-        Self(Arc::new(Served { system, teams }))
+        Self(Arc::new(Served {
+            system,
+            teams: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+            tasks_after: Some(TASKS_AFTER),
+        }))
     }
 
     /// Offers a team as a tool of its name, with words for the client's model.
@@ -62,6 +110,39 @@ impl McpServer {
     pub fn team(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
         let served = Arc::make_mut(&mut self.0);
         served.teams.insert(name.into(), description.into());
+        self
+    }
+
+    /// Offers a template as a prompt.
+    #[must_use]
+    pub fn prompt(mut self, prompt: PromptTemplate) -> Self {
+        let served = Arc::make_mut(&mut self.0);
+        served.prompts.insert(prompt.name().to_owned(), prompt);
+        self
+    }
+
+    /// Offers a document as a resource at this address, to every client.
+    #[must_use]
+    pub fn document(
+        mut self,
+        uri: impl Into<String>,
+        media_type: impl Into<String>,
+        content: impl Into<Arc<[u8]>>,
+    ) -> Self {
+        let document = Document {
+            media_type: media_type.into(),
+            content: content.into(),
+        };
+        let served = Arc::make_mut(&mut self.0);
+        served.documents.insert(uri.into(), document);
+        self
+    }
+
+    /// Sets after how long a call becomes a task, for clients that know tasks: 30 seconds when it is not said, and
+    /// `None` for never.
+    #[must_use]
+    pub fn tasks_after(mut self, after: Option<Duration>) -> Self {
+        Arc::make_mut(&mut self.0).tasks_after = after;
         self
     }
 

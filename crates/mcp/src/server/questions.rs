@@ -43,22 +43,15 @@ pub(super) async fn ask(
     }
     let offers = context.client_capabilities();
     let offers = offers.is_some_and(|offers| offers.elicitation.is_some());
-    // A password is nothing for a form that a client's model may see.
-    let is_secret = |question: &Question| question.kind == QuestionKind::Authentication;
     if !offers || open.iter().any(|(_, _, question)| is_secret(question)) {
         return Ok(Asked::Open(in_words(run, &open)));
     }
     let version = context.protocol_version();
     if version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE) {
-        let mut requests = InputRequests::new();
-        for (_, operation, question) in &open {
-            let Some(form) = form(question) else {
-                return Ok(Asked::Open(in_words(run, &open)));
-            };
-            let request = InputRequest::Elicitation(ElicitRequest::new(form));
-            requests.insert(operation.to_string(), request);
-        }
-        return Ok(Asked::Required(requests));
+        return Ok(match requests(&open) {
+            Some(requests) => Asked::Required(requests),
+            None => Asked::Open(in_words(run, &open)),
+        });
     }
     for (_, operation, question) in &open {
         let Some(form) = form(question) else {
@@ -78,6 +71,27 @@ pub(super) async fn ask(
         }
     }
     Ok(Asked::Answered)
+}
+
+/// What a run asks now, as requests that a client answers; `None` where it asks nothing that a client may be
+/// asked.
+pub(super) async fn open(run: &Run) -> Result<Option<InputRequests>, SystemError> {
+    let open = run.questions().await?;
+    let may_be_asked = !open.is_empty() && !open.iter().any(|(_, _, question)| is_secret(question));
+    Ok(may_be_asked.then(|| requests(&open)).flatten())
+}
+
+/// A password is nothing for a form that a client's model may see.
+fn is_secret(question: &Question) -> bool {
+    question.kind == QuestionKind::Authentication
+}
+
+fn requests<R>(open: &[(R, OperationId, Question)]) -> Option<InputRequests> {
+    let requests = open.iter().map(|(_, operation, question)| {
+        let request = InputRequest::Elicitation(ElicitRequest::new(form(question)?));
+        Some((operation.to_string(), request))
+    });
+    requests.collect()
 }
 
 /// Takes an answer that a client brings with a call that it makes again. One to a question that is over
@@ -116,7 +130,11 @@ fn form(question: &Question) -> Option<ElicitRequestParams> {
         QuestionKind::Approval | QuestionKind::Confirmation | QuestionKind::InDoubt => {
             json!({ "type": "boolean", "title": "Yes" })
         }
-        QuestionKind::Choice => json!({ "type": "string", "enum": question.options }),
+        QuestionKind::Choice => {
+            let options = question.options.iter();
+            let options = options.map(|one| json!({ "const": one, "title": question.label(one) }));
+            json!({ "type": "string", "oneOf": options.collect::<Vec<_>>() })
+        }
         QuestionKind::Text => json!({ "type": "string" }),
         _ => return None,
     };

@@ -6,6 +6,8 @@
     missing_docs
 )]
 
+mod catalogue;
+mod going_on;
 mod peer;
 mod real_peers;
 mod serving;

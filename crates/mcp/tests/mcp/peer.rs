@@ -82,6 +82,7 @@ pub(crate) fn run_if_asked() {
         folder: PathBuf::from(folder),
         out: Mutex::new(()),
         slow: Mutex::default(),
+        asked: Mutex::default(),
     });
     peer.log("started");
     eprintln!("the peer is up");
@@ -105,6 +106,18 @@ struct Running {
     out: Mutex<()>,
     /// Whether slow calls were cancelled, by their ids.
     slow: Mutex<BTreeMap<String, bool>>,
+    /// The calls in which a person is asked.
+    asked: Mutex<Vec<Value>>,
+}
+
+/// What is asked of a person.
+fn elicitation(field: &str) -> Value {
+    json!({ "method": "elicitation/create", "params": {
+        "mode": "form", "message": "How large?",
+        "requestedSchema": {
+            "type": "object", "properties": { field: { "type": "string" } }, "required": [field],
+        },
+    }})
 }
 
 impl Running {
@@ -140,7 +153,12 @@ impl Running {
 
     fn hear(self: Arc<Self>, message: Value) {
         let (id, params) = (&message["id"], &message["params"]);
-        let capabilities = json!({ "tools": { "listChanged": true } });
+        let mut capabilities = json!({
+            "tools": { "listChanged": true }, "resources": { "subscribe": true }, "prompts": {}, "completions": {},
+        });
+        if self.option("tasks").is_some() {
+            capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+        }
         match message["method"].as_str().unwrap_or_default() {
             "server/discover" if self.option("new_wire").is_some() => {
                 let mut result = json!({
@@ -176,9 +194,71 @@ impl Running {
                 self.set("subscription", &meta.to_string());
             }
             "tools/list" => self.list(id, params),
+            "resources/list" => {
+                let one = json!({ "uri": "house://kitchen", "name": "kitchen", "mimeType": "text/plain" });
+                self.answer(id, self.cached(json!({ "resources": [one] })));
+            }
+            "resources/templates/list" => {
+                let one = json!({ "uriTemplate": "house://{room}", "name": "room" });
+                self.answer(id, self.cached(json!({ "resourceTemplates": [one] })));
+            }
+            "resources/read" => {
+                let texts = json!([
+                    { "uri": params["uri"], "mimeType": "text/plain", "text": "a stove" },
+                    { "uri": params["uri"], "mimeType": "image/png", "blob": "AAAA" },
+                ]);
+                self.answer(id, self.cached(json!({ "contents": texts })));
+            }
+            "resources/subscribe" | "resources/unsubscribe" => {
+                self.log(message["method"].as_str().unwrap_or_default());
+                self.answer(id, json!({}));
+            }
+            "prompts/list" => {
+                let one =
+                    json!({ "name": "tidy", "arguments": [{ "name": "room", "required": true }] });
+                self.answer(id, self.cached(json!({ "prompts": [one] })));
+            }
+            "prompts/get" => {
+                let text = format!(
+                    "Tidy the {}.",
+                    params["arguments"]["room"].as_str().unwrap_or_default()
+                );
+                let one = json!({ "role": "user", "content": { "type": "text", "text": text } });
+                self.answer(id, json!({ "messages": [one], "resultType": "complete" }));
+            }
+            "completion/complete" => {
+                let typed = params["argument"]["value"].as_str().unwrap_or_default();
+                let values = ["kitchen", "cellar"]
+                    .into_iter()
+                    .filter(|one| one.starts_with(typed));
+                let values: Vec<&str> = values.collect();
+                self.answer(
+                    id,
+                    json!({ "completion": { "values": values }, "resultType": "complete" }),
+                );
+            }
+            "tasks/get" => self.task(id),
+            "tasks/update" => {
+                let answer = &params["inputResponses"]["size"]["content"]["size"];
+                self.set("task_answer", &answer.to_string());
+                self.answer(id, json!({ "resultType": "complete" }));
+            }
+            "tasks/cancel" => {
+                self.log("task cancelled");
+                self.answer(id, json!({ "resultType": "complete" }));
+            }
             "tools/call" => {
                 let message = message.clone();
                 thread::spawn(move || self.call(&message));
+            }
+            // An answer to what was asked.
+            "" if message.get("result").is_some() => {
+                let answer = message["result"]["content"]["size"].to_string();
+                self.log(&format!("answered {answer}"));
+                if let Some(call) = self.asked.lock().unwrap().pop() {
+                    let content = json!([{ "type": "text", "text": format!("ordered {answer}") }]);
+                    self.answer(&call, json!({ "content": content }));
+                }
             }
             _ if id.is_null() => {}
             method => self.refuse(id, -32601, &format!("no method {method}")),
@@ -187,6 +267,38 @@ impl Running {
 
     fn set(&self, option: &str, content: &str) {
         std::fs::write(self.folder.join(option), content).unwrap();
+    }
+
+    /// A result that the newest revision lets clients keep for a while.
+    fn cached(&self, mut result: Value) -> Value {
+        if self.option("new_wire").is_some() {
+            result["resultType"] = json!("complete");
+            result["ttlMs"] = json!(0);
+            result["cacheScope"] = json!("private");
+        }
+        result
+    }
+
+    /// The one task: it wants to know a size, and has ended once it knows it and may.
+    fn task(&self, id: &Value) {
+        self.log("looked");
+        let mut task = json!({
+            "taskId": "t1", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+            "ttlMs": null, "pollIntervalMs": 50, "resultType": "complete", "status": "working",
+        });
+        match self.option("task_answer") {
+            None => {
+                task["status"] = json!("input_required");
+                task["inputRequests"] = json!({ "size": elicitation("size") });
+            }
+            Some(size) if self.option("task_may_end").is_some() => {
+                task["status"] = json!("completed");
+                let text = format!("a cake of {size}");
+                task["result"] = json!({ "content": [{ "type": "text", "text": text }] });
+            }
+            Some(_) => {}
+        }
+        self.answer(id, task);
     }
 
     /// Two pages.
@@ -201,6 +313,13 @@ impl Running {
             json!({ "tools": [echo, tool("slow", "Takes long."), tool("die", "Ends the server.")], "nextCursor": "2" })
         } else {
             let mut second = vec![tool("fail", "Fails."), tool("grow", "Adds a tool.")];
+            if self.option("more").is_some() {
+                second.push(tool("swap", "Answers after the next."));
+                second.extend([
+                    tool("order", "Asks for a size."),
+                    tool("bake", "Makes a task."),
+                ]);
+            }
             if self.option("grown").is_some() {
                 second.push(tool("grown", "Is new."));
             }
@@ -224,6 +343,43 @@ impl Running {
         let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
         match name {
             "echo" => self.answer(id, text(&params["arguments"]["text"].to_string())),
+            // The first of two is answered after the second.
+            "swap" => {
+                let place = self.count("swap");
+                while place == 1 && self.option("swapped").is_none() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                self.answer(id, text(&params["arguments"]["text"].to_string()));
+                self.set("swapped", "");
+            }
+            "order" if self.option("new_wire").is_some() => match params.get("inputResponses") {
+                None => self.answer(
+                    id,
+                    json!({
+                        "resultType": "input_required", "requestState": "half way",
+                        "inputRequests": { "size": elicitation("size") },
+                    }),
+                ),
+                Some(answers) => {
+                    let answer = &answers["size"]["content"]["size"];
+                    let state = params["requestState"].as_str().unwrap_or_default();
+                    self.answer(id, text(&format!("{state}: {answer}")));
+                }
+            },
+            "order" => {
+                let mut asked = elicitation("size");
+                asked["jsonrpc"] = json!("2.0");
+                asked["id"] = json!(format!("asked {id}"));
+                self.asked.lock().unwrap().push(id.clone());
+                self.say(&asked);
+            }
+            "bake" => self.answer(
+                id,
+                json!({
+                    "resultType": "task", "taskId": "t1", "status": "working", "ttlMs": null, "pollIntervalMs": 50,
+                    "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+                }),
+            ),
             "fail" => {
                 let mut failed = text("it is raining");
                 failed["isError"] = json!(true);

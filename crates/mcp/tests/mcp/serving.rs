@@ -13,7 +13,7 @@ use ghostlight_actors::{
     contract::{RunFilter, RunStatus, ToolContext, ToolError, ToolOutput, Toolset},
     run::{Agent, RunContext},
     testing::InMemoryStore,
-    vocabulary::{AgentError, Arguments, Outcome, Question},
+    vocabulary::{AgentError, Arguments, Effect, Outcome, Question},
 };
 use ghostlight_mcp::{HttpOptions, McpServer, McpToolset, Owner, ServerSettings};
 use parking_lot::Mutex;
@@ -384,10 +384,43 @@ async fn our_client_uses_our_server_over_http_for_an_owner() {
 
 #[tokio::test]
 async fn a_server_over_http_that_comes_back_is_connected_again() {
-    let (system, _) = desk().await;
+    let (system, begun) = desk().await;
     let (url, serving) = over_http(system.clone()).await;
-    let toolset = McpToolset::new("desk", ServerSettings::url(url)).unwrap();
+    let address = url
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp")
+        .to_owned();
+    let settings = ServerSettings::url(url).effect("*", Effect::Idempotent);
+    let toolset =
+        McpToolset::new("desk", settings.connect_timeout(Duration::from_secs(10))).unwrap();
     toolset.connect().await.unwrap();
+    let hello = |turn: &str| json!({ "message": "hello", "session": "s", "turn_id": turn });
+    assert_eq!(
+        call(&toolset, hello("1")).await.unwrap().text,
+        "you said hello"
+    );
+
+    // It goes away, with all its connections: a call fails by its time, and says why.
     serving.abort();
-    assert!(call(&toolset, json!({ "message": "lost" })).await.is_err());
+    let _ = serving.await;
+    let error = tokio::time::timeout(Duration::from_secs(30), call(&toolset, hello("2"))).await;
+    let error = error.unwrap().unwrap_err();
+    assert!(
+        error.message.contains("desk") || error.message.contains("lost"),
+        "{error}"
+    );
+    assert_eq!(begun.load(SeqCst), 1);
+
+    // It comes back at its address, and the same toolset serves the next call.
+    let listener = tokio::net::TcpListener::bind(&address).await.unwrap();
+    let server = McpServer::new(system).team("desk", "Repeats things.");
+    let router = axum::Router::new().nest_service("/mcp", server.http(&HttpOptions::default()));
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    assert_eq!(
+        call(&toolset, hello("3")).await.unwrap().text,
+        "you said hello"
+    );
+    assert_eq!(begun.load(SeqCst), 2);
+    toolset.disconnect().await;
+    serving.abort();
 }

@@ -1,0 +1,333 @@
+//! OAuth 2.1 of servers over HTTP: who we are to their authorization servers, and the tokens that these give.
+//!
+//! Discovery, proof keys, issuer checks, refreshing and the rest of the protocol are the SDK's; here is what it
+//! leaves to a client: when a person is asked, where the browser returns to, what is kept, and how often
+//! a server may ask for more.
+
+mod callback;
+mod tokens;
+
+use std::{path::Path, time::Duration};
+
+use parking_lot::Mutex;
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
+    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
+};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use self::{
+    callback::Callback,
+    tokens::{Client, Tokens},
+};
+use super::{
+    error::{AuthorizationError, SettingsError},
+    http::choose_provider,
+    references::reveal,
+};
+
+/// How long a person has to sign in.
+const SIGNING_IN: Duration = Duration::from_secs(600);
+/// How often in a row a server may ask for another authorization without anything having come of the last.
+const IN_A_ROW: u32 = 3;
+/// The name that we give to authorization servers that register clients.
+const CLIENT_NAME: &str = "Ghostlight";
+
+/// How to sign in at a server over HTTP. Left out, what the server says is followed: a person signs in with a
+/// browser, and we register ourselves. The values may hold `${NAME}` for an environment variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OAuthSettings {
+    /// The id under which we are registered with the authorization server already.
+    pub client_id: Option<String>,
+    /// The secret of that id.
+    pub client_secret: Option<String>,
+    /// The HTTPS address of a document about us, for authorization servers that take one in the place of a
+    /// registration.
+    pub client_metadata_url: Option<String>,
+    /// What is asked for; what the server names, when left out.
+    pub scopes: Vec<String>,
+    /// The port of this machine at which the browser returns; any that is free, when left out.
+    pub redirect_port: Option<u16>,
+    /// Whether the program itself is authorized by `client_id` and `client_secret`, and no person signs in.
+    pub client_credentials: bool,
+}
+
+impl OAuthSettings {
+    /// A client that is registered with the authorization server already.
+    pub fn client(id: impl Into<String>, secret: Option<String>) -> Self {
+        Self {
+            client_id: Some(id.into()),
+            client_secret: secret,
+            ..Self::default()
+        }
+    }
+
+    /// A document about the client, for authorization servers that take one in the place of a registration.
+    #[must_use]
+    pub fn client_metadata_url(mut self, url: impl Into<String>) -> Self {
+        self.client_metadata_url = Some(url.into());
+        self
+    }
+
+    /// Lets the program itself be authorized, by the client's id and secret, instead of a person.
+    #[must_use]
+    pub fn client_credentials(mut self) -> Self {
+        self.client_credentials = true;
+        self
+    }
+
+    fn revealed(&self) -> Result<Self, SettingsError> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let shown = |value: &Option<String>| {
+            let value = value.as_ref().map(|value| reveal(value, variable));
+            value.transpose()
+        };
+        Ok(Self {
+            client_id: shown(&self.client_id)?,
+            client_secret: shown(&self.client_secret)?,
+            ..self.clone()
+        })
+    }
+}
+
+/// Signs in at one server.
+pub(super) struct Authorization {
+    url: String,
+    settings: OAuthSettings,
+    tokens: Tokens,
+    asked: Mutex<Asked>,
+}
+
+/// What the server asked for.
+#[derive(Default)]
+struct Asked {
+    /// The challenge with which it last refused a request.
+    challenge: Option<String>,
+    /// How often in a row it was given what it asked for.
+    in_a_row: u32,
+}
+
+impl Authorization {
+    pub(super) fn new(url: &str, settings: &OAuthSettings, tokens: Option<&Path>) -> Self {
+        Self {
+            url: url.to_owned(),
+            settings: settings.clone(),
+            tokens: Tokens::new(tokens, url),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Whether no person is needed.
+    pub(super) fn is_unattended(&self) -> bool {
+        self.settings.client_credentials
+    }
+
+    /// The server refused a request with this challenge.
+    pub(super) fn refused(&self, challenge: &str) {
+        self.asked.lock().challenge = Some(challenge.to_owned());
+    }
+
+    /// Whether the server waits for somebody to sign in.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.asked.lock().challenge.is_some()
+    }
+
+    /// The server did what it was asked.
+    pub(super) fn served(&self) {
+        *self.asked.lock() = Asked::default();
+    }
+
+    /// What puts the tokens into requests and refreshes them, with what is known now.
+    pub(super) async fn manager(&self) -> Result<AuthorizationManager, AuthorizationError> {
+        let mut manager = self.fresh().await?;
+        if self.is_unattended() {
+            self.authorize_program(&mut manager).await?;
+            return Ok(manager);
+        }
+        let grant = self.tokens.grant()?;
+        let (Some(credentials), Some(client)) = (grant.credentials, grant.client) else {
+            return Ok(manager);
+        };
+        if credentials.token_response.is_none() {
+            return Ok(manager);
+        }
+        let metadata = manager.resolve_metadata().await?.metadata;
+        if metadata.issuer != client.issuer {
+            // Tokens are for whom they were given by.
+            self.tokens.change(|grant| grant.credentials = None)?;
+            return Ok(manager);
+        }
+        manager.set_metadata(metadata);
+        manager.configure_client(config(&client))?;
+        Ok(manager)
+    }
+
+    async fn fresh(&self) -> Result<AuthorizationManager, AuthorizationError> {
+        choose_provider();
+        let mut manager = AuthorizationManager::new(self.url.as_str()).await?;
+        manager.set_credential_store(self.tokens.clone());
+        Ok(manager)
+    }
+
+    /// Lets the program itself be authorized.
+    async fn authorize_program(
+        &self,
+        manager: &mut AuthorizationManager,
+    ) -> Result<(), AuthorizationError> {
+        let settings = self.settings.revealed()?;
+        let (Some(client_id), Some(client_secret)) = (settings.client_id, settings.client_secret)
+        else {
+            return Err(AuthorizationError::NoClient);
+        };
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id,
+            client_secret,
+            scopes: settings.scopes,
+            resource: Some(self.url.clone()),
+        };
+        manager.set_metadata(manager.resolve_metadata().await?.metadata);
+        manager.validate_client_credentials_metadata(&config)?;
+        manager.configure_client_credentials(&config)?;
+        manager.exchange_client_credentials(&config).await?;
+        Ok(())
+    }
+
+    /// Lets a person sign in: `open` gets the address for their browser.
+    pub(super) async fn sign_in(
+        &self,
+        open: impl FnOnce(&str) + Send,
+    ) -> Result<(), AuthorizationError> {
+        let challenge = {
+            let mut asked = self.asked.lock();
+            if asked.in_a_row >= IN_A_ROW {
+                return Err(AuthorizationError::AgainAndAgain { times: IN_A_ROW });
+            }
+            asked.in_a_row += 1;
+            asked.challenge.clone()
+        };
+        let settings = self.settings.revealed()?;
+        let mut manager = self.fresh().await?;
+        let resolved = manager.resolve_metadata_from_challenge(challenge.as_deref());
+        let metadata = resolved.await?.metadata;
+        manager.set_metadata(metadata.clone());
+        let scopes = self
+            .scopes(&settings, &manager, &metadata, challenge.as_deref())
+            .await?;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+
+        let known = self.tokens.grant()?.client;
+        let known = known.filter(|client| client.issuer == metadata.issuer);
+        let port = settings.redirect_port.unwrap_or(0);
+        let callback = match &known {
+            // The authorization server may know us by the address to which browsers return.
+            Some(client) if port == 0 => Callback::listen(port_of(&client.redirect)).await,
+            _ => Callback::listen(port).await,
+        };
+        let callback = match callback {
+            Err(_) if known.is_some() && port == 0 => Callback::listen(0).await?,
+            callback => callback?,
+        };
+        let redirect = callback.address();
+        let takes_documents = metadata
+            .additional_fields
+            .get("client_id_metadata_document_supported");
+        let takes_documents = takes_documents.and_then(serde_json::Value::as_bool) == Some(true);
+        let named = |id: String, secret: Option<String>| Client {
+            id,
+            secret,
+            redirect: redirect.clone(),
+            issuer: metadata.issuer.clone(),
+        };
+        let client = match (settings.client_id, settings.client_metadata_url, known) {
+            (Some(id), ..) => named(id, settings.client_secret),
+            (None, Some(document), _) if takes_documents => named(document, None),
+            (None, _, Some(client)) if client.redirect == redirect => client,
+            _ => {
+                let registered = manager.register_client(CLIENT_NAME, &redirect, &scopes);
+                let registered = registered.await?;
+                named(registered.client_id, registered.client_secret)
+            }
+        };
+        manager.configure_client(config(&client))?;
+        let address = manager.get_authorization_url(&scopes).await?;
+        open(&address);
+        let came = timeout(SIGNING_IN, callback.came()).await;
+        let came = came.map_err(|_| AuthorizationError::NobodyCame { within: SIGNING_IN })??;
+        if let Some(reason) = refusal(&came) {
+            return Err(AuthorizationError::Denied(reason));
+        }
+        let came = AuthorizationCallback::from_redirect_url(&came)?;
+        let issuer = came.issuer.as_deref();
+        let exchanged =
+            manager.exchange_code_for_token_with_issuer(&came.code, &came.csrf_token, issuer);
+        exchanged.await?;
+        self.tokens.change(|grant| grant.client = Some(client))?;
+        self.asked.lock().challenge = None;
+        Ok(())
+    }
+
+    /// What is asked for: what was granted before with what the server wants now, else what the settings or the
+    /// server's own documents name.
+    async fn scopes(
+        &self,
+        settings: &OAuthSettings,
+        manager: &AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        challenge: Option<&str>,
+    ) -> Result<Vec<String>, AuthorizationError> {
+        let url = Url::parse(&self.url).map_err(AuthError::from)?;
+        let challenge = challenge.map(|challenge| WWWAuthenticateParams::parse(challenge, &url));
+        let wants_more = challenge
+            .as_ref()
+            .is_some_and(WWWAuthenticateParams::is_insufficient_scope);
+        let granted = self.tokens.grant()?.credentials;
+        let granted = granted.filter(|granted| granted.issuer == metadata.issuer);
+        let mut scopes = settings.scopes.clone();
+        if scopes.is_empty() && !wants_more {
+            return Ok(manager.select_initial_scopes(&[]).await);
+        }
+        if wants_more {
+            scopes.extend(granted.into_iter().flat_map(|known| known.granted_scopes));
+            let wanted = challenge.and_then(|challenge| challenge.scope);
+            let wanted = wanted.unwrap_or_default();
+            scopes.extend(wanted.split_whitespace().map(str::to_owned));
+        }
+        let offline = "offline_access";
+        let supported = metadata.scopes_supported.iter().flatten();
+        scopes.extend(supported.filter(|scope| *scope == offline).cloned());
+        let mut seen = std::collections::BTreeSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
+        Ok(scopes)
+    }
+}
+
+fn config(client: &Client) -> OAuthClientConfig {
+    let config = OAuthClientConfig::new(client.id.clone(), client.redirect.clone());
+    match &client.secret {
+        Some(secret) => config.with_client_secret(secret.clone()),
+        None => config,
+    }
+}
+
+fn port_of(address: &str) -> u16 {
+    let url = Url::parse(address).ok();
+    url.and_then(|url| url.port()).unwrap_or(0)
+}
+
+/// Why the authorization server sent the browser back without a code.
+fn refusal(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let value = |wanted: &str| {
+        let found = url.query_pairs().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| ghostlight_actors::safety::sanitize_line(&value, 300))
+    };
+    let error = value("error")?;
+    Some(match value("error_description") {
+        Some(said) => format!("{error}: {said}"),
+        None => error,
+    })
+}

@@ -1,0 +1,227 @@
+//! One life of a connection: from its opening to its loss.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use rmcp::{
+    Peer, RoleClient,
+    model::{ProtocolVersion, Tool},
+    service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    connection::{CLOSING, RENEWED, Shared},
+    handler::Handler,
+    http,
+    process::ServerProcess,
+    settings::Endpoint,
+};
+
+/// How long it takes at the most to see that a server whose streams are closed has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The most tools and pages of tools that one server may have.
+const MAX_TOOLS: usize = 2_000;
+const MAX_PAGES: usize = 200;
+
+impl Shared {
+    /// One life: connects, is there until it is lost or stopped, and says why it is over.
+    pub(super) async fn carry(self: &Arc<Self>, mut stopped: oneshot::Receiver<()>) -> String {
+        let connected = tokio::select! {
+            connected = timeout(self.settings.connects_within(), self.connect()) => connected,
+            _ = &mut stopped => return "it was closed".to_owned(),
+        };
+        let (service, mut process) = match connected {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(reason)) => return self.wait_for_person(reason, stopped).await,
+            Err(_) => {
+                let within = self.settings.connects_within();
+                return self.lost(format!("it did not answer within {within:?}"));
+            }
+        };
+        let peer = service.peer().clone();
+        if let Err(reason) = self.list_tools(&peer).await {
+            return self.wait_for_person(reason, stopped).await;
+        }
+        self.served();
+        let version = peer
+            .peer_info()
+            .map(|info| info.protocol_version.to_string());
+        tracing::debug!(server = %self.name, ?version, "connected");
+        self.connected(peer.clone());
+        let cancel = service.cancellation_token();
+        let mut over = Box::pin(service.waiting());
+        let (reason, is_over) = tokio::select! {
+            never = self.follow_tools(&peer) => match never {},
+            reason = ended(&mut process) => (reason, false),
+            _ = &mut over => ("it ended the connection".to_owned(), true),
+            () = self.renew.notified() => (RENEWED.to_owned(), false),
+            _ = &mut stopped => ("it was closed".to_owned(), false),
+        };
+        if !is_over {
+            // Its input ends here, which tells it to end.
+            cancel.cancel();
+            let _ = timeout(CLOSING / 6, over).await;
+        }
+        self.calls.clear();
+        if let Some(process) = process {
+            process.end().await;
+        }
+        self.lost(reason)
+    }
+
+    /// Where the server wants somebody to sign in, there is nothing to be tried before.
+    async fn wait_for_person(&self, reason: String, mut stopped: oneshot::Receiver<()>) -> String {
+        let authorization = self.authorization.as_ref();
+        if authorization.is_some_and(|one| one.is_wanted() && !one.is_unattended()) {
+            self.is_lost(&reason);
+            tokio::select! {
+                () = self.renew.notified() => return RENEWED.to_owned(),
+                _ = &mut stopped => return "it was closed".to_owned(),
+            }
+        }
+        self.lost(reason)
+    }
+
+    fn lost(&self, reason: String) -> String {
+        tracing::debug!(server = %self.name, %reason, "the connection is over");
+        reason
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+    ) -> Result<(RunningService<RoleClient, Handler>, Option<ServerProcess>), String> {
+        let handler = Handler::new(self);
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let failed = |error: rmcp::service::ClientInitializeError| match error.auth_challenge() {
+            Some(challenge) => self.refused(challenge),
+            None => error.to_string(),
+        };
+        match &self.endpoint {
+            Endpoint::Process {
+                program,
+                args,
+                env,
+                cwd,
+            } => {
+                let (mut process, transport) =
+                    ServerProcess::start(program, args, env, cwd.as_deref(), &self.stderr)?;
+                let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
+                let service = tokio::select! {
+                    service = serving => service.map_err(failed),
+                    reason = process.ended() => Err(reason),
+                };
+                let service = match service {
+                    Ok(service) => service,
+                    // That its streams are closed says less than how it ended.
+                    Err(reason) => {
+                        let ended = timeout(LAST_WORDS, process.ended()).await;
+                        return Err(ended.unwrap_or(reason));
+                    }
+                };
+                Ok((service, Some(process)))
+            }
+            Endpoint::Http { url, headers } => {
+                let Some(authorization) = &self.authorization else {
+                    return Err("it has no authorization".to_owned());
+                };
+                let manager = authorization.manager().await;
+                let manager = manager.map_err(|error| error.to_string())?;
+                let transport = http::transport(url, headers, manager);
+                let transport = transport.map_err(|error| error.to_string())?;
+                let service = serve_client_with_lifecycle(handler, transport, lifecycle).await;
+                Ok((service.map_err(failed)?, None))
+            }
+        }
+    }
+
+    /// Hears that the server has other tools, and asks for them.
+    async fn follow_tools(&self, peer: &Peer<RoleClient>) -> Infallible {
+        let (says, mut heard) = mpsc::channel(1);
+        let _listening = Listening(tokio::spawn(listen(peer.clone(), says)));
+        loop {
+            tokio::select! {
+                () = self.tools_changed.notified() => {}
+                Some(()) = heard.recv() => {}
+            }
+            if let Err(reason) = self.list_tools(peer).await {
+                tracing::warn!(server = %self.name, %reason, "its changed tools are not known");
+            }
+        }
+    }
+
+    /// Asks for all tools, and offers them.
+    async fn list_tools(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
+        let info = peer.peer_info();
+        let capabilities = info.as_ref().map(|info| &info.capabilities);
+        let mut tools: Vec<Tool> = Vec::new();
+        if capabilities.is_some_and(|can| can.tools.is_some()) {
+            let mut cursor = None;
+            for _ in 0..MAX_PAGES {
+                let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
+                let page = peer.list_tools(Some(params)).await;
+                let page = page.map_err(|error| match error.auth_challenge() {
+                    Some(challenge) => self.refused(challenge),
+                    None => format!("it does not list its tools: {error}"),
+                })?;
+                tools.extend(page.tools);
+                cursor = page.next_cursor;
+                if cursor.is_none() || tools.len() >= MAX_TOOLS {
+                    break;
+                }
+            }
+            if cursor.is_some() {
+                tracing::warn!(server = %self.name, "it has more than {MAX_TOOLS} tools; the others are left out");
+            }
+            tools.truncate(MAX_TOOLS);
+        }
+        self.offer.set(&self.name, tools);
+        Ok(())
+    }
+}
+
+async fn ended(process: &mut Option<ServerProcess>) -> String {
+    match process {
+        Some(process) => process.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A task that ends with what it is for.
+struct Listening(JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Hears what a server of the newest revision says of its tools; older ones say it unasked.
+async fn listen(peer: Peer<RoleClient>, says: mpsc::Sender<()>) {
+    let Some(info) = peer.peer_info() else { return };
+    let tools = info.capabilities.tools.as_ref();
+    let tells = tools.and_then(|tools| tools.list_changed) == Some(true);
+    if info.protocol_version.has_initialize() || !tells {
+        return;
+    }
+    let filter = rmcp::model::SubscriptionFilter::builder()
+        .tools_list_changed()
+        .build();
+    match peer.listen(filter).await {
+        Ok(mut subscription) => {
+            while let Ok(Some(_)) = subscription.next().await {
+                // One word more says nothing more.
+                let _ = says.try_send(());
+            }
+        }
+        Err(error) => tracing::debug!(%error, "a server does not tell when its tools change"),
+    }
+    // What ends the connection is seen elsewhere.
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,154 @@
+//! Calls of which a server made tasks: the task's id is the ticket, which the engine keeps.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{ToolContext, ToolError, ToolOutput},
+    safety,
+};
+use rmcp::{
+    Peer, RoleClient,
+    model::{CallToolResult, CancelTaskParams, GetTaskParams, TaskPayload, UpdateTaskParams},
+};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    content,
+    place::{Place, Wanted},
+    tool::failed,
+};
+
+/// How long one part of the call looks after its task.
+const LOOKING: Duration = Duration::from_secs(20);
+/// How long it is between two looks, where the server says nothing or something else.
+const USUAL: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(10);
+/// After so many parts nothing happens between two of them: a run that waits costs nothing then.
+const BUSY: u32 = 3;
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The longest message of a task that is shown, in characters.
+const MESSAGE: usize = 200;
+
+/// A task of a server.
+pub(super) struct Task<'a> {
+    pub(super) server: &'a str,
+    pub(super) peer: &'a Peer<RoleClient>,
+    pub(super) id: String,
+}
+
+impl Task<'_> {
+    /// Looks after the task until it has ended, wants to know something, or this part of the call is over. A part
+    /// that is repeated after a crash looks again, and does nothing else.
+    pub(super) async fn go_on(
+        self,
+        looks: u32,
+        wanted: Option<Wanted>,
+        answer: Option<&Value>,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        if let Some(mut wanted) = wanted {
+            let fault = wanted.take(answer);
+            if fault.is_some() || !wanted.is_answered() {
+                return self
+                    .place(looks, Some(wanted))
+                    .goes_on(self.server, fault.as_deref());
+            }
+            let params = UpdateTaskParams::new(self.id.clone(), wanted.into_answers());
+            self.peer.update_task(params).await.map_err(failed)?;
+        }
+        let until = Instant::now() + LOOKING;
+        let cancelled = cx.cancelled();
+        let _wanting = Wanting {
+            peer: self.peer,
+            id: &self.id,
+            cancelled,
+        };
+        loop {
+            let looked = tokio::select! {
+                looked = self.peer.get_task(GetTaskParams::new(self.id.clone())) => looked,
+                () = cancelled.cancelled() => return Err(cancelled_now()),
+            };
+            let looked = looked.map_err(failed)?.task;
+            if let Some(message) = &looked.task.status_message {
+                cx.progress(None, safety::sanitize_line(message, MESSAGE));
+            }
+            match looked.payload {
+                TaskPayload::Completed { result } => {
+                    let result: Result<CallToolResult, _> =
+                        serde_json::from_value(Value::Object(result));
+                    return match result {
+                        Ok(result) => content::output(result),
+                        Err(error) => Err(ToolError::new(format!(
+                            "The task has ended, and its result is none: {error}"
+                        ))),
+                    };
+                }
+                TaskPayload::Failed { error } => {
+                    let message = error.get("message").and_then(Value::as_str);
+                    return Err(ToolError::new(format!(
+                        "The server's task failed: {}",
+                        message.unwrap_or("it does not say why")
+                    )));
+                }
+                TaskPayload::Cancelled => {
+                    return Err(ToolError::new("The server's task was cancelled."));
+                }
+                TaskPayload::InputRequired { input_requests } => {
+                    let wanted = Wanted::of(Some(input_requests))?;
+                    return self.place(looks, Some(wanted)).goes_on(self.server, None);
+                }
+                _ => {}
+            }
+            let pause = looked.task.poll_interval_ms.map(Duration::from_millis);
+            let pause = pause.unwrap_or(USUAL).clamp(SHORTEST, LONGEST);
+            if Instant::now() + pause > until {
+                let mut output = self.place(looks + 1, None).goes_on(self.server, None)?;
+                if let Some(continuation) = &mut output.continuation
+                    && looks >= BUSY
+                {
+                    let pause = LOOKING * (looks - BUSY + 1);
+                    **continuation = continuation.clone().after(pause.min(LONGEST_PAUSE));
+                }
+                return Ok(output);
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = cancelled.cancelled() => return Err(cancelled_now()),
+            }
+        }
+    }
+
+    fn place(&self, looks: u32, wanted: Option<Wanted>) -> Place {
+        let id = self.id.clone();
+        Place::Task { id, looks, wanted }
+    }
+}
+
+/// Tells the server when nobody wants the task's result any more. That a part of the call is dropped because this
+/// process ends is no reason: the next one looks after the task.
+struct Wanting<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: &'a str,
+    cancelled: &'a CancellationToken,
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        if self.cancelled.is_cancelled()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (peer, params) = (self.peer.clone(), CancelTaskParams::new(self.id));
+            runtime.spawn(async move {
+                // A server that is gone, or whose task has ended, needs no telling.
+                let _ = peer.cancel_task(params).await;
+            });
+        }
+    }
+}
+
+fn cancelled_now() -> ToolError {
+    ToolError::in_doubt("it was cancelled, and the server told so")
+}

@@ -1,0 +1,101 @@
+//! The addresses of resources: percent-encoded, as RFC 3986 has it.
+
+use std::fmt::Write as _;
+
+/// What the addresses of sessions and artifacts begin with.
+const SESSIONS: &str = "ghostlight://sessions/";
+const ARTIFACTS: &str = "ghostlight://artifacts/";
+
+/// The templates of these addresses (RFC 6570).
+pub(super) const SESSION_TEMPLATE: &str = "ghostlight://sessions/{team}/{session}";
+pub(super) const ARTIFACT_TEMPLATE: &str = "ghostlight://artifacts/{team}/{session}/{name}";
+
+/// What an address leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// A session of a team.
+    Session { team: String, key: String },
+    /// The latest version of an artifact of a session.
+    Artifact {
+        team: String,
+        key: String,
+        name: String,
+    },
+}
+
+impl Address {
+    pub(super) fn session(team: &str, key: &str) -> String {
+        format!("{SESSIONS}{}/{}", encoded(team), encoded(key))
+    }
+
+    pub(super) fn artifact(team: &str, key: &str, name: &str) -> String {
+        let (team, key, name) = (encoded(team), encoded(key), encoded(name));
+        format!("{ARTIFACTS}{team}/{key}/{name}")
+    }
+
+    pub(super) fn read(address: &str) -> Option<Self> {
+        if let Some(path) = address.strip_prefix(SESSIONS) {
+            let (team, key) = path.split_once('/')?;
+            let (team, key) = (decoded(team)?, decoded(key)?);
+            return Some(Self::Session { team, key });
+        }
+        let mut parts = address.strip_prefix(ARTIFACTS)?.splitn(3, '/');
+        let mut next = || parts.next().and_then(decoded);
+        let (team, key, name) = (next()?, next()?, next()?);
+        Some(Self::Artifact { team, key, name })
+    }
+}
+
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_address_says_what_it_leads_to(team in ".+", key in ".+", name in ".+") {
+            let address = Address::session(&team, &key);
+            prop_assert!(address.is_ascii());
+            let session = Address::Session { team: team.clone(), key: key.clone() };
+            prop_assert_eq!(Address::read(&address), Some(session));
+            let address = Address::artifact(&team, &key, &name);
+            prop_assert!(address.is_ascii());
+            prop_assert_eq!(Address::read(&address), Some(Address::Artifact { team, key, name }));
+        }
+
+        #[test]
+        fn no_address_ends_the_program(text in ".*") {
+            let _ = Address::read(&text);
+            let _ = Address::read(&format!("{ARTIFACTS}{text}"));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Sessions, artifacts and documents as resources.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use ghostlight_actors::{
+    actor::{SessionQuery, System, SystemError},
+    vocabulary::{ArtifactInfo, Scope, SessionId},
+};
+use rmcp::{
+    ErrorData,
+    model::{
+        CompletionInfo, ContentBlock, ListResourceTemplatesResult, ListResourcesResult,
+        ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    },
+};
+
+use super::addresses::{ARTIFACT_TEMPLATE, Address, SESSION_TEMPLATE};
+
+/// How many sessions are listed, the latest first, and of how many of them the artifacts.
+const LISTED: usize = 500;
+const WITH_ARTIFACTS: usize = 50;
+/// How many artifacts of one session are listed.
+const ARTIFACTS: usize = 200;
+/// The largest artifact that is put into a result; of a larger one its address is.
+const MAX_EMBEDDED: u64 = 1 << 20;
+
+/// A document that every client may read.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    pub(super) media_type: String,
+    pub(super) content: Arc<[u8]>,
+}
+
+/// What there is to read for clients that act for somebody.
+pub(super) struct Resources<'a> {
+    pub(super) system: System,
+    pub(super) teams: &'a BTreeMap<String, String>,
+    pub(super) documents: &'a BTreeMap<String, Document>,
+}
+
+impl Resources<'_> {
+    /// The documents, and the sessions of the teams with their artifacts.
+    pub(super) async fn list(
+        &self,
+        cursor: Option<String>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        if cursor.is_some() {
+            return Err(ErrorData::invalid_params("there is one page only", None));
+        }
+        let documents = self.documents.iter().map(|(uri, document)| {
+            let mut resource = Resource::new(uri, uri);
+            resource.mime_type = Some(document.media_type.clone());
+            resource.size = Some(document.content.len() as u64);
+            resource
+        });
+        let mut resources: Vec<Resource> = documents.collect();
+        for (place, session) in self.sessions().await?.into_iter().enumerate() {
+            let SessionId { team, key } = session;
+            let mut resource =
+                Resource::new(Address::session(&team, &key), format!("{team}/{key}"));
+            resource.mime_type = Some("application/json".to_owned());
+            resources.push(resource);
+            if place >= WITH_ARTIFACTS {
+                continue;
+            }
+            let session = self.system.session(&team, &key);
+            let kept = session.artifacts(Scope::Session).await;
+            let kept = kept.map_err(|error| internal(&error))?;
+            let kept = kept.iter().take(ARTIFACTS);
+            resources.extend(kept.map(|artifact| described(&team, &key, artifact)));
+        }
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    /// The sessions of the teams, the latest first.
+    async fn sessions(&self) -> Result<Vec<SessionId>, ErrorData> {
+        let mut query = SessionQuery::default();
+        query.limit = LISTED;
+        let page = self.system.sessions().list(query).await;
+        let page = page.map_err(|error| internal(&error))?;
+        let sessions = page.sessions.into_iter().map(|session| session.session);
+        let sessions = sessions.filter(|session| self.teams.contains_key(&session.team));
+        Ok(sessions.collect())
+    }
+
+    /// What an address leads to.
+    pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
+        let unknown = || {
+            let about = serde_json::json!({ "uri": uri });
+            ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(about))
+        };
+        let failed = |error: SystemError| match error {
+            SystemError::Foreign { .. } => unknown(),
+            error => internal(&error),
+        };
+        if let Some(document) = self.documents.get(uri) {
+            let contents = contents(uri, &document.media_type, &document.content);
+            return Ok(ReadResourceResult::new(vec![contents]).into());
+        }
+        let address = Address::read(uri).ok_or_else(unknown)?;
+        let (Address::Session { team, .. } | Address::Artifact { team, .. }) = &address;
+        if !self.teams.contains_key(team) {
+            return Err(unknown());
+        }
+        let contents = match &address {
+            Address::Session { team, key } => {
+                let log = self.system.session(team, key).log().await;
+                let log = log.map_err(failed)?;
+                if log.turns.is_empty() {
+                    return Err(unknown());
+                }
+                let text = serde_json::to_string(&log.turns);
+                let text =
+                    text.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+                ResourceContents::text(text, uri).with_mime_type("application/json")
+            }
+            Address::Artifact { team, key, name } => {
+                let session = self.system.session(team, key);
+                let found = session.artifact(Scope::Session, name, None).await;
+                let found = found.map_err(failed)?.ok_or_else(unknown)?;
+                contents(uri, &found.info.media_type, &found.content)
+            }
+        };
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    /// The values of a template's variable that begin so.
+    pub(super) async fn complete(
+        &self,
+        template: &str,
+        variable: &str,
+        begun: &str,
+        team: Option<&str>,
+    ) -> Result<CompletionInfo, ErrorData> {
+        let is_ours = template == SESSION_TEMPLATE || template == ARTIFACT_TEMPLATE;
+        let mut values: Vec<String> = match variable {
+            "team" if is_ours => self.teams.keys().cloned().collect(),
+            "session" if is_ours => {
+                let sessions = self.sessions().await?.into_iter();
+                let sessions = sessions.filter(|one| team.is_none_or(|team| team == one.team));
+                sessions.map(|session| session.key).collect()
+            }
+            _ => Vec::new(),
+        };
+        values.retain(|value| value.starts_with(begun));
+        let total = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let has_more = values.len() > CompletionInfo::MAX_VALUES;
+        values.truncate(CompletionInfo::MAX_VALUES);
+        CompletionInfo::with_pagination(values, Some(total), has_more)
+            .map_err(|reason| ErrorData::internal_error(reason, None))
+    }
+
+    /// Artifacts as parts of a result: pictures, sound and texts themselves where they are not large, and else their
+    /// addresses.
+    pub(super) async fn shown(
+        &self,
+        session: &SessionId,
+        saved: &[ArtifactInfo],
+    ) -> Vec<ContentBlock> {
+        let (team, key) = (&session.team, &session.key);
+        let handle = self.system.session(team, key);
+        let mut blocks = Vec::with_capacity(saved.len());
+        for info in saved {
+            let uri = Address::artifact(team, key, &info.name);
+            let found = match info.bytes <= MAX_EMBEDDED {
+                true => handle
+                    .artifact(Scope::Session, &info.name, Some(info.version))
+                    .await
+                    .ok()
+                    .flatten(),
+                false => None,
+            };
+            let media_type = &info.media_type;
+            blocks.push(match found {
+                Some(found) if media_type.starts_with("image/") => {
+                    ContentBlock::image(BASE64.encode(&found.content), media_type)
+                }
+                Some(found) if media_type.starts_with("audio/") => {
+                    ContentBlock::audio(BASE64.encode(&found.content), media_type)
+                }
+                Some(found) if std::str::from_utf8(&found.content).is_ok() => {
+                    ContentBlock::resource(contents(&uri, media_type, &found.content))
+                }
+                _ => ContentBlock::resource_link(described(team, key, info)),
+            });
+        }
+        blocks
+    }
+}
+
+/// The templates of addresses.
+pub(super) fn templates() -> ListResourceTemplatesResult {
+    let session = ResourceTemplate::new(SESSION_TEMPLATE, "session")
+        .with_description("What was said in a session of a team.")
+        .with_mime_type("application/json");
+    let artifact = ResourceTemplate::new(ARTIFACT_TEMPLATE, "artifact")
+        .with_description("The latest version of a file that a team keeps for a session.");
+    ListResourceTemplatesResult::with_all_items(vec![session, artifact])
+}
+
+fn described(team: &str, key: &str, artifact: &ArtifactInfo) -> Resource {
+    let uri = Address::artifact(team, key, &artifact.name);
+    let mut resource = Resource::new(uri, artifact.name.clone());
+    resource.mime_type = Some(artifact.media_type.clone());
+    resource.size = Some(artifact.bytes);
+    resource.description = Some(artifact.to_string());
+    resource
+}
+
+fn contents(uri: &str, media_type: &str, content: &[u8]) -> ResourceContents {
+    let contents = match std::str::from_utf8(content) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(_) => ResourceContents::blob(BASE64.encode(content), uri),
+    };
+    contents.with_mime_type(media_type)
+}
+
+fn internal(error: &SystemError) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}

@@ -1,0 +1,137 @@
+//! Long calls as tasks: a task is a run, and its id the run's, so it is there after a restart of this process as well.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::{Run, SystemError},
+    contract::{RunRow, RunStatus},
+    vocabulary::{RunId, Timestamp},
+};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CreateTaskResult, DetailedTask, GetTaskResult, InputResponses, JsonObject, Task,
+        TaskPayload, TaskStatus,
+    },
+    service::RequestContext,
+};
+use serde_json::Value;
+
+use super::{call, handler::Handler, questions};
+
+/// How often a client is asked to look after a task.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The task that a run is from now on.
+pub(super) async fn made(run: &Run) -> Result<CreateTaskResult, SystemError> {
+    let row = run.status().await?;
+    Ok(CreateTaskResult::new(task(&row, TaskStatus::Working)))
+}
+
+/// How a task stands.
+///
+/// # Errors
+/// Where there is no such task for this client.
+pub(super) async fn get(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    id: &str,
+) -> Result<GetTaskResult, ErrorData> {
+    let (run, row) = find(handler, context, id).await?;
+    let payload = match row.status {
+        RunStatus::Cancelled => TaskPayload::Cancelled,
+        status if status.is_ended() || status == RunStatus::Parked => {
+            let result = call::result_of(handler, context, &run, row.session.as_ref()).await;
+            let result = serde_json::to_value(result);
+            let result = result.map_err(|error| internal(&error))?;
+            let result: JsonObject = match result {
+                Value::Object(result) => result,
+                _ => JsonObject::default(),
+            };
+            TaskPayload::Completed { result }
+        }
+        _ => {
+            let asked = questions::open(&run).await;
+            match asked.map_err(|error| internal(&error))? {
+                Some(input_requests) => TaskPayload::InputRequired { input_requests },
+                None => TaskPayload::Working,
+            }
+        }
+    };
+    let task = task(&row, payload.status());
+    Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+}
+
+/// Takes answers to what a task asks.
+///
+/// # Errors
+/// Where there is no such task for this client, or an answer is none to its question.
+pub(super) async fn update(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    id: &str,
+    answers: &InputResponses,
+) -> Result<(), ErrorData> {
+    let (run, _) = find(handler, context, id).await?;
+    for (operation, answer) in answers {
+        let taken = questions::take(&run, operation, answer).await;
+        taken.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+    }
+    Ok(())
+}
+
+/// Cancels a task.
+///
+/// # Errors
+/// Where there is no such task for this client.
+pub(super) async fn cancel(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    id: &str,
+) -> Result<(), ErrorData> {
+    let (run, row) = find(handler, context, id).await?;
+    if !row.status.is_ended() {
+        let cancelled = run.cancel("the client cancelled the task").await;
+        cancelled.map_err(|error| internal(&error))?;
+    }
+    Ok(())
+}
+
+/// The run of a task, if it belongs to a team that is served, and to whom the client acts for.
+async fn find(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    id: &str,
+) -> Result<(Run, RunRow), ErrorData> {
+    let unknown = || ErrorData::invalid_params("there is no such task", None);
+    let id: RunId = id.parse().map_err(|_| unknown())?;
+    let run = handler.system(context).run(id);
+    let row = run.status().await.map_err(|_| unknown())?;
+    let is_served = row.parent.is_none() && handler.served.teams.contains_key(&row.team);
+    match is_served {
+        true => Ok((run, row)),
+        false => Err(unknown()),
+    }
+}
+
+fn task(row: &RunRow, status: TaskStatus) -> Task {
+    // The calendar ends before the numbers do.
+    let at = |time: Timestamp| {
+        let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(millis)
+            .unwrap_or_default()
+            .to_string()
+    };
+    let look = u64::try_from(LOOK.as_millis()).unwrap_or(u64::MAX);
+    Task::new(
+        row.run.to_string(),
+        status,
+        at(row.started_at),
+        at(row.updated_at),
+    )
+    .with_poll_interval_ms(look)
+}
+
+fn internal(error: &dyn std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}

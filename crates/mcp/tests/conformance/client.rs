@@ -1,0 +1,162 @@
+//! Our client as the scenarios want it: it signs in where that is wanted, calls every tool, and answers what is asked.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    vocabulary::{Arguments, Continued, Question, QuestionKind},
+};
+use ghostlight_mcp::{McpToolset, OAuthSettings, ServerSettings};
+use serde_json::{Map, Value, json};
+
+/// The document about the client that the kit's authorization servers know.
+const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
+/// How often the client signs in for one thing; our own bound is lower.
+const SIGNING_IN: usize = 8;
+
+#[tokio::main]
+pub(crate) async fn run() {
+    let url = std::env::args().next_back().unwrap();
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let text = |key: &str| context.get(key).and_then(Value::as_str).map(str::to_owned);
+    let mut oauth = match text("client_id") {
+        Some(id) => OAuthSettings::client(id, text("client_secret")),
+        None => OAuthSettings::default().client_metadata_url(CLIENT_METADATA),
+    };
+    if scenario.contains("client-credentials") {
+        oauth = oauth.client_credentials();
+    }
+    let settings = ServerSettings::url(url)
+        .oauth(oauth)
+        .connect_timeout(Duration::from_secs(10));
+    let toolset = McpToolset::new("kit", settings).unwrap();
+    connect(&toolset).await;
+    let calls = context.get("toolCalls").and_then(Value::as_array).cloned();
+    let tools = toolset.tools().unwrap();
+    let calls = match calls {
+        Some(calls) => calls
+            .iter()
+            .map(|call| {
+                let name = call["name"].as_str().unwrap();
+                let tool = tools.iter().find(|tool| tool.definition().name == name);
+                (tool.unwrap().clone(), call["arguments"].clone())
+            })
+            .collect(),
+        None => tools
+            .into_iter()
+            .map(|tool| {
+                let arguments = arguments(&tool.definition().parameters);
+                (tool, arguments)
+            })
+            .collect::<Vec<_>>(),
+    };
+    // At once, but for those by which somebody signs in.
+    let at_once = !scenario.starts_with("auth/");
+    let mut under_way = tokio::task::JoinSet::new();
+    for (tool, arguments) in calls {
+        let toolset = toolset.clone();
+        under_way.spawn(async move {
+            match call(&toolset, &tool, arguments).await {
+                Ok(output) => println!("called: {}", output.text),
+                Err(error) => println!("refused: {error}"),
+            }
+        });
+        if !at_once {
+            under_way.join_next().await;
+        }
+    }
+    under_way.join_all().await;
+    toolset.disconnect().await;
+}
+
+async fn connect(toolset: &McpToolset) {
+    for _ in 0..SIGNING_IN {
+        match toolset.connect().await {
+            Ok(()) => return,
+            Err(error) => println!("not connected: {error}"),
+        }
+        sign_in(toolset).await;
+    }
+}
+
+/// Plays a person with a browser, who says yes to everything.
+async fn sign_in(toolset: &McpToolset) {
+    let signed_in = toolset.sign_in(|address| {
+        let address = address.to_owned();
+        tokio::spawn(async move {
+            let came = reqwest::get(&address).await;
+            println!(
+                "the browser came back: {:?}",
+                came.map(|page| page.status())
+            );
+        });
+    });
+    let signed_in = tokio::time::timeout(Duration::from_secs(8), signed_in).await;
+    if let Err(error) = signed_in.unwrap() {
+        println!("not signed in: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Calls a tool to its end.
+async fn call(
+    toolset: &McpToolset,
+    tool: &ToolHandle,
+    arguments: Value,
+) -> Result<ToolOutput, ToolError> {
+    for _ in 0..SIGNING_IN {
+        let called = to_its_end(tool, &arguments).await;
+        match called {
+            Err(error) if error.message.contains("sign in") => {
+                println!("{error}");
+                sign_in(toolset).await;
+            }
+            called => return called,
+        }
+    }
+    Err(ToolError::new(
+        "it wants somebody to sign in again and again",
+    ))
+}
+
+async fn to_its_end(tool: &ToolHandle, arguments: &Value) -> Result<ToolOutput, ToolError> {
+    let mut cx = ToolContext::detached();
+    loop {
+        let output = tool.call(Arguments::from(arguments.clone()), cx).await?;
+        let Some(continuation) = output.continuation else {
+            return Ok(output);
+        };
+        let answer = continuation.question.map(|question| answer(&question));
+        let continued = Continued::with(continuation.state, answer);
+        cx = ToolContext::detached().with_continued(Some(continued.into()));
+    }
+}
+
+/// What a person says who is content with all that is set beforehand.
+fn answer(question: &Question) -> Value {
+    println!("asked: {}", question.prompt);
+    match question.kind {
+        QuestionKind::Confirmation => json!(true),
+        QuestionKind::Choice => json!(question.options[0]),
+        _ if question.prompt.contains("JSON object") => json!({}),
+        _ => json!("yes"),
+    }
+}
+
+/// Arguments that fit a schema.
+fn arguments(schema: &Value) -> Value {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let each = properties.into_iter().flatten().map(|(name, schema)| {
+        let value = match schema.get("type").and_then(Value::as_str) {
+            Some("number" | "integer") => json!(2),
+            Some("boolean") => json!(true),
+            Some("object") => json!({}),
+            Some("array") => json!([]),
+            _ => json!("text"),
+        };
+        (name.clone(), value)
+    });
+    Value::Object(each.collect::<Map<_, _>>())
+}
