@@ -20,9 +20,10 @@ use parking_lot::Mutex;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig,
-        ElicitRequestParams, ElicitResult, ElicitationAction, Implementation,
-        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ResourceContents,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+        GetTaskParams, Implementation, ProgressNotificationParam, ProtocolVersion,
+        ReadResourceRequestParams, ResourceContents, TaskPayload, TaskStatus,
     },
     service::{
         ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
@@ -54,6 +55,10 @@ async fn desk() -> (System, Begun) {
                     cx.sleep(Duration::from_secs(3600)).await?;
                     Ok(Outcome::answer("woken"))
                 }
+                "nap" => {
+                    cx.sleep(Duration::from_millis(400)).await?;
+                    Ok(Outcome::answer("rested"))
+                }
                 "fail" => Err(AgentError::failed("it cannot be done")),
                 other => Ok(Outcome::answer(format!("you said {other}"))),
             }
@@ -67,6 +72,7 @@ async fn desk() -> (System, Begun) {
 #[derive(Clone, Default)]
 struct Client {
     says: Option<bool>,
+    knows_tasks: bool,
     asked: Arc<Mutex<Vec<String>>>,
     progress: Arc<Mutex<Vec<String>>>,
 }
@@ -74,6 +80,9 @@ struct Client {
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
+        if self.knows_tasks {
+            capabilities = ClientCapabilities::builder().enable_tasks().build();
+        }
         if self.says.is_some() {
             capabilities.elicitation = Some(Default::default());
         }
@@ -272,6 +281,82 @@ async fn cancelling_a_call_cancels_its_run_and_losing_the_connection_does_not() 
     let rows = system.runs(RunFilter::default()).await.unwrap();
     let open = rows.iter().filter(|row| !row.status.is_ended());
     assert_eq!(open.count(), 1, "{rows:?}");
+}
+
+/// The task that this call becomes.
+async fn task(client: &Connected, call: Value) -> String {
+    let CallToolResponse::Task(made) = client.peer().call_tool_once(asks(call)).await.unwrap()
+    else {
+        panic!("no task")
+    };
+    assert_eq!(made.task.status, TaskStatus::Working);
+    made.task.task_id
+}
+
+#[tokio::test]
+async fn a_call_that_takes_long_is_a_task_that_another_connection_looks_after() {
+    let (system, _) = desk().await;
+    let server = McpServer::new(system)
+        .team("desk", "")
+        .tasks_after(Some(Duration::from_millis(20)));
+    let knows = || Client {
+        knows_tasks: true,
+        ..Client::default()
+    };
+    let client = connect(&server, knows(), true).await;
+    let id = task(&client, json!({ "message": "nap" })).await;
+
+    // As after a restart of either side: nothing but the id is known.
+    let client = connect(&server, knows(), true).await;
+    let payload = loop {
+        let looked = client
+            .peer()
+            .get_task(GetTaskParams::new(&id))
+            .await
+            .unwrap()
+            .task;
+        if looked.status().is_terminal() {
+            break looked.payload;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let TaskPayload::Completed { result } = payload else {
+        panic!("{payload:?}")
+    };
+    assert_eq!(result["content"][0]["text"], "rested");
+
+    let id = task(&client, json!({ "message": "wait" })).await;
+    client
+        .peer()
+        .cancel_task(CancelTaskParams::new(&id))
+        .await
+        .unwrap();
+    while client
+        .peer()
+        .get_task(GetTaskParams::new(&id))
+        .await
+        .unwrap()
+        .task
+        .payload
+        != TaskPayload::Cancelled
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        client
+            .peer()
+            .get_task(GetTaskParams::new("nothing"))
+            .await
+            .is_err()
+    );
+
+    // Who knows no tasks waits.
+    let plain = connect(&server, Client::default(), true).await;
+    let waited = plain
+        .call_tool(asks(json!({ "message": "nap" })))
+        .await
+        .unwrap();
+    assert_eq!(text(&waited), "rested");
 }
 
 #[tokio::test]
