@@ -30,7 +30,8 @@ use crate::{
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the providers `offline` and `fallback`; and, with the features of these names, the providers
 /// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
-/// the settings `url`, `secret` and `timeout_s`. With the feature `mcp` there is the kind of tool `mcp`, with `retrieval`
+/// the settings `url`, `secret` and `timeout_s`. With the feature `a2a` there are the behavior `remote` and the kind of tool
+/// `a2a`, with `mcp` the kind of tool `mcp`, with `retrieval`
 /// the kind of tool `document_search` and the policy `recall_documents`.
 ///
 /// Add your own to it and give it to the command or to a System.
@@ -44,6 +45,8 @@ pub fn builtin() -> Registry {
         .tool(load_artifact())
         .tool(list_artifacts())
         .tool_kind("docs_search", docs_search);
+    #[cfg(feature = "a2a")]
+    let registry = crate::a2a::register(registry);
     #[cfg(feature = "mcp")]
     let registry = crate::mcp::register(registry);
     #[cfg(feature = "http")]

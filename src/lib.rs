@@ -146,6 +146,8 @@
 #[allow(unused_extern_crates)]
 extern crate self as ghostlight;
 
+#[cfg(feature = "a2a")]
+pub mod a2a;
 pub mod behaviors;
 mod builtin;
 #[cfg(feature = "cli")]
@@ -251,6 +253,9 @@ mod guide {
     struct WhatSurvivesACrash;
     #[doc = include_str!("../docs/guide/serving.md")]
     struct Serving;
+    #[cfg(feature = "a2a")]
+    #[doc = include_str!("../docs/guide/agent-to-agent.md")]
+    struct AgentToAgent;
     #[doc = include_str!("../docs/guide/production.md")]
     struct Production;
     #[cfg(feature = "postgres")]

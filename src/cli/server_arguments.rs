@@ -19,6 +19,9 @@ pub(super) struct HttpArguments {
     /// A name under which the server answers; may be given several times
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(super) host: Vec<String>,
+    /// Where clients reach the server, such as https://agents.example.org, when that is not where it listens
+    #[arg(long, value_name = "URL", requires = "listen")]
+    pub(super) address: Option<String>,
     /// A site whose pages may use the server, such as https://example.org; may be given several times
     #[arg(long, value_name = "URL", requires = "listen")]
     pub(super) origin: Vec<String>,

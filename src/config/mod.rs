@@ -7,6 +7,7 @@ mod mcp;
 mod names;
 mod paths;
 mod reading;
+mod remote;
 mod schema;
 mod templates;
 mod variables;
@@ -104,6 +105,7 @@ fn read_document(
     }
     let templates = templates::take(&mut document)?;
     mcp::to_tools(&mut document)?;
+    remote::to_tools(&mut document)?;
     variables::substitute(&mut document, lookup)?;
     templates::expand(&mut document, templates, lookup)?;
     let mut spec: TeamSpec = reading::read(&document)?;

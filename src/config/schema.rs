@@ -29,6 +29,19 @@ fn with_templates(schema: &mut Value) {
         "description": "The template that it is made of; what is said here stands above it.",
         "type": "string",
     });
+    agent["remote"] = json!({
+        "description": "Where the agent is that speaks A2A: this member is that agent.",
+        "type": "object",
+        "required": ["url"],
+        "additionalProperties": false,
+        "properties": {
+            "url": { "type": "string" },
+            "card": { "type": "string" },
+            "headers": { "type": "object", "additionalProperties": { "type": "string" } },
+            "request_timeout_s": { "type": "number", "exclusiveMinimum": 0 },
+            "task_timeout_s": { "type": "number", "exclusiveMinimum": 0 },
+        },
+    });
     agent["with"] = json!({
         "description": "What the names in the template's texts stand for.",
         "type": "object",

@@ -10,11 +10,12 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 11] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     (
         FACE,
         &[
             ENGINE,
+            "ghostlight_a2a",
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
@@ -28,11 +29,13 @@ const PACKAGES: [(&str, &[&str]); 11] = [
     (ENGINE, &["ghostlight_supervisor"]),
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
+    ("ghostlight_a2a", &[ENGINE]),
     ("ghostlight_mcp", &[ENGINE]),
     ("ghostlight_memory", &[ENGINE]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
-    ("ghostlight_server", &[ENGINE]),
+    // The protocols that have types and a translation of their own, which clients share.
+    ("ghostlight_server", &[ENGINE, "ghostlight_a2a"]),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),
     ("ghostlight_tools", &[ENGINE]),
@@ -63,7 +66,9 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 23] = [
+const TOPICS: [(&str, May); 24] = [
+    // Secrets in its headers are those of models.
+    ("a2a", May::Name(&["models"])),
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),

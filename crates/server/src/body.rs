@@ -4,7 +4,6 @@ use axum::{
     extract::{FromRequest, Request},
     http::{StatusCode, header},
 };
-use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
@@ -42,6 +41,21 @@ impl<T: DeserializeOwned + Default> FromRequest<Shared> for MaybeJson<T> {
     }
 }
 
+/// A body of JSON that is read later.
+#[cfg(feature = "a2a")]
+#[derive(Debug)]
+pub(crate) struct Bytes(pub(crate) bytes::Bytes);
+
+#[cfg(feature = "a2a")]
+impl FromRequest<Shared> for Bytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
+        is_json(&request)?;
+        read(request, &state.limits).await.map(Self)
+    }
+}
+
 /// What a page of another site can send without being asked for leave is no JSON.
 fn is_json(request: &Request) -> Result<(), Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE);
@@ -64,7 +78,7 @@ fn is_json(request: &Request) -> Result<(), Problem> {
 }
 
 /// Reads a body.
-async fn read(request: Request, limits: &ServerLimits) -> Result<Bytes, Problem> {
+async fn read(request: Request, limits: &ServerLimits) -> Result<bytes::Bytes, Problem> {
     let most = limits.body_bytes;
     let too_large = || {
         let detail = format!("the body has more than {most} bytes");

@@ -129,7 +129,7 @@ impl Endpoints {
             operations[endpoint.method.as_str().to_ascii_lowercase()] =
                 endpoint.operation(&problem);
         }
-        json!({
+        let mut document = json!({
             "openapi": "3.1.0",
             "info": { "title": "Ghostlight", "version": env!("CARGO_PKG_VERSION") },
             "paths": paths,
@@ -137,7 +137,11 @@ impl Endpoints {
                 "schemas": self.schemas.take_definitions(true),
                 "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
             },
-        })
+        });
+        if let Some(address) = &self.state.address {
+            document["servers"] = json!([{ "url": address }]);
+        }
+        document
     }
 }
 

@@ -21,6 +21,8 @@
 //! Types of axum are in the public interface of this package on purpose: to be a part of another axum service is what
 //! it is for. The engine and the package `ghostlight` show none.
 
+#[cfg(feature = "a2a")]
+mod a2a;
 mod access;
 mod api;
 mod body;

@@ -59,6 +59,10 @@ pub(crate) struct State {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) schema: Option<Value>,
+    /// Where clients reach it, where that is not where they say they do.
+    pub(crate) address: Option<String>,
+    #[cfg(feature = "a2a")]
+    pub(crate) is_tls: bool,
     /// Set when the router is made.
     pub(crate) openapi: OnceLock<Value>,
     visibility: BTreeMap<String, Visibility>,
@@ -97,6 +101,7 @@ pub struct Server {
     hosts: Vec<String>,
     origins: Vec<String>,
     schema: Option<Value>,
+    address: Option<String>,
     visibility: BTreeMap<String, Visibility>,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -114,6 +119,7 @@ impl Server {
             hosts: Vec::new(),
             origins: Vec::new(),
             schema: None,
+            address: None,
             visibility: BTreeMap::new(),
             tls: None,
         }
@@ -154,6 +160,14 @@ impl Server {
     #[must_use]
     pub fn team_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
+        self
+    }
+
+    /// Sets where clients reach the server, such as `https://agents.example.org`, for what tells them its addresses
+    /// (the cards of agents). Without it that is the host that a request names.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = Some(address.into());
         self
     }
 
@@ -217,6 +231,9 @@ impl Server {
             hosts,
             origins: self.origins.clone(),
             schema: self.schema.clone(),
+            address: self.address.clone(),
+            #[cfg(feature = "a2a")]
+            is_tls: self.tls.is_some(),
             openapi: OnceLock::new(),
             visibility: self.visibility.clone(),
         })
@@ -225,6 +242,8 @@ impl Server {
     fn assemble(&self, state: &Shared) -> (Router, Vec<Endpoint>) {
         let endpoints = api::endpoints(Endpoints::new(state.clone()));
         let endpoints = compatible::endpoints(endpoints);
+        #[cfg(feature = "a2a")]
+        let endpoints = crate::a2a::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
         let router = router
@@ -251,6 +270,7 @@ impl Server {
             .filter_map(|origin| HeaderValue::from_str(origin).ok());
         let origins: Vec<HeaderValue> = origins.collect();
         let own = [
+            "a2a-version",
             "idempotency-key",
             "last-event-id",
             "x-api-key",

@@ -104,6 +104,9 @@ impl Listening {
         for host in &arguments.host {
             server = server.host(host);
         }
+        if let Some(address) = &arguments.address {
+            server = server.address(address);
+        }
         for origin in &arguments.origin {
             server = server.origin(origin);
         }

@@ -216,7 +216,8 @@ pub(crate) async fn answer(run: &Run, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn answer_of(question: &Question, text: &str) -> Result<Value, Problem> {
+/// What a text answers to a question.
+pub(crate) fn answer_of(question: &Question, text: &str) -> Result<Value, Problem> {
     let text = text.trim();
     match question.kind {
         QuestionKind::Approval | QuestionKind::Confirmation | QuestionKind::InDoubt => {

@@ -47,6 +47,11 @@ async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
             let done = cx.delegate("helper", rest).await?;
             return Ok(Outcome::answer(format!("the helper says {}", done.text)));
         }
+        "twice" => {
+            let (one, two) = (cx.ask("first?").await?, cx.ask("second?").await?);
+            return Ok(Outcome::answer(format!("{one} and {two}")));
+        }
+        "refuse" => return Ok(Outcome::escalated(rest)),
         "hang" => cx.sleep(Duration::from_secs(36_000)).await?,
         "fail" => return Err(AgentError::failed(rest)),
         _ => {}

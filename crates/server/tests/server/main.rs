@@ -1,6 +1,12 @@
 //! The server over real sockets: what clients get, and what hostile ones do not.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[cfg(feature = "a2a")]
+mod a2a;
+#[cfg(feature = "a2a")]
+mod a2a_access;
+#[cfg(feature = "a2a")]
+mod a2a_peers;
 mod client;
 mod compatible;
 mod desk;

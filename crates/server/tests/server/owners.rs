@@ -9,6 +9,9 @@ use crate::{
     desk::{Desk, text_at},
 };
 
+/// What endpoints of A2A ask for, and others pass over.
+const VERSION: &str = "A2A-Version: 1.0\r\n";
+
 /// The path of an endpoint with its names filled in.
 fn filled(path: &str, run: &str) -> String {
     let path = path
@@ -26,7 +29,7 @@ async fn ask(client: &Client, method: &Method, path: &str) -> crate::client::Ans
     });
     let body = (*method != Method::GET).then(|| body.to_string());
     client
-        .request(method.as_str(), path, "", body.as_deref())
+        .request(method.as_str(), path, VERSION, body.as_deref())
         .await
 }
 
@@ -104,7 +107,7 @@ async fn what_belongs_to_another_is_not_there_at_every_endpoint_that_names_it() 
             _ => body,
         };
         let method = endpoint.method.as_str();
-        let answer = eve.request(method, &path, "", body.as_deref()).await;
+        let answer = eve.request(method, &path, VERSION, body.as_deref()).await;
         assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
         assert!(!answer.body.contains("your name"), "{answer:?}");
         tried += 1;

@@ -1,0 +1,264 @@
+//! Requests and answers over HTTP, in either binding.
+
+use futures_util::StreamExt as _;
+use reqwest::{Client, RequestBuilder, Response, Url, redirect};
+use serde_json::{Value, json};
+
+use super::{Binding, ClientError, ClientSettings, Reached, SettingsError};
+use crate::protocol::{ErrorCode, MEDIA_TYPE, Method, ProtocolError, VERSION, VERSION_HEADER};
+
+/// The most bytes of an answer.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+/// How many redirects are followed; all of them stay with the same scheme, host and port.
+const REDIRECTS: usize = 3;
+/// The most characters of what an agent says that stand in an error.
+const SHOWN: usize = 300;
+
+/// Makes requests.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    http: Client,
+    pub(super) settings: ClientSettings,
+    card: Url,
+}
+
+impl Exchange {
+    pub(super) fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
+        let card = settings.check()?;
+        // Another provider that the program has chosen stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // The headers hold secrets: they go nowhere else.
+        let same_origin = redirect::Policy::custom(|attempt| {
+            let origin = attempt.previous().first().map(Url::origin);
+            let stays = origin.is_some_and(|origin| origin == attempt.url().origin());
+            match stays && attempt.previous().len() <= REDIRECTS {
+                true => attempt.follow(),
+                false => attempt.stop(),
+            }
+        });
+        let http = Client::builder()
+            .connect_timeout(settings.request_timeout)
+            .redirect(same_origin)
+            .build()
+            .map_err(|error| SettingsError::Client(error.to_string()))?;
+        Ok(Self {
+            http,
+            settings,
+            card,
+        })
+    }
+
+    pub(super) fn card_address(&self) -> Url {
+        self.card.clone()
+    }
+
+    /// The JSON at an address.
+    pub(super) async fn fetch(&self, at: Url) -> Result<Value, ClientError> {
+        let response = self
+            .send(self.http.get(at).header("accept", "application/json"))
+            .await?;
+        self.json(response).await
+    }
+
+    /// Asks something, and gives the answer's value.
+    pub(super) async fn call(
+        &self,
+        reached: &Reached,
+        method: Method,
+        id: Option<&str>,
+        params: &Value,
+    ) -> Result<Value, ClientError> {
+        let response = self.open(reached, method, id, params).await?;
+        let answer = self.json(response).await?;
+        match reached.binding {
+            Binding::HttpJson => Ok(answer),
+            Binding::JsonRpc => result_of(answer),
+        }
+    }
+
+    /// Asks something, and gives the answer before its body was read.
+    pub(super) async fn open(
+        &self,
+        reached: &Reached,
+        method: Method,
+        id: Option<&str>,
+        params: &Value,
+    ) -> Result<Response, ClientError> {
+        let request = match reached.binding {
+            Binding::JsonRpc => {
+                let body = json!({
+                    "jsonrpc": "2.0", "id": 1, "method": method.name(), "params": params,
+                });
+                self.http.post(reached.url.clone()).json(&body)
+            }
+            Binding::HttpJson => self.resource(reached, method, id, params)?,
+        };
+        let response = self.send(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = self.bytes(response).await?;
+        let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
+        Err(match body {
+            Ok(body) => refusal(&body).unwrap_or_else(|| {
+                let text = shown(&body.to_string());
+                ClientError::Status { status, text }
+            }),
+            Err(body) => {
+                let text = shown(&String::from_utf8_lossy(&body));
+                ClientError::Status { status, text }
+            }
+        })
+    }
+
+    fn resource(
+        &self,
+        reached: &Reached,
+        method: Method,
+        id: Option<&str>,
+        params: &Value,
+    ) -> Result<RequestBuilder, ClientError> {
+        let task = |verb: &str| {
+            let id = id.unwrap_or_default();
+            // A task's id is one part of the path, whatever the agent wrote into it.
+            let fits = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+            match !id.is_empty() && id.chars().all(fits) {
+                true => Ok(format!("tasks/{id}{verb}")),
+                false => Err(ClientError::Malformed(
+                    "the id of a task has odd characters".to_owned(),
+                )),
+            }
+        };
+        let (is_post, path) = match method {
+            Method::SendMessage => (true, "message:send".to_owned()),
+            Method::SendStreamingMessage => (true, "message:stream".to_owned()),
+            Method::GetTask => (false, task("")?),
+            Method::ListTasks => (false, "tasks".to_owned()),
+            Method::CancelTask => (true, task(":cancel")?),
+            Method::SubscribeToTask => (true, task(":subscribe")?),
+            Method::PushNotifications => (false, task("/pushNotificationConfigs")?),
+            Method::GetExtendedAgentCard => (false, "extendedAgentCard".to_owned()),
+        };
+        let mut url = reached.url.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/{path}"));
+        if is_post {
+            let body = params.to_string();
+            return Ok(self
+                .http
+                .post(url)
+                .header("content-type", MEDIA_TYPE)
+                .body(body));
+        }
+        if let (Some(params), None) = (params.as_object(), id) {
+            let mut query = url.query_pairs_mut();
+            for (name, value) in params {
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                query.append_pair(name, &text);
+            }
+        }
+        Ok(self.http.get(url))
+    }
+
+    /// Sends a request; the answer's head has come within its time.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let request = request
+            .headers(self.settings.sent_headers()?)
+            .header(VERSION_HEADER, VERSION);
+        let sent = tokio::time::timeout(self.settings.request_timeout, request.send());
+        match sent.await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) if error.is_connect() || error.is_builder() => {
+                Err(ClientError::Unreachable(causes(&error)))
+            }
+            Ok(Err(error)) => Err(ClientError::Lost(causes(&error))),
+            Err(_) => Err(ClientError::Lost(format!(
+                "nothing came for {:?}",
+                self.settings.request_timeout
+            ))),
+        }
+    }
+
+    async fn json(&self, response: Response) -> Result<Value, ClientError> {
+        let status = response.status();
+        let body = self.bytes(response).await?;
+        if !status.is_success() {
+            let text = shown(&String::from_utf8_lossy(&body));
+            return Err(ClientError::Status {
+                status: status.as_u16(),
+                text,
+            });
+        }
+        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
+    }
+
+    async fn bytes(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+        let read = async {
+            let (mut body, mut pieces) = (Vec::new(), response.bytes_stream());
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.map_err(|error| ClientError::Lost(causes(&error)))?;
+                if body.len() + piece.len() > MAX_BYTES {
+                    return Err(ClientError::TooLarge(MAX_BYTES));
+                }
+                body.extend_from_slice(&piece);
+            }
+            Ok(body)
+        };
+        let read = tokio::time::timeout(self.settings.request_timeout, read).await;
+        read.unwrap_or_else(|_| Err(ClientError::Lost("its answer came too slowly".to_owned())))
+    }
+}
+
+/// What an answer of JSON-RPC says.
+pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
+    if let Some(refused) = refusal(&answer) {
+        return Err(refused);
+    }
+    let result = answer.get_mut("result").map(Value::take);
+    result.ok_or_else(|| ClientError::Malformed("neither `result` nor `error`".to_owned()))
+}
+
+/// The error that an answer of either binding holds.
+pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
+    let error = answer.get("error").filter(|error| !error.is_null())?;
+    let message = error["message"].as_str().unwrap_or("it does not say why");
+    let details = error["data"]
+        .as_array()
+        .or_else(|| error["details"].as_array());
+    let reasons = details
+        .into_iter()
+        .flatten()
+        .filter_map(|detail| detail["reason"].as_str());
+    let code = reasons.filter_map(ErrorCode::of_reason).next();
+    let code = code.or_else(|| ErrorCode::of_number(error["code"].as_i64()?));
+    let code = code.unwrap_or(ErrorCode::Internal);
+    Some(ClientError::Refused(ProtocolError::new(
+        code,
+        shown(message),
+    )))
+}
+
+/// An agent's words, short and without what acts on a terminal or a model.
+fn shown(text: &str) -> String {
+    ghostlight_actors::safety::sanitize_line(text, SHOWN)
+}
+
+/// An error with its causes, without the address, which may hold a secret.
+pub(super) fn causes(error: &reqwest::Error) -> String {
+    use std::error::Error as _;
+    let mut text = if error.is_timeout() {
+        "it took too long"
+    } else {
+        "the connection failed"
+    }
+    .to_owned();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,227 @@
+//! Talking to agents elsewhere.
+
+mod error;
+mod exchange;
+mod settings;
+mod stream;
+
+use std::{sync::Arc, time::Duration};
+
+use reqwest::Url;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+pub use error::ClientError;
+pub use settings::{ClientSettings, SettingsError};
+
+use self::{exchange::Exchange, stream::Following};
+use crate::protocol::{
+    AgentCard, Binding, CARD_PATH, ListTasks, ListTasksResponse, Message, Method,
+    SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
+};
+
+/// What a message was answered with: the task that it began or went on with, or a message, where there is no task.
+pub type Sent = SendResponse;
+
+/// The first and the longest pause between two looks at a task.
+const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// A client of one agent. Cloning shares it.
+///
+/// The agent's card is read when it is first needed, and again after a failure: it says where and how the agent is
+/// reached. Another origin than the card's is not talked to, since the headers hold secrets.
+#[derive(Clone, Debug)]
+pub struct A2aClient {
+    exchange: Exchange,
+    reached: Arc<Mutex<Option<Arc<Reached>>>>,
+}
+
+/// How an agent is reached.
+#[derive(Debug)]
+struct Reached {
+    card: AgentCard,
+    url: Url,
+    binding: Binding,
+}
+
+impl A2aClient {
+    /// A client by these settings; nothing is asked yet.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
+        let exchange = Exchange::new(settings)?;
+        Ok(Self {
+            exchange,
+            reached: Arc::default(),
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &ClientSettings {
+        &self.exchange.settings
+    }
+
+    /// What the agent says of itself.
+    ///
+    /// # Errors
+    /// When it is not reached, or its card cannot be read.
+    pub async fn card(&self) -> Result<AgentCard, ClientError> {
+        Ok(self.reached().await?.card.clone())
+    }
+
+    /// Says something. It is answered when the task is recorded, and not when it ends.
+    ///
+    /// # Errors
+    /// What the agent refuses, and that it is not reached: [`ClientError::was_sent`] tells whether it may have heard.
+    pub async fn send(&self, message: Message) -> Result<Sent, ClientError> {
+        let configuration = SendConfiguration {
+            return_immediately: true,
+            ..Default::default()
+        };
+        let request = SendMessage {
+            message,
+            configuration: Some(configuration),
+            metadata: None,
+        };
+        self.call(Method::SendMessage, None, json!(request)).await
+    }
+
+    /// A task as it stands, with all of its history.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub async fn task(&self, id: &str) -> Result<Task, ClientError> {
+        self.call(Method::GetTask, Some(id), json!({ "id": id }))
+            .await
+    }
+
+    /// Some tasks.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub async fn tasks(&self, which: &ListTasks) -> Result<ListTasksResponse, ClientError> {
+        self.call(Method::ListTasks, None, json!(which)).await
+    }
+
+    /// Cancels a task.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub async fn cancel(&self, id: &str) -> Result<Task, ClientError> {
+        self.call(Method::CancelTask, Some(id), json!({ "id": id }))
+            .await
+    }
+
+    /// Waits until a task has ended or needs somebody, over lost connections and restarts of the agent, for as long
+    /// as the caller does. Pieces of what the agent says on the way are shown.
+    ///
+    /// # Errors
+    /// When the agent refuses to show the task.
+    pub async fn settled(&self, id: &str, mut show: impl FnMut(&str)) -> Result<Task, ClientError> {
+        let (mut pause, most) = LOOK;
+        loop {
+            match self.task(id).await {
+                Ok(task)
+                    if task.status.state.is_terminal() || task.status.state.is_interrupted() =>
+                {
+                    return Ok(task);
+                }
+                Ok(_) => {}
+                Err(error) if error.may_pass() => self.forget().await,
+                Err(error) => return Err(error),
+            }
+            match self.follow(id, &mut show).await {
+                // It has news, so the next look is soon.
+                Ok(true) => pause = LOOK.0,
+                Ok(false) => {}
+                Err(error) if error.may_pass() => self.forget().await,
+                // It ended between the two requests, or does not stream after all: another look tells.
+                Err(_) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(most);
+        }
+    }
+
+    /// Follows a task as long as it is under way and the connection lasts; tells whether there was any news.
+    async fn follow(&self, id: &str, show: &mut impl FnMut(&str)) -> Result<bool, ClientError> {
+        let reached = self.reached().await?;
+        if !reached.card.capabilities.streaming {
+            return Ok(false);
+        }
+        let params = json!({ "id": id });
+        let response = self
+            .exchange
+            .open(&reached, Method::SubscribeToTask, Some(id), &params)
+            .await?;
+        let mut following = Following::new(response, reached.binding);
+        let mut has_news = false;
+        while let Some(told) = following.next().await? {
+            has_news = true;
+            let state = match &told {
+                StreamResponse::Task(task) => task.status.state,
+                StreamResponse::StatusUpdate(update) => update.status.state,
+                StreamResponse::ArtifactUpdate(update) => {
+                    let texts = update.artifact.parts.iter();
+                    texts
+                        .filter_map(|part| part.text.as_deref())
+                        .for_each(&mut *show);
+                    continue;
+                }
+                StreamResponse::Message(_) => continue,
+            };
+            if state.is_terminal() || state.is_interrupted() {
+                break;
+            }
+        }
+        Ok(has_news)
+    }
+
+    async fn call<T: serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        id: Option<&str>,
+        params: Value,
+    ) -> Result<T, ClientError> {
+        let reached = self.reached().await?;
+        let called = self.exchange.call(&reached, method, id, &params).await;
+        if matches!(&called, Err(error) if !matches!(error, ClientError::Refused(_))) {
+            // It may have moved.
+            self.forget().await;
+        }
+        let answer = called?;
+        serde_json::from_value(answer).map_err(|error| ClientError::Malformed(error.to_string()))
+    }
+
+    async fn forget(&self) {
+        *self.reached.lock().await = None;
+    }
+
+    async fn reached(&self) -> Result<Arc<Reached>, ClientError> {
+        let mut kept = self.reached.lock().await;
+        if let Some(reached) = &*kept {
+            return Ok(reached.clone());
+        }
+        let at = self.exchange.card_address();
+        let card: AgentCard = serde_json::from_value(self.exchange.fetch(at.clone()).await?)
+            .map_err(|error| ClientError::Malformed(format!("its card: {error}")))?;
+        let mut spoken = card.spoken();
+        let (interface, binding) = spoken.next().ok_or_else(|| {
+            let offered = card.supported_interfaces.iter();
+            let offered = offered.map(|i| format!("{} {}", i.protocol_binding, i.protocol_version));
+            ClientError::NotSpoken(offered.collect::<Vec<_>>().join(", "))
+        })?;
+        let url = at.join(&interface.url);
+        let url =
+            url.map_err(|_| ClientError::Malformed("an address in its card is none".to_owned()))?;
+        if url.origin() != at.origin() {
+            let (card, agent) = (at.to_string(), url.to_string());
+            return Err(ClientError::OtherOrigin { card, agent });
+        }
+        drop(spoken);
+        let reached = Arc::new(Reached { url, binding, card });
+        *kept = Some(reached.clone());
+        Ok(reached)
+    }
+}

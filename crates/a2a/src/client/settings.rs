@@ -1,0 +1,153 @@
+//! Where an agent is, what goes with each request, and how long things may take.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+
+use super::ClientError;
+
+/// How the value of a header is had when it is sent; the error says why it cannot be, without the value.
+type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
+
+/// Where an agent is, what goes with each request, and how long things may take.
+#[derive(Clone)]
+pub struct ClientSettings {
+    url: String,
+    card: Option<String>,
+    headers: Vec<(String, Reveal)>,
+    pub(crate) request_timeout: Duration,
+    pub(crate) task_timeout: Duration,
+}
+
+/// What is wrong with settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// An address is none.
+    #[error("{0:?} is no address of HTTP, such as https://example.org/agent")]
+    Address(String),
+    /// A header has a name that none may have.
+    #[error("{0:?} is no name of a header")]
+    Header(String),
+    /// A time is too short.
+    #[error("a request and a task need more time than none")]
+    NoTime,
+    /// The client could not be made.
+    #[error("no client could be made: {0}")]
+    Client(String),
+}
+
+impl ClientSettings {
+    /// The agent at this address, below which its card is (`/.well-known/agent-card.json`).
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            card: None,
+            headers: Vec::new(),
+            request_timeout: Duration::from_secs(30),
+            task_timeout: Duration::from_secs(600),
+        }
+    }
+
+    /// Says where its card is, when it is elsewhere.
+    #[must_use]
+    pub fn card(mut self, url: impl Into<String>) -> Self {
+        self.card = Some(url.into());
+        self
+    }
+
+    /// Sends this header with each request, such as `authorization`.
+    #[must_use]
+    pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let value = value.into();
+        self.header_from(name, move || Ok(value.clone()))
+    }
+
+    /// The same, where the value is looked up each time that it is sent. The error says why it cannot be had.
+    #[must_use]
+    pub fn header_from(
+        mut self,
+        name: impl Into<String>,
+        value: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.headers.push((name.into(), Arc::new(value)));
+        self
+    }
+
+    /// Sets how long one request may take; 30 seconds.
+    #[must_use]
+    pub fn request_timeout(mut self, time: Duration) -> Self {
+        self.request_timeout = time;
+        self
+    }
+
+    /// Sets how long a task may take before it is cancelled, without the time in which it waits for an answer;
+    /// 10 minutes.
+    #[must_use]
+    pub fn task_timeout(mut self, time: Duration) -> Self {
+        self.task_timeout = time;
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<Url, SettingsError> {
+        if self.request_timeout.is_zero() || self.task_timeout.is_zero() {
+            return Err(SettingsError::NoTime);
+        }
+        for (name, _) in &self.headers {
+            HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| SettingsError::Header(name.clone()))?;
+        }
+        let at = address(&self.url)?;
+        match &self.card {
+            Some(card) => address(card),
+            None => {
+                let mut card = at;
+                let path = format!("{}{}", card.path().trim_end_matches('/'), super::CARD_PATH);
+                card.set_path(&path);
+                Ok(card)
+            }
+        }
+    }
+
+    pub(super) fn sent_headers(&self) -> Result<HeaderMap, ClientError> {
+        let mut headers = HeaderMap::new();
+        for (name, reveal) in &self.headers {
+            let failed = |reason: String| ClientError::Header {
+                name: name.clone(),
+                reason,
+            };
+            let value = reveal().map_err(failed)?;
+            let mut value = HeaderValue::from_str(value.trim())
+                .map_err(|_| failed("its value has characters that no header has".to_owned()))?;
+            value.set_sensitive(true);
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| failed("its name is none".to_owned()))?;
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+}
+
+fn address(text: &str) -> Result<Url, SettingsError> {
+    let url = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or_else(|| SettingsError::Address(text.to_owned()))
+}
+
+/// The values of headers may be secrets.
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("ClientSettings")
+            .field("url", &self.url)
+            .field("card", &self.card)
+            .field("headers", &headers)
+            .field("request_timeout", &self.request_timeout)
+            .field("task_timeout", &self.task_timeout)
+            .finish()
+    }
+}

@@ -1,0 +1,172 @@
+//! What a stream tells.
+
+use std::{pin::Pin, time::Duration};
+
+use futures_util::{Stream, StreamExt as _};
+use reqwest::Response;
+use serde_json::Value;
+
+use super::{
+    Binding, ClientError,
+    exchange::{causes, refusal, result_of},
+};
+use crate::protocol::StreamResponse;
+
+/// The most bytes of one event.
+const MAX_EVENT: usize = 4 << 20;
+/// A stream that says nothing for so long is taken for lost: agents send a sign of life more often.
+const SILENCE: Duration = Duration::from_secs(120);
+
+type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>, ClientError>> + Send>>;
+
+/// A stream that is followed.
+pub(super) struct Following {
+    pieces: Pieces,
+    binding: Binding,
+    events: EventReader,
+}
+
+impl Following {
+    pub(super) fn new(response: Response, binding: Binding) -> Self {
+        let pieces = response.bytes_stream().map(|piece| {
+            piece
+                .map(|piece| piece.to_vec())
+                .map_err(|error| ClientError::Lost(causes(&error)))
+        });
+        Self {
+            pieces: Box::pin(pieces),
+            binding,
+            events: EventReader::default(),
+        }
+    }
+
+    /// What is told next; `None` where the stream ends.
+    pub(super) async fn next(&mut self) -> Result<Option<StreamResponse>, ClientError> {
+        loop {
+            if let Some(data) = self.events.next() {
+                return told(&data, self.binding).map(Some);
+            }
+            let piece = tokio::time::timeout(SILENCE, self.pieces.next()).await;
+            match piece {
+                Ok(Some(piece)) => self.events.add(&piece?)?,
+                Ok(None) => return Ok(None),
+                Err(_) => return Err(ClientError::Lost("its stream says nothing".to_owned())),
+            }
+        }
+    }
+}
+
+fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
+    let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
+    let value: Value = serde_json::from_str(data).map_err(malformed)?;
+    let value = match binding {
+        Binding::JsonRpc => result_of(value)?,
+        Binding::HttpJson => match refusal(&value) {
+            Some(refused) => return Err(refused),
+            None => value,
+        },
+    };
+    serde_json::from_value(value).map_err(malformed)
+}
+
+/// Reads server-sent events, as far as the protocol needs them: their data.
+#[derive(Debug, Default)]
+struct EventReader {
+    /// What came and is no whole line yet.
+    left: Vec<u8>,
+    data: String,
+    ready: std::collections::VecDeque<String>,
+    /// Whether the line before ended with a carriage return, to which a line feed may belong.
+    after_return: bool,
+}
+
+impl EventReader {
+    fn next(&mut self) -> Option<String> {
+        self.ready.pop_front()
+    }
+
+    fn add(&mut self, piece: &[u8]) -> Result<(), ClientError> {
+        for byte in piece {
+            let is_end = match byte {
+                b'\n' if std::mem::take(&mut self.after_return) => continue,
+                b'\r' | b'\n' => true,
+                _ => false,
+            };
+            self.after_return = *byte == b'\r';
+            if is_end {
+                self.line();
+            } else {
+                self.left.push(*byte);
+            }
+            if self.left.len() + self.data.len() > MAX_EVENT {
+                return Err(ClientError::TooLarge(MAX_EVENT));
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self) {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.left)).into_owned();
+        if line.is_empty() {
+            let data = std::mem::take(&mut self.data);
+            // What has no data is no event.
+            if !data.is_empty() {
+                self.ready.push_back(data);
+            }
+        } else if let Some(data) = line.strip_prefix("data:") {
+            if !self.data.is_empty() {
+                self.data.push('\n');
+            }
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Vec<String> {
+        let mut reader = EventReader::default();
+        pieces.iter().for_each(|piece| reader.add(piece).unwrap());
+        std::iter::from_fn(|| reader.next()).collect()
+    }
+
+    #[test]
+    fn events_are_their_data() {
+        for (text, events) in [
+            ("data: a\n\n", vec!["a"]),
+            ("data:a\r\n\r\ndata: b\r\rdata: c\n\n", vec!["a", "b", "c"]),
+            (
+                "id: 7\nevent: x\ndata: a\ndata: b\n\n: ping\n\n",
+                vec!["a\nb"],
+            ),
+            ("data: whole\n\ndata: half", vec!["whole"]),
+            ("\n\n\n", vec![]),
+        ] {
+            assert_eq!(read(&[text.as_bytes()]), events, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let mut reader = EventReader::default();
+        assert!(reader.add(&vec![b'x'; MAX_EVENT]).is_ok());
+        assert!(matches!(reader.add(b"x"), Err(ClientError::TooLarge(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn cut_anywhere_a_stream_is_the_same_events(
+            texts in prop::collection::vec("[a-zäß ]{1,9}", 1..6),
+            cut in 1_usize..7,
+        ) {
+            let stream: String = texts.iter().map(|text| format!("data: {text}\r\n\r\n")).collect();
+            let pieces: Vec<&[u8]> = stream.as_bytes().chunks(cut).collect();
+            prop_assert_eq!(read(&pieces), texts);
+        }
+    }
+}

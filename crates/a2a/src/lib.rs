@@ -1,0 +1,16 @@
+//! The Agent2Agent protocol (A2A 1.0): its types, tasks made of runs, and remote agents as members of teams.
+//!
+//! **A protocol is a translation of turns and events, and nothing else.** A task is a run, a context is a session, a
+//! message is a turn or an answer. [`translation`] says how, as pure functions over recorded events; the package
+//! `ghostlight-server` puts them behind HTTP. Nothing is kept for the protocol that the journal does not hold.
+//!
+//! In the other direction [`RemoteAgent`] makes an agent that speaks the protocol a member of a team.
+
+pub mod protocol;
+pub mod translation;
+
+mod client;
+mod remote;
+
+pub use client::{A2aClient, ClientError, ClientSettings, Sent, SettingsError};
+pub use remote::{RemoteAgent, RemoteBehavior, RemoteToolset};

@@ -1,0 +1,186 @@
+//! The JSON-RPC binding: requests in, by their methods.
+
+use serde_json::{Map, Value};
+
+use super::{ErrorCode, ProtocolError};
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Method {
+    /// Says something.
+    SendMessage,
+    /// Says something, and follows what comes of it.
+    SendStreamingMessage,
+    /// Looks at a task.
+    GetTask,
+    /// Looks at several.
+    ListTasks,
+    /// Cancels one.
+    CancelTask,
+    /// Follows one.
+    SubscribeToTask,
+    /// One of the four about push notifications.
+    PushNotifications,
+    /// What an agent says of itself to those who have proved who they are.
+    GetExtendedAgentCard,
+}
+
+impl Method {
+    /// Its name in JSON-RPC; of those about push notifications the first.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SendMessage => "SendMessage",
+            Self::SendStreamingMessage => "SendStreamingMessage",
+            Self::GetTask => "GetTask",
+            Self::ListTasks => "ListTasks",
+            Self::CancelTask => "CancelTask",
+            Self::SubscribeToTask => "SubscribeToTask",
+            Self::PushNotifications => "CreateTaskPushNotificationConfig",
+            Self::GetExtendedAgentCard => "GetExtendedAgentCard",
+        }
+    }
+
+    /// The method of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "SendMessage" => Self::SendMessage,
+            "SendStreamingMessage" => Self::SendStreamingMessage,
+            "GetTask" => Self::GetTask,
+            "ListTasks" => Self::ListTasks,
+            "CancelTask" => Self::CancelTask,
+            "SubscribeToTask" => Self::SubscribeToTask,
+            "CreateTaskPushNotificationConfig"
+            | "GetTaskPushNotificationConfig"
+            | "ListTaskPushNotificationConfigs"
+            | "DeleteTaskPushNotificationConfig" => Self::PushNotifications,
+            "GetExtendedAgentCard" => Self::GetExtendedAgentCard,
+            _ => return None,
+        })
+    }
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcRequest {
+    /// The client's id of it, which the answer carries: a text or a number.
+    pub id: Value,
+    /// What is asked.
+    pub method: Method,
+    /// With what.
+    pub params: Value,
+}
+
+impl RpcRequest {
+    /// Reads the body of a request.
+    ///
+    /// # Errors
+    /// What is wrong, with the request's id where it has one that can be read.
+    pub fn read(body: &[u8]) -> Result<Self, (Value, ProtocolError)> {
+        let request: Value = serde_json::from_slice(body).map_err(|error| {
+            let message = format!("the body is no JSON: {error}");
+            (Value::Null, ProtocolError::new(ErrorCode::Parse, message))
+        })?;
+        let wrong = |id: &Value, message: &str| {
+            (
+                id.clone(),
+                ProtocolError::new(ErrorCode::InvalidRequest, message),
+            )
+        };
+        let Value::Object(mut request) = request else {
+            return Err(wrong(
+                &Value::Null,
+                "a request is one object; several at once are not taken",
+            ));
+        };
+        let id = match request.remove("id") {
+            Some(id @ (Value::String(_) | Value::Number(_))) => id,
+            _ => return Err(wrong(&Value::Null, "`id` is a text or a number")),
+        };
+        if request.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(wrong(&id, "`jsonrpc` is \"2.0\""));
+        }
+        let Some(Value::String(name)) = request.remove("method") else {
+            return Err(wrong(&id, "`method` is a text"));
+        };
+        let params = match request.remove("params") {
+            None => Value::Object(Map::new()),
+            Some(params @ Value::Object(_)) => params,
+            Some(_) => {
+                let error = ProtocolError::invalid("`params` is an object");
+                return Err((id, error));
+            }
+        };
+        let Some(method) = Method::of(&name) else {
+            let name: String = name.chars().take(64).collect();
+            let message = format!("there is no method {name:?}");
+            return Err((id, ProtocolError::new(ErrorCode::MethodNotFound, message)));
+        };
+        Ok(Self { id, method, params })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_told_with_its_code_and_id() {
+        for (body, id, code) in [
+            ("", json!(null), -32700),
+            ("{\"jsonrpc\"", json!(null), -32700),
+            ("[]", json!(null), -32600),
+            ("[{}]", json!(null), -32600),
+            ("1", json!(null), -32600),
+            ("{}", json!(null), -32600),
+            (
+                r#"{"jsonrpc":"2.0","method":"GetTask"}"#,
+                json!(null),
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"GetTask"}"#,
+                json!(null),
+                -32600,
+            ),
+            (
+                r#"{"jsonrpc":"1.0","id":1,"method":"GetTask"}"#,
+                json!(1),
+                -32600,
+            ),
+            (r#"{"id":"a","method":"GetTask"}"#, json!("a"), -32600),
+            (r#"{"jsonrpc":"2.0","id":1}"#, json!(1), -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, json!(1), -32600),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":[]}"#,
+                json!(1),
+                -32602,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get"}"#,
+                json!(1),
+                -32601,
+            ),
+        ] {
+            let (told, error) = RpcRequest::read(body.as_bytes()).unwrap_err();
+            assert_eq!((told, error.code.number()), (id, code), "{body}");
+        }
+        let request =
+            RpcRequest::read(br#"{"jsonrpc":"2.0","id":"a","method":"GetTask"}"#).unwrap();
+        assert_eq!(
+            (request.id, request.method, request.params),
+            (json!("a"), Method::GetTask, json!({}))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_ends_the_program(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = RpcRequest::read(&body);
+        }
+    }
+}

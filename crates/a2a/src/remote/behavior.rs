@@ -1,0 +1,248 @@
+//! How a member works whose agent is elsewhere.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    definition::AgentSpec,
+    run::{Behavior, RunContext},
+    vocabulary::{
+        AgentError, Answer, Data, DataSource, Message as Said, Outcome, Part as SaidPart, Question,
+        Role as SaidRole, Scope, ToolCall, ToolStatus,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    AWAIT, CANCEL, SEND, fault,
+    standing::Standing,
+    tool_name,
+    tools::{Said as Message, TaskId},
+};
+use crate::protocol::{Part, TaskState};
+
+/// Tells an agent elsewhere what the member is asked, waits for it, and answers with its answer.
+///
+/// The agent's tools (of [`RemoteToolset`](super::RemoteToolset)) have the member's name. In the conversation of a
+/// session the agent's context is kept from one turn to the next; a task that was delegated has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemoteBehavior {
+    /// How long a task may take before it is cancelled, in seconds, without the time in which it waits for an answer.
+    task_timeout_s: f64,
+}
+
+impl Default for RemoteBehavior {
+    fn default() -> Self {
+        Self::new(Duration::from_secs(600))
+    }
+}
+
+impl RemoteBehavior {
+    /// A behavior that gives a task so much time.
+    pub fn new(task_timeout: Duration) -> Self {
+        Self {
+            task_timeout_s: task_timeout.as_secs_f64(),
+        }
+    }
+}
+
+/// The key of the session's state under which a member's context is kept.
+fn key_of(agent: &str) -> String {
+    format!("a2a/{agent}/context")
+}
+
+impl Behavior for RemoteBehavior {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        let time = Duration::try_from_secs_f64(self.task_timeout_s).map_err(AgentError::failed)?;
+        let member = Member {
+            cx: &cx,
+            name: cx.spec().name.clone(),
+            time,
+        };
+        member.run().await
+    }
+
+    fn check(&self, agent: &AgentSpec) -> Result<(), String> {
+        if !Duration::try_from_secs_f64(self.task_timeout_s).is_ok_and(|time| !time.is_zero()) {
+            return Err("`task_timeout_s` is a number of seconds above 0".to_owned());
+        }
+        fault(agent).map_or(Ok(()), Err)
+    }
+}
+
+struct Member<'a> {
+    cx: &'a RunContext,
+    name: String,
+    time: Duration,
+}
+
+impl Member<'_> {
+    async fn run(&self) -> Result<Outcome, AgentError> {
+        let cx = self.cx;
+        let keeps = cx.session().is_some() && cx.start().parent.is_none();
+        let state = cx.state(Scope::Session);
+        let key = key_of(&self.name);
+        let known: Option<String> = if keeps { state.get(&key).await? } else { None };
+        let parts = match cx.request() {
+            Some(request) => vec![Part::text(request)],
+            None => cx.input().parts.iter().filter_map(part_of).collect(),
+        };
+        let said = Message {
+            parts,
+            context: known.clone(),
+            task: None,
+            question: None,
+        };
+        let (mut standing, mut files) = self.call(SEND, &said).await?;
+        if keeps && standing.context.is_some() && standing.context != known {
+            state.set(&key, &standing.context).await?;
+        }
+        if let Some(task) = standing.task.clone() {
+            cx.on_cancel(self.tool_call(CANCEL, &TaskId { task })?);
+        }
+        loop {
+            (standing, files) = match (standing.state, standing.task.clone()) {
+                (TaskState::Completed, _) => return Ok(self.answer(standing, files)),
+                (TaskState::InputRequired, Some(task)) => self.answered(standing, task).await?,
+                (
+                    TaskState::Submitted | TaskState::Working | TaskState::Unspecified,
+                    Some(task),
+                ) => self.awaited(task).await?,
+                (state, _) => return Err(self.failure(state, &standing.text)),
+            };
+        }
+    }
+
+    /// Asks here what the agent asks there, and tells it the answer.
+    async fn answered(
+        &self,
+        standing: Standing,
+        task: String,
+    ) -> Result<(Standing, Vec<Data>), AgentError> {
+        let prompt = match standing.text.trim() {
+            "" => format!("{} needs more to go on, and does not say what.", self.name),
+            text => text.to_owned(),
+        };
+        let part = match self.cx.ask(Question::new(prompt)).await? {
+            Value::String(text) => Part::text(text),
+            other => Part::data(other),
+        };
+        let said = Message {
+            parts: vec![part],
+            context: standing.context,
+            task: Some(task),
+            question: standing.question,
+        };
+        self.call(SEND, &said).await
+    }
+
+    /// Waits for the task. Past its time it is cancelled.
+    async fn awaited(&self, task: String) -> Result<(Standing, Vec<Data>), AgentError> {
+        let id = TaskId { task };
+        let waiting = self.call(AWAIT, &id);
+        let failure = match self.cx.timeout(self.time, waiting).await {
+            Ok(Ok(standing)) => return Ok(standing),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let text = format!(
+                    "its task took longer than {:?}, and was cancelled",
+                    self.time
+                );
+                AgentError::failed(format!("{}: {text}", self.name))
+            }
+        };
+        let call = self.tool_call(CANCEL, &id)?;
+        self.cx.tools([call]).await?;
+        Err(failure)
+    }
+
+    fn answer(&self, standing: Standing, files: Vec<Data>) -> Outcome {
+        let mut text = standing.text;
+        if let Some(left_out) = standing.left_out {
+            text.push_str(&format!("\n\n[{left_out} of {} were left out]", self.name));
+        }
+        let mut message = Said::text(SaidRole::Assistant, text.clone());
+        message.author = Some(self.name.clone());
+        message.parts.extend(files.into_iter().map(SaidPart::Data));
+        Outcome::Answer(Answer::text(text).with_messages(vec![Arc::new(message)]))
+    }
+
+    fn failure(&self, state: TaskState, text: &str) -> AgentError {
+        let what = match state {
+            TaskState::Rejected => "does not do this",
+            TaskState::Canceled => "was cancelled by somebody else",
+            TaskState::AuthRequired => {
+                "wants a credential, which is given to it and not through here"
+            }
+            TaskState::InputRequired => "asks something without a task to answer to",
+            _ => "failed",
+        };
+        let why = if text.is_empty() {
+            String::new()
+        } else {
+            format!(": {text}")
+        };
+        AgentError::failed(format!("{} (elsewhere) {what}{why}", self.name))
+    }
+
+    fn tool_call(&self, what: &str, arguments: &impl Serialize) -> Result<ToolCall, AgentError> {
+        let arguments = serde_json::to_value(arguments).map_err(AgentError::failed)?;
+        Ok(ToolCall::new(
+            what,
+            tool_name(&self.name, what),
+            json!(arguments),
+        ))
+    }
+
+    /// Makes one of the calls, and reads what it came to.
+    async fn call(
+        &self,
+        what: &str,
+        arguments: &impl Serialize,
+    ) -> Result<(Standing, Vec<Data>), AgentError> {
+        let call = self.tool_call(what, arguments)?;
+        let Some(result) = self.cx.tools([call]).await?.pop() else {
+            return Err(AgentError::failed(format!(
+                "{}: a call has no result",
+                self.name
+            )));
+        };
+        if result.status != ToolStatus::Success {
+            return Err(AgentError::failed(format!(
+                "{}: {}",
+                self.name, result.text
+            )));
+        }
+        let standing = serde_json::from_str(&result.text);
+        let standing = standing.map_err(|error| {
+            AgentError::failed(format!(
+                "{}: what it came to cannot be read: {error}",
+                self.name
+            ))
+        })?;
+        Ok((standing, result.attachments))
+    }
+}
+
+fn part_of(part: &SaidPart) -> Option<Part> {
+    match part {
+        SaidPart::Text(text) => Some(Part::text(text)),
+        SaidPart::Data(data) => {
+            let (raw, url) = match &data.source {
+                DataSource::Base64(raw) => (Some(raw.clone()), None),
+                DataSource::Url(url) => (None, Some(url.clone())),
+                _ => return None,
+            };
+            let media_type = Some(data.media_type.clone());
+            Some(Part {
+                raw,
+                url,
+                media_type,
+                filename: data.name.clone(),
+                ..Part::default()
+            })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Agents elsewhere as members of a team.
+
+mod behavior;
+mod standing;
+mod tools;
+
+use ghostlight_actors::{contract::ToolsetHandle, definition::AgentSpec, run::Agent};
+
+pub use behavior::RemoteBehavior;
+pub use tools::RemoteToolset;
+
+use crate::client::{ClientSettings, SettingsError};
+
+/// An agent elsewhere that speaks A2A, as a member of a team.
+///
+/// What it is told is a recorded call that is made once, so its task is known after a restart, and is waited for again.
+/// Its answer is the member's answer, what it asks is asked here, its failures are failures, and a cancelled run
+/// cancels its task.
+///
+/// ```
+/// use ghostlight_a2a::{ClientSettings, RemoteAgent};
+/// # fn main() -> Result<(), ghostlight_a2a::SettingsError> {
+/// let settings = ClientSettings::new("https://agents.example.org/a2a/translator").header("authorization", "Bearer …");
+/// let translator = RemoteAgent::new("translator", settings).description("translates").into_agent()?;
+/// # let _ = translator; Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RemoteAgent {
+    name: String,
+    description: String,
+    settings: ClientSettings,
+}
+
+impl RemoteAgent {
+    /// A member of this name, which is the agent at the address of these settings.
+    pub fn new(name: impl Into<String>, settings: ClientSettings) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            settings,
+        }
+    }
+
+    /// Says what it is good for, in words for other agents' models.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// The member, to be given to a team. Nothing is asked of the agent yet.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn into_agent(self) -> Result<Agent, SettingsError> {
+        let behavior = RemoteBehavior::new(self.settings.task_timeout);
+        let toolset = RemoteToolset::new(&self.name, self.settings)?;
+        Ok(Agent::new(&self.name)
+            .description(self.description)
+            .toolset(&self.name, ToolsetHandle::new(toolset))
+            .behavior(behavior))
+    }
+}
+
+/// The name of the tool by which a member of this name does something.
+fn tool_name(agent: &str, what: &str) -> String {
+    format!("{agent}_{what}")
+}
+
+/// The tools of a member that are called by its behavior.
+const SEND: &str = "send_message";
+const AWAIT: &str = "await_task";
+const CANCEL: &str = "cancel_task";
+
+/// What is wrong with an agent that is to be a remote one; `None` where it can be.
+fn fault(agent: &AgentSpec) -> Option<String> {
+    let named = agent
+        .tools
+        .iter()
+        .any(|tool| *tool == agent.name || *tool == tool_name(&agent.name, SEND));
+    (!named).then(|| {
+        format!(
+            "it needs the tools of the agent elsewhere: a tool of the kind `a2a` with its own name, {:?}, among its tools",
+            agent.name
+        )
+    })
+}

@@ -1,0 +1,391 @@
+//! From recorded events to a task and what is told of it.
+
+use ghostlight_actors::{
+    contract::RunStatus,
+    vocabulary::{
+        ArtifactInfo, Changed, Delta, Event, EventRecord, OperationId, Preview, Question,
+        QuestionKind, RunId, RunResult, Scope, StopReason, Timestamp,
+    },
+};
+use serde_json::{Map, Value, json};
+
+use crate::protocol::{
+    Artifact, ArtifactUpdate, Message, Part, QUESTION, Role, StatusUpdate, StreamResponse, Task,
+    TaskState, TaskStatus, time_of,
+};
+
+/// The id of the artifact that is a run's answer.
+pub const ANSWER: &str = "answer";
+/// The key of the metadata of a piece that is not recorded and may be replaced.
+const PREVIEW: &str = "ghostlight/preview";
+
+/// What an event comes to.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Told {
+    /// Something is told of the task.
+    Update(StreamResponse),
+    /// The client said something: it belongs to the task's history, and is told to nobody.
+    Heard(Message),
+    /// An artifact was saved for the session; its content is in the store.
+    Saved(ArtifactInfo),
+}
+
+/// How a task stands whose run stands so, as far as that alone tells: whether a question is open, and why a run
+/// stopped, is in its events.
+pub fn known_state(status: RunStatus) -> Option<TaskState> {
+    match status {
+        RunStatus::Answered => Some(TaskState::Completed),
+        RunStatus::Failed | RunStatus::Parked => Some(TaskState::Failed),
+        RunStatus::Cancelled => Some(TaskState::Canceled),
+        _ => None,
+    }
+}
+
+/// How a task stands whose run ended so; `None` for one that goes on in another journal.
+pub fn end_state(end: &RunResult) -> Option<TaskState> {
+    Some(match end {
+        RunResult::Answered(_) => TaskState::Completed,
+        RunResult::Stopped(StopReason::Cancelled(_)) => TaskState::Canceled,
+        RunResult::Stopped(StopReason::Escalated(_) | StopReason::ContentFilter) => {
+            TaskState::Rejected
+        }
+        RunResult::Continued(_) => return None,
+        _ => TaskState::Failed,
+    })
+}
+
+/// Reads the events of a run, in their order, as those of a task.
+#[derive(Clone, Debug)]
+pub struct TaskReader {
+    task: String,
+    context: String,
+    message: String,
+    is_json: bool,
+    root: RunId,
+    state: TaskState,
+    open: Vec<(RunId, OperationId, Question)>,
+    /// The model call whose answer is shown, with its attempt, and whether a piece of it was.
+    front: Option<(OperationId, u32, bool)>,
+}
+
+impl TaskReader {
+    /// Reads the run of a task, which a message of this id began in this context.
+    pub fn new(run: RunId, context: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            task: run.to_string(),
+            context: context.into(),
+            message: message.into(),
+            is_json: false,
+            root: run,
+            state: TaskState::Submitted,
+            open: Vec::new(),
+            front: None,
+        }
+    }
+
+    /// Gives the answer as data where it is JSON: for agents whose answers have a schema.
+    #[must_use]
+    pub fn structured(mut self, is_json: bool) -> Self {
+        self.is_json = is_json;
+        self
+    }
+
+    /// The task before its first event.
+    pub fn submitted(&self, at: Timestamp) -> Task {
+        Task {
+            id: self.task.clone(),
+            context_id: self.context.clone(),
+            status: TaskStatus {
+                state: TaskState::Submitted,
+                message: None,
+                timestamp: time_of(at),
+            },
+            ..Task::default()
+        }
+    }
+
+    /// How the task stands after what was read.
+    pub fn state(&self) -> TaskState {
+        self.state
+    }
+
+    /// The run that carries the task now: it may go on in another journal.
+    pub fn run(&self) -> RunId {
+        self.root
+    }
+
+    /// What an event comes to. The last of several completes it: a reader that was told only some of them
+    /// goes on before the event.
+    pub fn read(&mut self, record: &EventRecord) -> Vec<Told> {
+        let is_root = record.run == self.root;
+        let at = record.at;
+        match &record.event {
+            Event::RunStarted {
+                input,
+                parent: None,
+                ..
+            } if is_root => {
+                let mut told = Vec::new();
+                // What goes on in another journal was said before.
+                if self.state == TaskState::Submitted {
+                    let mut said = Message::text(Role::User, self.message.clone(), input.clone());
+                    said.context_id = Some(self.context.clone());
+                    said.task_id = Some(self.task.clone());
+                    told.push(Told::Heard(said));
+                }
+                told.extend(self.turn_to(TaskState::Working, None, at));
+                told
+            }
+            Event::Preview(preview) if is_root => self.preview(preview).into_iter().collect(),
+            Event::ModelCalled { operation, .. } if is_root => {
+                self.front.take_if(|(front, ..)| front == operation);
+                Vec::new()
+            }
+            Event::QuestionAsked {
+                operation,
+                question,
+            } => {
+                self.open.push((record.run, *operation, question.clone()));
+                self.asks(at)
+            }
+            Event::QuestionAnswered { operation, answer } => {
+                let heard = self.heard(record.run, *operation, answer);
+                let mut told =
+                    self.closed(at, |run, asked| run == record.run && asked == *operation);
+                // Behind the question, which becomes history when the task stands otherwise.
+                told.extend(heard.map(Told::Heard));
+                told
+            }
+            Event::OperationFailed { operation, .. } | Event::OperationDropped { operation } => {
+                if is_root {
+                    self.front.take_if(|(front, ..)| front == operation);
+                }
+                self.closed(at, |run, asked| run == record.run && asked == *operation)
+            }
+            Event::Changed {
+                changed:
+                    Changed::Artifact {
+                        scope: Scope::Session,
+                        artifact,
+                    },
+                ..
+            } => vec![Told::Saved(artifact.clone())],
+            Event::Parked { reason } if is_root => {
+                self.turn_to(TaskState::Failed, Some(reason.to_string()), at)
+            }
+            Event::Resumed { .. } if is_root && self.state == TaskState::Failed => {
+                self.turn_to(TaskState::Working, None, at)
+            }
+            Event::RunEnded {
+                end: RunResult::Continued(next),
+                ..
+            } if is_root => {
+                self.root = *next;
+                self.front = None;
+                self.closed(at, |run, _| run == record.run)
+            }
+            Event::RunEnded { end, .. } if is_root => self.ended(end, at),
+            Event::RunEnded { .. } => self.closed(at, |run, _| run == record.run),
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, end: &RunResult, at: Timestamp) -> Vec<Told> {
+        self.open.clear();
+        let mut told = Vec::new();
+        let words = match end {
+            RunResult::Answered(text) => {
+                told.push(self.artifact(self.answer(text), false, true, None));
+                None
+            }
+            RunResult::Stopped(reason) => Some(reason.to_string()),
+            RunResult::Failed(error) => Some(error.to_string()),
+            _ => None,
+        };
+        if let Some(state) = end_state(end) {
+            told.extend(self.turn_to(state, words, at));
+        }
+        told
+    }
+
+    fn answer(&self, text: &str) -> Part {
+        let value = self
+            .is_json
+            .then(|| serde_json::from_str::<Value>(text).ok());
+        value.flatten().map_or_else(|| Part::text(text), Part::data)
+    }
+
+    /// A piece of an answer. Answers of calls that run side by side are not mixed: the first is shown.
+    fn preview(&mut self, preview: &Preview) -> Option<Told> {
+        match preview {
+            Preview::ModelStarted {
+                operation, attempt, ..
+            } => {
+                let is_front = |front: &(OperationId, u32, bool)| front.0 == *operation;
+                if self.front.as_ref().is_none_or(is_front) {
+                    self.front = Some((*operation, *attempt, false));
+                }
+                None
+            }
+            Preview::Delta {
+                operation,
+                attempt,
+                delta: Delta::Text(text),
+            } if !text.is_empty() => {
+                let (front, shown, begun) = self.front.as_mut()?;
+                if (*front, *shown) != (*operation, *attempt) {
+                    return None;
+                }
+                // The first piece takes the place of what an attempt or a step before it said.
+                let append = std::mem::replace(begun, true);
+                let metadata = Map::from_iter([(PREVIEW.to_owned(), Value::Bool(true))]);
+                Some(self.artifact(Part::text(text), append, false, Some(metadata)))
+            }
+            _ => None,
+        }
+    }
+
+    fn artifact(
+        &self,
+        part: Part,
+        append: bool,
+        last_chunk: bool,
+        metadata: Option<Map<String, Value>>,
+    ) -> Told {
+        Told::Update(StreamResponse::ArtifactUpdate(ArtifactUpdate {
+            task_id: self.task.clone(),
+            context_id: self.context.clone(),
+            artifact: Artifact {
+                artifact_id: ANSWER.to_owned(),
+                name: Some(ANSWER.to_owned()),
+                parts: vec![part],
+                ..Artifact::default()
+            },
+            append,
+            last_chunk,
+            metadata,
+        }))
+    }
+
+    /// What is told of an artifact that was saved, with its content in this part.
+    pub fn saved(&self, info: &ArtifactInfo, content: Part) -> StreamResponse {
+        let metadata =
+            json!({ "ghostlight/version": info.version, "ghostlight/bytes": info.bytes });
+        StreamResponse::ArtifactUpdate(ArtifactUpdate {
+            task_id: self.task.clone(),
+            context_id: self.context.clone(),
+            artifact: Artifact {
+                // An agent may save one under the name `answer`, too.
+                artifact_id: format!("saved/{}", info.name),
+                name: Some(info.name.clone()),
+                parts: vec![content],
+                metadata: metadata.as_object().cloned(),
+                ..Artifact::default()
+            },
+            last_chunk: true,
+            ..ArtifactUpdate::default()
+        })
+    }
+
+    fn heard(&self, run: RunId, operation: OperationId, answer: &Value) -> Option<Message> {
+        let (.., question) = self
+            .open
+            .iter()
+            .find(|(of, asked, _)| (*of, *asked) == (run, operation))?;
+        if question.kind == QuestionKind::Authentication {
+            return None;
+        }
+        let part = match answer {
+            Value::String(text) => Part::text(text),
+            other => Part::data(other.clone()),
+        };
+        let metadata = Map::from_iter([(QUESTION.to_owned(), operation.to_string().into())]);
+        Some(Message {
+            message_id: format!("{run}/{operation}/answer"),
+            context_id: Some(self.context.clone()),
+            task_id: Some(self.task.clone()),
+            role: Role::User,
+            parts: vec![part],
+            metadata: Some(metadata),
+            ..Message::default()
+        })
+    }
+
+    /// Takes questions away that nobody needs to answer any more.
+    fn closed(&mut self, at: Timestamp, is_over: impl Fn(RunId, OperationId) -> bool) -> Vec<Told> {
+        let before = self.open.len();
+        self.open
+            .retain(|(run, operation, _)| !is_over(*run, *operation));
+        if self.open.len() == before {
+            return Vec::new();
+        }
+        self.asks(at)
+    }
+
+    /// How the task stands by its open questions.
+    fn asks(&mut self, at: Timestamp) -> Vec<Told> {
+        let is_secret =
+            |(.., question): &&(_, _, Question)| question.kind == QuestionKind::Authentication;
+        let first = self.open.iter().find(|asked| !is_secret(asked));
+        let (state, first) = match (first, self.open.first()) {
+            (Some(first), _) => (TaskState::InputRequired, first),
+            (None, Some(secret)) => (TaskState::AuthRequired, secret),
+            (None, None) => return self.turn_to(TaskState::Working, None, at),
+        };
+        let (run, operation, question) = first;
+        let mut metadata = Map::new();
+        metadata.insert(QUESTION.to_owned(), operation.to_string().into());
+        metadata.insert("ghostlight/kind".to_owned(), json!(question.kind));
+        if !question.options.is_empty() {
+            metadata.insert("ghostlight/options".to_owned(), json!(question.options));
+        }
+        let mut message = self.words(format!("{run}/{operation}"), prompt(question));
+        message.metadata = Some(metadata);
+        // Others are asked when this one is answered.
+        self.state = state;
+        vec![self.status(Some(message), at)]
+    }
+
+    fn words(&self, id: String, text: String) -> Message {
+        let mut message = Message::text(Role::Agent, id, text);
+        message.context_id = Some(self.context.clone());
+        message.task_id = Some(self.task.clone());
+        message
+    }
+
+    fn turn_to(&mut self, state: TaskState, words: Option<String>, at: Timestamp) -> Vec<Told> {
+        if self.state == state || (self.state.is_terminal() && self.state != TaskState::Failed) {
+            return Vec::new();
+        }
+        self.state = state;
+        let message = words.map(|words| self.words(format!("{}/end", self.root), words));
+        vec![self.status(message, at)]
+    }
+
+    fn status(&self, message: Option<Message>, at: Timestamp) -> Told {
+        let (state, timestamp) = (self.state, time_of(at));
+        Told::Update(StreamResponse::StatusUpdate(StatusUpdate {
+            task_id: self.task.clone(),
+            context_id: self.context.clone(),
+            status: TaskStatus {
+                state,
+                message,
+                timestamp,
+            },
+            metadata: None,
+        }))
+    }
+}
+
+/// A question as whoever answers it reads it.
+fn prompt(question: &Question) -> String {
+    let mut text = question.prompt.clone();
+    if let Some(call) = &question.call {
+        text.push_str(&format!("\n{} {}", call.name, call.arguments.text()));
+    }
+    if !question.options.is_empty() {
+        text.push_str(&format!(" ({})", question.options.join(", ")));
+    }
+    text
+}

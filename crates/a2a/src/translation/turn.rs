@@ -1,0 +1,108 @@
+//! From messages to turns.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ghostlight_actors::{
+    session::Turn,
+    vocabulary::{
+        Data, DataSource, Message as Said, OperationId, Part as SaidPart, Role as SaidRole,
+    },
+};
+
+use crate::protocol::{ErrorCode, Message, Part, ProtocolError, QUESTION, Role};
+
+/// The longest id of a message, in bytes.
+const MAX_ID: usize = 200;
+/// The most parts of a message.
+const MAX_PARTS: usize = 256;
+
+/// The turn that a message is. Its id is the message's, so a message that is sent again is one run.
+///
+/// # Errors
+/// What is wrong with the message.
+pub fn turn_of(message: &Message) -> Result<Turn, ProtocolError> {
+    let id = &message.message_id;
+    if !(1..=MAX_ID).contains(&id.len()) || id.chars().any(char::is_control) {
+        let text = format!("`messageId` is 1 to {MAX_ID} bytes without control characters");
+        return Err(ProtocolError::invalid(text));
+    }
+    if message.role != Role::User {
+        return Err(ProtocolError::invalid(
+            "the role of what a client says is ROLE_USER",
+        ));
+    }
+    if !(1..=MAX_PARTS).contains(&message.parts.len()) {
+        let text = format!("a message has 1 to {MAX_PARTS} parts");
+        return Err(ProtocolError::invalid(text));
+    }
+    let mut said = Said::text(SaidRole::User, "");
+    said.parts = message
+        .parts
+        .iter()
+        .map(part_of)
+        .collect::<Result<_, _>>()?;
+    let is_empty = |part: &SaidPart| part.as_text().is_some_and(|text| text.trim().is_empty());
+    if said.parts.iter().all(is_empty) {
+        return Err(ProtocolError::invalid("the message says nothing"));
+    }
+    Ok(Turn::from(said).id(id.clone()))
+}
+
+fn part_of(part: &Part) -> Result<SaidPart, ProtocolError> {
+    if part.contents() != 1 {
+        let text = "a part has exactly one of `text`, `raw`, `url` and `data`";
+        return Err(ProtocolError::invalid(text));
+    }
+    if let Some(text) = &part.text {
+        return Ok(SaidPart::Text(text.clone()));
+    }
+    if let Some(data) = &part.data {
+        return Ok(SaidPart::Text(data.to_string()));
+    }
+    let media_type = part
+        .media_type
+        .clone()
+        .unwrap_or_else(|| "application/octet-stream".to_owned());
+    if media_type.len() > 255
+        || !media_type.contains('/')
+        || media_type.chars().any(char::is_control)
+    {
+        let text = "`mediaType` is a media type, such as image/png";
+        return Err(ProtocolError::new(ErrorCode::ContentTypeNotSupported, text));
+    }
+    let source = match (&part.raw, &part.url) {
+        (Some(raw), _) => {
+            STANDARD
+                .decode(raw)
+                .map_err(|error| ProtocolError::invalid(format!("`raw` is base64: {error}")))?;
+            DataSource::Base64(raw.clone())
+        }
+        (None, url) => {
+            let url = url.clone().unwrap_or_default();
+            if !url.starts_with("https://") && !url.starts_with("http://") {
+                return Err(ProtocolError::invalid("`url` is an address of HTTP"));
+            }
+            DataSource::Url(url)
+        }
+    };
+    Ok(SaidPart::Data(Data {
+        media_type,
+        name: part.filename.clone(),
+        source,
+    }))
+}
+
+/// The operation that a message answers, where it names one.
+///
+/// # Errors
+/// Where what it names is none.
+pub fn question_of(message: &Message) -> Result<Option<OperationId>, ProtocolError> {
+    let Some(named) = message.named(QUESTION) else {
+        return Ok(None);
+    };
+    named.parse().map(Some).map_err(|_| {
+        let text = format!(
+            "the metadata `{QUESTION}` is an operation, as the question's metadata names it"
+        );
+        ProtocolError::invalid(text)
+    })
+}

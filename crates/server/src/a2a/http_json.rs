@@ -1,0 +1,240 @@
+//! The HTTP+JSON binding.
+
+use axum::{
+    extract::{Path, Query},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse as _, Response, sse::Event},
+};
+use futures_util::{StreamExt as _, stream};
+use ghostlight_a2a::protocol::{
+    ErrorCode, MEDIA_TYPE, ProtocolError, SendMessage, SendResponse, StreamResponse, Task,
+    TaskQuery,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    check_version,
+    following::{Following, News},
+    tasks::{Agent, no_push},
+};
+use crate::{
+    api::Asked,
+    body::Bytes,
+    server::Shared,
+    sse::{Place, respond},
+};
+
+/// How long a client waits before it asks again for what was refused because too much was under way, in seconds.
+const RETRY_AFTER_S: u64 = 1;
+
+type Answered = Result<Response, ProtocolError>;
+
+fn shown(value: &impl Serialize) -> Answered {
+    let body = serde_json::to_vec(value);
+    let body = body.map_err(|error| ProtocolError::new(ErrorCode::Internal, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response())
+}
+
+/// An answer, or what was wrong, as this binding tells it.
+fn told(answered: Answered) -> Response {
+    let error = match answered {
+        Ok(response) => return response,
+        Err(error) => error,
+    };
+    let status =
+        StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, axum::Json(error.http())).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    }
+    response
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ProtocolError> {
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => ProtocolError::invalid(format!("the body: {error}")),
+        _ => ProtocolError::new(ErrorCode::Parse, format!("the body is no JSON: {error}")),
+    })
+}
+
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ProtocolError> {
+    let query = Query::<T>::try_from_uri(uri);
+    query
+        .map(|Query(query)| query)
+        .map_err(|error| ProtocolError::invalid(error.body_text()))
+}
+
+/// Takes a message, and answers at once or when it is the client's turn again.
+pub(super) async fn sent(agent: &Agent, request: SendMessage) -> Result<Task, ProtocolError> {
+    let configuration = request.configuration.clone().unwrap_or_default();
+    let mut begun = agent.begin(request, false).await?;
+    if configuration.return_immediately {
+        begun.following.first(&mut begun.task).await;
+        return Ok(begun.task.with_history(configuration.history_length));
+    }
+    let task = agent.settled(begun).await?;
+    Ok(task.with_history(configuration.history_length))
+}
+
+pub(super) async fn send(
+    asked: Asked,
+    Path(team): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Bytes(body): Bytes,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        shown(&SendResponse::Task(sent(&agent, read(&body)?).await?))
+    };
+    told(answered.await)
+}
+
+pub(super) async fn stream(
+    asked: Asked,
+    Path(team): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Bytes(body): Bytes,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let state = asked.state.clone();
+        let agent = Agent::of(asked, team)?;
+        let begun = agent.begin(read(&body)?, true).await?;
+        let first = Some((StreamResponse::Task(begun.task), None));
+        Ok(frames(&state, first, begun.following, frame))
+    };
+    told(answered.await)
+}
+
+pub(super) async fn list(
+    asked: Asked,
+    Path(team): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        shown(&Agent::of(asked, team)?.list(query(&uri)?).await?)
+    };
+    told(answered.await)
+}
+
+/// `GET /tasks/{id}`, and the same with `:subscribe`.
+pub(super) async fn look(
+    asked: Asked,
+    Path((team, task)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        match task.rsplit_once(':') {
+            None => {
+                let mut query: TaskQuery = query(&uri)?;
+                query.id = task;
+                shown(&agent.get(&query).await?)
+            }
+            Some((task, "subscribe")) => subscribed(&agent, task, &headers).await,
+            Some((_, verb)) => Err(no_verb(verb)),
+        }
+    };
+    told(answered.await)
+}
+
+/// `POST /tasks/{id}:cancel` and `:subscribe`.
+pub(super) async fn act(
+    asked: Asked,
+    Path((team, task)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        match task.rsplit_once(':') {
+            Some((task, "cancel")) => shown(&agent.cancel(task).await?),
+            Some((task, "subscribe")) => subscribed(&agent, task, &headers).await,
+            Some((_, verb)) => Err(no_verb(verb)),
+            None => Err(no_verb("")),
+        }
+    };
+    told(answered.await)
+}
+
+fn no_verb(verb: &str) -> ProtocolError {
+    let verb: String = verb.chars().take(32).collect();
+    let text = format!("a task has no verb {verb:?}: cancel or subscribe");
+    ProtocolError::new(ErrorCode::MethodNotFound, text)
+}
+
+async fn subscribed(agent: &Agent, task: &str, headers: &HeaderMap) -> Answered {
+    let (first, following) = agent.subscribe(task, headers).await?;
+    let first = first.map(|(task, place)| (StreamResponse::Task(task), place));
+    Ok(frames(&agent.asked.state, first, following, frame))
+}
+
+pub(super) async fn no_push_config(
+    asked: Asked,
+    Path((team, task)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        // Whose it is not, it is not there.
+        Agent::of(asked, team)?.run(&task).await?;
+        Err(no_push())
+    };
+    told(answered.await)
+}
+
+pub(super) fn extended_card() -> ProtocolError {
+    let text = "an agent says the same to everybody: read its card";
+    ProtocolError::new(ErrorCode::ExtendedCardNotConfigured, text)
+}
+
+pub(super) async fn no_extended_card(uri: Uri, headers: HeaderMap) -> Response {
+    told(check_version(&headers, &uri).and_then(|()| Err(extended_card())))
+}
+
+/// A stream of what becomes of a task. The id of an event is its place, so a client that sends the last one goes on
+/// behind it; what is not recorded has none.
+pub(super) fn frames(
+    state: &Shared,
+    first: Option<(StreamResponse, Option<Place>)>,
+    following: Following,
+    frame: impl Fn(Result<StreamResponse, ProtocolError>) -> Event + Send + 'static,
+) -> Response {
+    let rest = stream::unfold(following, |mut following| async move {
+        loop {
+            match following.next().await? {
+                Ok((News::Told(update), place)) => return Some((Ok((update, place)), following)),
+                Ok((News::Heard(_), _)) => {}
+                Err(error) => return Some((Err(error), following)),
+            }
+        }
+    });
+    let events = stream::iter(first.map(Ok))
+        .chain(rest)
+        .map(move |told| match told {
+            Ok((told, Some(place))) => frame(Ok(told)).id(place.to_string()),
+            Ok((told, None)) => frame(Ok(told)),
+            Err(error) => frame(Err(error)),
+        });
+    respond(state, events)
+}
+
+fn frame(told: Result<StreamResponse, ProtocolError>) -> Event {
+    match told {
+        Ok(told) => Event::default().data(serde_json::to_string(&told).unwrap_or_default()),
+        Err(error) => Event::default()
+            .event("error")
+            .data(error.http().to_string()),
+    }
+}

@@ -1,0 +1,390 @@
+//! What clients ask of an agent, whichever binding they speak.
+
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use ghostlight_a2a::{
+    protocol::{ErrorCode, Message, ProtocolError, SendMessage, Task, TaskQuery},
+    translation::{TaskReader, question_of, turn_of},
+};
+use ghostlight_actors::{
+    actor::{AnswerError, Run, SystemError},
+    contract::{RunRow, RunStatus},
+    vocabulary::{Digest, OperationId, Question, QuestionKind, RunId, SessionId},
+};
+use serde_json::Value;
+
+use super::{
+    following::{Following, TaskEvents},
+    refused,
+};
+use crate::{
+    api::Asked,
+    caller::Scope,
+    compatible::answer_of,
+    problem::Problem,
+    sse::{Place, last_event_id},
+};
+
+/// An agent, for whoever asks.
+pub(super) struct Agent {
+    pub(super) asked: Asked,
+    pub(super) team: String,
+    is_json: bool,
+}
+
+/// A task as far as it was read.
+pub(super) struct Seen {
+    pub(super) task: Task,
+    events: TaskEvents,
+    /// The place of the last event that was read.
+    last: Option<Place>,
+}
+
+/// A message that was taken: the task as it was then, and what becomes of it.
+pub(super) struct Begun {
+    pub(super) task: Task,
+    pub(super) following: Following,
+}
+
+impl Agent {
+    pub(super) fn of(asked: Asked, team: String) -> Result<Self, ProtocolError> {
+        let teams = asked.state.teams();
+        let Some(found) = teams.iter().find(|known| known.name == team) else {
+            let message = format!("there is no agent {team:?}; /a2a lists those that there are");
+            return Err(ProtocolError::new(ErrorCode::MethodNotFound, message));
+        };
+        let is_json = found.agent.output.is_some();
+        Ok(Self {
+            asked,
+            team,
+            is_json,
+        })
+    }
+
+    /// Checks that the caller may change something.
+    pub(super) fn may_run(&self) -> Result<(), ProtocolError> {
+        if self.asked.caller.may(Scope::Run) {
+            return Ok(());
+        }
+        Err(ProtocolError::new(
+            ErrorCode::Forbidden,
+            "the key lacks the scope run",
+        ))
+    }
+
+    /// A task of the caller's.
+    pub(super) async fn run(&self, id: &str) -> Result<(Run, RunRow), ProtocolError> {
+        let unknown = || {
+            let id: String = id.chars().take(64).collect();
+            ProtocolError::new(ErrorCode::TaskNotFound, format!("there is no task {id:?}"))
+        };
+        let found =
+            self.asked
+                .run(id)
+                .await
+                .map_err(|problem| match problem.status().as_u16() {
+                    404 => unknown(),
+                    _ => refused(&problem),
+                })?;
+        let is_task =
+            found.1.team == self.team && found.1.run == found.1.root && found.1.session.is_some();
+        is_task.then_some(found).ok_or_else(unknown)
+    }
+
+    /// The context of a task, as its client names it.
+    pub(super) fn context(&self, session: &SessionId) -> String {
+        self.asked
+            .caller
+            .key_of(session)
+            .unwrap_or(&session.key)
+            .to_owned()
+    }
+
+    fn events_of(&self, run: RunId, session: &SessionId, message: &str) -> TaskEvents {
+        let context = self.context(session);
+        let artifacts = format!("/api/v1/sessions/{}/{context}/artifacts", self.team);
+        let reader = TaskReader::new(run, context, message).structured(self.is_json);
+        let session = self
+            .asked
+            .system
+            .session(session.team.clone(), session.key.clone());
+        TaskEvents {
+            reader,
+            session,
+            artifacts,
+        }
+    }
+
+    /// A task as it stands: what its recorded events come to, up to one of them or to now.
+    pub(super) async fn seen(
+        &self,
+        run: &Run,
+        row: &RunRow,
+        until: Option<Place>,
+    ) -> Result<Seen, ProtocolError> {
+        let failed = |error: SystemError| refused(&error.into());
+        // What is no session's is no task.
+        let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
+        let id = row.session.as_ref().ok_or_else(none)?;
+        let session = self.asked.system.session(id.team.clone(), id.key.clone());
+        let log = session.log().await.map_err(failed)?;
+        let turn = log.turns.iter().find(|turn| turn.run == run.id());
+        let message = turn.map_or_else(|| format!("{}/input", run.id()), |turn| turn.turn.clone());
+        let mut events = self.events_of(run.id(), id, &message);
+        let mut task = events.reader.submitted(row.started_at);
+        let mut last = None;
+        let records = run
+            .events()
+            .so_far()
+            .await
+            .map_err(|error| failed(error.into()))?;
+        for record in &records {
+            let place = Place::of(record);
+            if until.is_some() && place > until {
+                break;
+            }
+            for news in events.read(record).await {
+                news.add_to(&mut task);
+            }
+            last = place;
+        }
+        Ok(Seen { task, events, last })
+    }
+
+    pub(super) async fn get(&self, query: &TaskQuery) -> Result<Task, ProtocolError> {
+        let (run, row) = self.run(&query.id).await?;
+        let seen = self.seen(&run, &row, None).await?;
+        Ok(seen.task.with_history(query.history_length))
+    }
+
+    /// Takes a message: a turn, or an answer where it names a task.
+    pub(super) async fn begin(
+        &self,
+        request: SendMessage,
+        streaming: bool,
+    ) -> Result<Begun, ProtocolError> {
+        self.may_run()?;
+        let configuration = request.configuration.unwrap_or_default();
+        if configuration
+            .task_push_notification_config
+            .is_some_and(|push| !push.is_null())
+        {
+            return Err(no_push());
+        }
+        let message = request.message;
+        match message.task_id.as_deref().filter(|task| !task.is_empty()) {
+            Some(task) => self.answer(task, &message).await,
+            None => self.say(&message, streaming).await,
+        }
+    }
+
+    async fn say(&self, message: &Message, streaming: bool) -> Result<Begun, ProtocolError> {
+        let mut turn = turn_of(message)?;
+        if streaming {
+            turn = turn.streaming(true);
+        }
+        // A message that has no context has one of its own, the same each time that it is sent.
+        let key = match message
+            .context_id
+            .as_deref()
+            .filter(|context| !context.is_empty())
+        {
+            Some(context) => context.to_owned(),
+            None => format!(
+                "once-{:.32}",
+                Digest::of(message.message_id.as_bytes()).to_string()
+            ),
+        };
+        let session = self
+            .asked
+            .session(&self.team, &key)
+            .map_err(|problem| refused(&problem))?;
+        let said = self.asked.say(&session, turn);
+        let said = tokio::time::timeout(self.asked.state.limits.wait, said).await;
+        let run = match said {
+            Ok(Ok(run)) => run,
+            Ok(Err(problem)) => return Err(refused(&problem)),
+            Err(_) => {
+                let text = "the turns before it in its context have not ended: send it again, under the same id";
+                return Err(ProtocolError::new(ErrorCode::Unavailable, text));
+            }
+        };
+        let row = run.status().await.map_err(|error| refused(&error.into()))?;
+        let events = self.events_of(run.id(), &session, &message.message_id);
+        let task = events.reader.submitted(row.started_at);
+        let following = Following::new(run.events(), events, true);
+        Ok(Begun { task, following })
+    }
+
+    async fn answer(&self, task: &str, message: &Message) -> Result<Begun, ProtocolError> {
+        let (run, row) = self.run(task).await?;
+        // Whatever it answers, it must be a message.
+        turn_of(message)?;
+        let seen = self.seen(&run, &row, None).await?;
+        let context = message
+            .context_id
+            .as_deref()
+            .filter(|context| !context.is_empty());
+        if context.is_some_and(|context| context != seen.task.context_id) {
+            return Err(ProtocolError::invalid(
+                "the task belongs to another context",
+            ));
+        }
+        let named = question_of(message)?;
+        let open = run
+            .questions()
+            .await
+            .map_err(|error| refused(&error.into()))?;
+        let asked = match named {
+            Some(named) => {
+                let asked = open.iter().find(|(_, operation, _)| *operation == named);
+                if asked.is_none() && was_answered(&seen.task, named) {
+                    // The message was sent again: what becomes of the task is what it wants to know.
+                    let waits = seen.task.status.state.is_interrupted();
+                    return Ok(self.goes_on(&run, seen, waits));
+                }
+                asked.ok_or_else(|| {
+                    ProtocolError::invalid(format!("the task does not ask in {named}"))
+                })?
+            }
+            None => only_question(&open, &seen.task)?,
+        };
+        let (_, operation, question) = asked;
+        let value = value_of(question, message)?;
+        match run.answer(*operation, value).await {
+            Ok(()) => {}
+            // Somebody was quicker.
+            Err(SystemError::Answer {
+                error: AnswerError::NotOpen { .. },
+                ..
+            }) if named.is_some() => {}
+            Err(error) => return Err(refused(&error.into())),
+        }
+        Ok(self.goes_on(&run, seen, false))
+    }
+
+    /// What becomes of a task from now on; nothing where it has ended, or waits for another answer.
+    fn goes_on(&self, run: &Run, seen: Seen, waits: bool) -> Begun {
+        let mut events = run.events();
+        if let Some(last) = seen.last {
+            events = events.after_event(last.position, last.part);
+        }
+        let mut following = Following::new(events, seen.events, true);
+        following.ends_now(waits || seen.task.status.state.is_terminal());
+        Begun {
+            task: seen.task,
+            following,
+        }
+    }
+
+    /// Waits until the task has ended or needs somebody, at most as long as a request may wait.
+    pub(super) async fn settled(&self, mut begun: Begun) -> Result<Task, ProtocolError> {
+        let waiting = async {
+            while let Some(news) = begun.following.next().await {
+                news?.0.add_to(&mut begun.task);
+            }
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            result = waiting => result?,
+            // The client looks at the task later.
+            () = tokio::time::sleep(self.asked.state.limits.wait) => {}
+            () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
+        }
+        Ok(begun.task)
+    }
+
+    pub(super) async fn cancel(&self, id: &str) -> Result<Task, ProtocolError> {
+        self.may_run()?;
+        let (run, row) = self.run(id).await?;
+        let failed = |error: SystemError| refused(&error.into());
+        let ended = || ProtocolError::new(ErrorCode::TaskNotCancelable, "the task has ended");
+        if row.status.is_ended() && row.status != RunStatus::Continued {
+            return Err(ended());
+        }
+        if !run.cancel("a client cancelled it").await.map_err(failed)? {
+            return Err(ended());
+        }
+        // What it began is ended first, within its grace.
+        tokio::select! {
+            biased;
+            quiet = run.quiet() => drop(quiet.map_err(failed)?),
+            () = tokio::time::sleep(self.asked.state.limits.wait.min(Duration::from_secs(60))) => {}
+            () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
+        }
+        let row = run.status().await.map_err(failed)?;
+        Ok(self.seen(&run, &row, None).await?.task)
+    }
+
+    /// Follows a task: from now on with the task first, or from behind an event that the client has.
+    pub(super) async fn subscribe(
+        &self,
+        id: &str,
+        headers: &HeaderMap,
+    ) -> Result<(Option<(Task, Option<Place>)>, Following), ProtocolError> {
+        let (run, row) = self.run(id).await?;
+        let after = last_event_id(headers).map_err(|problem| refused(&problem))?;
+        let seen = self.seen(&run, &row, after).await?;
+        if seen.task.status.state.is_terminal() {
+            let text = "the task has ended, and nothing becomes of it any more: get it";
+            return Err(ProtocolError::new(ErrorCode::UnsupportedOperation, text));
+        }
+        let mut events = run.events();
+        if let Some(last) = after.or(seen.last) {
+            events = events.after_event(last.position, last.part);
+        }
+        let following = Following::new(events, seen.events, false);
+        let first = after.is_none().then_some((seen.task, seen.last));
+        Ok((first, following))
+    }
+}
+
+/// There are none.
+pub(super) fn no_push() -> ProtocolError {
+    let text = "there are no push notifications: subscribe to the task";
+    ProtocolError::new(ErrorCode::PushNotificationNotSupported, text)
+}
+
+/// Whether the task's history holds an answer to what this operation asked.
+fn was_answered(task: &Task, operation: OperationId) -> bool {
+    let name = operation.to_string();
+    let answers = task
+        .history
+        .iter()
+        .filter(|message| message.message_id.ends_with("/answer"));
+    answers
+        .filter_map(|message| message.named(ghostlight_a2a::protocol::QUESTION))
+        .any(|named| named == name)
+}
+
+type Asking = (RunId, OperationId, Question);
+
+fn only_question<'q>(open: &'q [Asking], task: &Task) -> Result<&'q Asking, ProtocolError> {
+    let unsupported = |text: &str| Err(ProtocolError::new(ErrorCode::UnsupportedOperation, text));
+    match open {
+        [asked] => Ok(asked),
+        [] if task.status.state.is_terminal() => {
+            unsupported("the task has ended: name its context, and no task, to go on")
+        }
+        [] => unsupported("the task is at work and asks nothing: wait until it asks or has ended"),
+        _ => Err(ProtocolError::invalid(
+            "the task asks several things: name one in the metadata `ghostlight/question`",
+        )),
+    }
+}
+
+/// What a message answers to a question.
+fn value_of(question: &Question, message: &Message) -> Result<Value, ProtocolError> {
+    if question.kind == QuestionKind::Authentication {
+        let text = "a credential is not taken in a message: POST it to /api/v1/runs/{task}/answers";
+        return Err(ProtocolError::new(ErrorCode::UnsupportedOperation, text));
+    }
+    if let [part] = message.parts.as_slice()
+        && let Some(data) = &part.data
+    {
+        return Ok(data.clone());
+    }
+    answer_of(question, &message.content()).map_err(|problem| refused(&problem))
+}

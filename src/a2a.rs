@@ -1,0 +1,68 @@
+//! The Agent2Agent protocol (A2A 1.0): agents elsewhere as members of a team, and, with the feature `server`, teams as
+//! agents for others.
+//!
+//! It is the package `ghostlight-a2a`. In a team file an agent elsewhere is a member with `remote`; in code it is a
+//! [`RemoteAgent`]. Teams are served by [`Server`](crate::server::Server).
+
+use std::{collections::BTreeMap, time::Duration};
+
+pub use ghostlight_a2a::*;
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
+use secrecy::ExposeSecret as _;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::models::SecretText;
+
+/// Registers the behavior `remote` and the kind of tool `a2a`, of which a member with `remote` is made.
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry
+        .toolset_kind("a2a", toolset)
+        .behavior_type::<RemoteBehavior>("remote")
+}
+
+/// What a team file says of an agent elsewhere.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoteSettings {
+    url: String,
+    card: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    request_timeout_s: Option<f64>,
+    task_timeout_s: Option<f64>,
+}
+
+fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let given = RemoteSettings::deserialize(given).map_err(|error| error.to_string())?;
+    let mut settings = ClientSettings::new(given.url);
+    if let Some(card) = given.card {
+        settings = settings.card(card);
+    }
+    for (header, text) in given.headers {
+        SecretText::read(&text).map_err(|error| format!("headers: {header}: {error}"))?;
+        // A secret is looked up when it is sent, so a run that is resumed elsewhere finds that place's.
+        settings = settings.header_from(header, move || {
+            let text = SecretText::read(&text).and_then(|text| text.reveal());
+            let text = text.map_err(|error| error.to_string())?;
+            Ok(text.expose_secret().to_owned())
+        });
+    }
+    if let Some(time) = seconds("request_timeout_s", given.request_timeout_s)? {
+        settings = settings.request_timeout(time);
+    }
+    if let Some(time) = seconds("task_timeout_s", given.task_timeout_s)? {
+        settings = settings.task_timeout(time);
+    }
+    let toolset = RemoteToolset::new(name, settings).map_err(|error| error.to_string())?;
+    Ok(ToolsetHandle::new(toolset))
+}
+
+fn seconds(name: &str, given: Option<f64>) -> Result<Option<Duration>, String> {
+    let Some(given) = given else { return Ok(None) };
+    let time = Duration::try_from_secs_f64(given)
+        .ok()
+        .filter(|time| !time.is_zero());
+    time.map(Some)
+        .ok_or_else(|| format!("{name}: {given} is no number of seconds above 0"))
+}

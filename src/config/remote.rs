@@ -1,0 +1,124 @@
+//! `remote:` in a team file: a member whose agent is elsewhere.
+
+use super::{
+    document::{Content, Key, Node, Place, Text},
+    fault::{Fault, FaultKind},
+};
+
+/// The kind of tool and the behavior of which such a member is made.
+const KIND: &str = "a2a";
+const BEHAVIOR: &str = "remote";
+/// The setting that is the behavior's, too.
+const TASK_TIMEOUT: &str = "task_timeout_s";
+
+/// Makes a tool, named like the member, of what stands below `remote`, and gives the member that and its behavior.
+/// It is done before variables are put in, since headers keep the names of theirs; so no template has `remote`.
+pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
+    let Content::Mapping(sections) = &mut team.content else {
+        return Ok(());
+    };
+    let mut found = Vec::new();
+    for (key, section) in sections.iter_mut() {
+        if key.name == "agent" {
+            take(section, &mut found)?;
+        }
+    }
+    let Some(first) = found.first() else {
+        return Ok(());
+    };
+    let place = first.0.place;
+    let tools = match sections.iter_mut().find(|(key, _)| key.name == "tools") {
+        Some((_, tools)) => tools,
+        None => {
+            let content = Content::Mapping(Vec::new());
+            sections.push((key("tools", place), Node { place, content }));
+            match sections.last_mut() {
+                Some((_, tools)) => tools,
+                None => return Ok(()),
+            }
+        }
+    };
+    // Anything else is refused where it is read.
+    let Content::Mapping(tools) = &mut tools.content else {
+        return Ok(());
+    };
+    for (name, settings) in found {
+        if tools.iter().any(|(known, _)| known.name == name.name) {
+            let message = format!("`{}` is the name of a tool, too: rename one", name.name);
+            return Err(Fault::new(FaultKind::WrongValue, name.place, message));
+        }
+        tools.push((name, settings));
+    }
+    Ok(())
+}
+
+/// Takes the settings out of an agent and those below it.
+fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
+    let name = agent
+        .get("name")
+        .and_then(Node::text)
+        .unwrap_or_default()
+        .to_owned();
+    let Content::Mapping(entries) = &mut agent.content else {
+        return Ok(());
+    };
+    for (key, value) in entries.iter_mut() {
+        if let ("agents", Content::List(below)) = (key.name.as_str(), &mut value.content) {
+            for agent in below {
+                take(agent, found)?;
+            }
+        }
+    }
+    let Some(at) = entries.iter().position(|(key, _)| key.name == "remote") else {
+        return Ok(());
+    };
+    let (said, mut settings) = entries.remove(at);
+    let place = said.place;
+    let wrong = |message: &str| Err(Fault::new(FaultKind::WrongValue, place, message.to_owned()));
+    let Content::Mapping(fields) = &mut settings.content else {
+        return wrong("`remote` must be a mapping, with `url`");
+    };
+    for other in [
+        "template",
+        "behavior",
+        "tools",
+        "model",
+        "instructions",
+        "agents",
+    ] {
+        if entries.iter().any(|(key, _)| key.name == other) {
+            return wrong(&format!(
+                "an agent with `remote` works elsewhere: remove its `{other}`"
+            ));
+        }
+    }
+    let time = fields
+        .iter()
+        .find(|(key, _)| key.name == TASK_TIMEOUT)
+        .cloned();
+    fields.push((key("kind", place), text(KIND, place)));
+    let mut behavior = vec![(key("name", place), text(BEHAVIOR, place))];
+    behavior.extend(time);
+    let tools = Content::List(vec![text(&name, place)]);
+    let behavior = Content::Mapping(behavior);
+    for (name, content) in [("behavior", behavior), ("tools", tools)] {
+        entries.push((key(name, place), Node { place, content }));
+    }
+    found.push((key(&name, place), settings));
+    Ok(())
+}
+
+fn key(name: &str, place: Place) -> Key {
+    Key {
+        name: name.to_owned(),
+        place,
+    }
+}
+
+fn text(text: &str, place: Place) -> Node {
+    let content = Content::Text(Text {
+        value: text.to_owned(),
+        substituted: false,
+    });
+    Node { place, content }
+}
