@@ -130,3 +130,23 @@ fn the_form_is_what_the_first_journals_were_made_with() {
         }
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn eight_bytes_at_once_find_what_one_by_one_finds(
+        bytes in proptest::collection::vec(
+            proptest::prop_oneof![3 => b'a'..=255, 1 => 0..64_u8, 1 => proptest::prelude::Just(b'\\')],
+            0..40,
+        ),
+        from in 0..42_usize,
+    ) {
+        let is_special = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
+        let one_by_one = bytes.iter().skip(from).position(is_special);
+        proptest::prop_assert_eq!(next_escape(&bytes, from), one_by_one.map(|at| from + at));
+    }
+
+    #[test]
+    fn a_text_is_written_as_serde_json_writes_it(written in "\\PC{0,40}|[\\x00-\\x7f]{0,40}") {
+        proptest::prop_assert_eq!(text(&written), serde_json::to_string(&written).unwrap());
+    }
+}
