@@ -14,7 +14,8 @@ use super::{
     default_model::ModelArguments,
     looks::Looks,
     more_arguments::{
-        Catalogue, Chat, Check, Completions, Doctor, Draw, Init, Man, Nodes, State, Steer, Tell,
+        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Nodes, State, Steer,
+        Tell,
     },
     session_arguments::{Session, Sessions},
 };
@@ -122,6 +123,8 @@ pub(super) enum Command {
     Policies(Catalogue),
     /// Say what is set up, what is missing, whether the model answers and whether the store is sound
     Doctor(Doctor),
+    /// Copy a store into a new one, such as a file into PostgreSQL or back
+    Copy(Copy),
     /// List the processes that have a store in PostgreSQL open, and what each carries
     Nodes(Nodes),
     /// Print the completions of a shell

@@ -148,6 +148,15 @@ pub(super) struct Draw {
     pub(super) dot: bool,
 }
 
+/// `ghostlight copy`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Copy {
+    /// The store that is copied: a file, or postgres://USER@HOST/DATABASE
+    pub(super) from: PathBuf,
+    /// The store that becomes the copy, which must be empty or not yet there
+    pub(super) to: PathBuf,
+}
+
 /// `ghostlight nodes`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Nodes {

@@ -5,6 +5,7 @@ mod answering;
 mod asking;
 #[cfg(unix)]
 mod chatting;
+mod copying;
 mod crashes;
 mod files;
 #[cfg(unix)]

@@ -8,6 +8,7 @@
 
 pub mod artifact_scopes;
 mod clock;
+mod copying;
 mod credential;
 mod deletion;
 mod embedder;
@@ -29,6 +30,8 @@ mod toolset;
 pub use crate::vocabulary::{ApprovalDecision, Approved};
 pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
+pub(crate) use copying::check_finished;
+pub use copying::{Copied, CopyError, Inventory, copy_store};
 pub use credential::Credential;
 pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
 pub use embedder::{

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Deleted, Expiry, InboxItem, Line, SessionFilter, SessionRow, StoreError};
+use super::{Deleted, Expiry, InboxItem, Inventory, Line, SessionFilter, SessionRow, StoreError};
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
@@ -227,6 +227,16 @@ pub trait Store: Send + Sync + 'static {
     /// Lets go of blobs to which no entry refers any more, and tells how many there were.
     fn drop_blobs(&self) -> impl Future<Output = Result<u64, StoreError>> + Send {
         async { Ok(0) }
+    }
+
+    /// All that is in the store by name, as of one moment, for [`copy_store`](super::copy_store). The default
+    /// refuses: such a store cannot be copied.
+    fn inventory(&self) -> impl Future<Output = Result<Inventory, StoreError>> + Send {
+        let place = self.description();
+        async move {
+            let reason = "a store of this kind does not tell what it holds".to_owned();
+            Err(StoreError::Io { place, reason })
+        }
     }
 
     /// Lets go of what this process owns. Nothing can be committed afterwards.

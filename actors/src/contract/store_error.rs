@@ -68,6 +68,14 @@ pub enum StoreError {
         /// The last commit that was durable.
         expected: u64,
     },
+    /// The store is a copy that came to no end.
+    #[error("{place} is an unfinished copy of {from}: delete it, and copy again")]
+    Unfinished {
+        /// The store.
+        place: String,
+        /// What was copied.
+        from: String,
+    },
     /// An entry has no form as JSON.
     #[error(
         "an entry cannot be written as JSON ({reason}), so nothing of it was written: this is a \

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow,
+    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
     SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
@@ -92,6 +92,8 @@ erased_store! {
     fn deleted(run: RunId) -> Option<Timestamp>;
     /// See [`Store::drop_blobs`].
     fn drop_blobs() -> u64;
+    /// See [`Store::inventory`].
+    fn inventory() -> Inventory;
     /// See [`Store::close`].
     fn close() -> ();
 }

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -240,6 +240,7 @@ impl<S: Store> Store for FaultyStore<S> {
         fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
         fn deleted(run: RunId) -> Option<Timestamp>;
         fn drop_blobs() -> u64;
+        fn inventory() -> Inventory;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();

@@ -21,6 +21,7 @@ mod clarify;
 mod clock_jumps;
 mod contested;
 mod contested_writes;
+mod copying;
 mod crash_everywhere;
 mod dead_store;
 mod deadlines;

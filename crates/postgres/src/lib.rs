@@ -8,6 +8,7 @@ mod deletion;
 mod fault;
 mod group;
 mod health;
+mod inventory;
 mod node;
 mod reader;
 mod rows;
@@ -18,8 +19,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -418,6 +419,10 @@ impl Store for PostgresStore {
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
         self.told(deletion::drop_blobs(&self.inner.readers).await)
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.told(inventory::read(&self.inner.readers).await)
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -4,6 +4,7 @@ mod answer;
 mod cancel;
 mod catalogue;
 mod chat;
+mod copy;
 mod doctor;
 mod fork;
 #[cfg(feature = "retrieval")]
@@ -97,6 +98,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Providers(arguments) => catalogue::providers(&arguments, &registry),
         Command::Policies(arguments) => catalogue::policies(&arguments, &registry),
         Command::Doctor(arguments) => doctor::doctor(arguments, registry).await,
+        Command::Copy(arguments) => copy::copy(arguments).await,
         Command::Nodes(arguments) => nodes::nodes(arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),

@@ -29,6 +29,11 @@ pub(super) fn original_key(key: &str) -> &str {
     key.strip_prefix(DOOMED).unwrap_or(key)
 }
 
+/// Whether a journal is to go.
+pub(super) fn is_doomed(key: &str) -> bool {
+    key.starts_with(DOOMED)
+}
+
 /// See `Store::expired`.
 pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(

@@ -7,6 +7,7 @@ mod committer;
 mod deletion;
 mod fault;
 mod identity;
+mod inventory;
 mod opening;
 mod owner;
 mod reader;
@@ -24,8 +25,8 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -391,6 +392,10 @@ impl Store for SqliteStore {
         }
         let work = move |writer: &mut Writer| writer.delete_blobs(after, unused);
         self.committer()?.submit(work).await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.read(inventory::read).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

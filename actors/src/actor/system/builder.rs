@@ -30,6 +30,7 @@ use crate::{
     },
     contract::{
         Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
+        check_finished,
     },
     definition::{DefinitionError, Durability, TeamSpec},
     run::{Intercept, Registry, Team},
@@ -171,6 +172,7 @@ impl SystemBuilder {
             }
         }
         let (registry, entries) = resolved(registry, teams).await?;
+        check_finished(&store).await?;
         let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
             .values()

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::deletion::{Deletions, Ended};
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, Expected, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
+        Append, Batch, Claim, Committed, Expected, InboxItem, Inventory, RunFilter, RunRow,
+        SessionFilter, SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId},
 };
@@ -336,6 +336,27 @@ impl Memory {
             .collect()
     }
 
+    pub(super) fn inventory(&self) -> Inventory {
+        let journals = self.journals.iter();
+        let mut journals: Vec<_> = journals
+            .map(|(id, journal)| (id.clone(), journal.epoch))
+            .collect();
+        journals.sort_by_cached_key(|(id, _)| id.to_string());
+        let values = self.scopes.iter().flat_map(|(scope, keys)| {
+            let value =
+                |(key, slot): (&String, &Versioned)| (scope.clone(), key.clone(), slot.version);
+            keys.iter().map(value)
+        });
+        let mut blobs: Vec<Digest> = self.blobs.keys().copied().collect();
+        blobs.sort_unstable_by_key(|digest| digest.0);
+        Inventory {
+            journals,
+            values: values.collect(),
+            items: self.inbox.ids(),
+            blobs,
+        }
+    }
+
     pub(super) fn sessions(&self, filter: &SessionFilter) -> Vec<SessionRow> {
         let rows = self.journals.iter().filter_map(|(id, journal)| {
             let (JournalId::Session(session), Some(last)) = (id, journal.lines.last()) else {
@@ -414,6 +435,18 @@ impl Inbox {
             Some((*place as u64 + 1, item))
         };
         places.filter_map(item).collect()
+    }
+
+    /// The ids of all items, in the order in which they were posted.
+    fn ids(&self) -> Vec<(RunId, String)> {
+        let runs = self.by_run.iter();
+        let mut ids: Vec<_> = runs
+            .flat_map(|(run, posted)| posted.by_id.iter().map(|(id, place)| (*place, *run, id)))
+            .collect();
+        ids.sort_unstable_by_key(|(place, ..)| *place);
+        ids.into_iter()
+            .map(|(_, run, id)| (run, id.clone()))
+            .collect()
     }
 
     /// Forgets a run's items; their places stay taken, since they are marks.

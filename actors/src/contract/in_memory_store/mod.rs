@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use self::memory::{Memory, visible};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -238,6 +238,10 @@ impl Store for InMemoryStore {
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
         self.with(|memory| Ok(memory.drop_blobs()))
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.with(|memory| Ok(memory.inventory()))
     }
 
     async fn close(&self) -> Result<(), StoreError> {

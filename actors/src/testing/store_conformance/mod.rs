@@ -29,6 +29,7 @@ mod deletion;
 mod entries;
 mod inbox;
 mod index;
+mod inventory;
 #[cfg(test)]
 mod mutants;
 mod ownership;
@@ -187,6 +188,7 @@ promises! {
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;
     "the contents of artifacts stay as long as a version refers to them" => deletion::artifacts;
+    "all that is held is listed by name, what was taken or deleted too" => inventory::names;
     "anyone may post while another process owns the run" => inbox::from_outside;
 }
 

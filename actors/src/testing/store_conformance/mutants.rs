@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Place, check};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, Store, StoreError,
+        Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, Inventory, RunFilter,
+        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, Store, StoreError,
         StoredLine, TreeLine, artifact_scopes,
     },
     testing::InMemoryStore,
@@ -48,6 +48,7 @@ enum Flaw {
     ForgetsArtifacts,
     ForgetsPages,
     ForgetsVersions,
+    ListsNoTakenItems,
 }
 
 #[derive(Debug)]
@@ -304,6 +305,20 @@ impl Store for Mutant {
         self.0.drop_blobs().await
     }
 
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        let mut found = self.0.inventory().await?;
+        if self.has(Flaw::ListsNoTakenItems) {
+            let mut waiting = Vec::new();
+            for (run, id) in found.items {
+                if self.0.inbox(run).await?.iter().any(|item| item.id == id) {
+                    waiting.push((run, id));
+                }
+            }
+            found.items = waiting;
+        }
+        Ok(found)
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         if self.has(Flaw::StaysOpen) {
             return Ok(());
@@ -372,6 +387,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ForgetsArtifacts, "contents of artifacts"),
         (Flaw::ForgetsPages, "sessions are listed"),
         (Flaw::ForgetsVersions, "versions that never come again"),
+        (Flaw::ListsNoTakenItems, "listed by name"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

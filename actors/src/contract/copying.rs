@@ -1,0 +1,382 @@
+//! What a store holds, copied into another one of whatever kind.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::to_raw_value;
+
+use super::{
+    Append, Batch, Expected, InboxBody, InboxItem, Line, RunRow, StateWrite, StoreError,
+    StoreHandle,
+};
+use crate::vocabulary::{Digest, JournalId, RunId, Timestamp};
+
+/// Where a copy says that it is not finished.
+const MARK: (&str, &str) = ("copy", "unfinished");
+/// How many entries, values or items are moved together.
+const PAGE: usize = 1_000;
+/// How many bytes of entries or blobs are committed together, about.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// All that a store holds, by name: what its other listings do not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inventory {
+    /// Each journal that was ever claimed, and the epoch of its latest claim, by the journal's text.
+    pub journals: Vec<(JournalId, u64)>,
+    /// Each value of shared state by scope and key, and its version, also where it was deleted.
+    pub values: Vec<(String, String, u64)>,
+    /// The id of each inbox item, in the order in which they were posted, also of those that were taken.
+    pub items: Vec<(RunId, String)>,
+    /// The hashes of the blobs, in their order.
+    pub blobs: Vec<Digest>,
+}
+
+impl Inventory {
+    /// Whether the store holds nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How much was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// Journals of runs.
+    pub runs: u64,
+    /// Journals of sessions.
+    pub sessions: u64,
+    /// Entries of all journals.
+    pub entries: u64,
+    /// Values of shared state.
+    pub values: u64,
+}
+
+/// Why a store was not copied.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The copy would be mixed with what is there.
+    #[error("{place} is not empty: copy into a new store")]
+    NotEmpty {
+        /// The store that was to become the copy.
+        place: String,
+    },
+    /// Somebody works with the store.
+    #[error("{place} is in use: a process that lives carries {journal}; stop it, then copy again")]
+    InUse {
+        /// The store that was to be copied.
+        place: String,
+        /// A journal that it owns.
+        journal: JournalId,
+    },
+    /// Somebody wrote to the store meanwhile.
+    #[error(
+        "{place} was changed while it was copied: delete the copy, stop who writes, then copy again"
+    )]
+    Changed {
+        /// The store that was copied.
+        place: String,
+    },
+    /// One of the stores failed; the copy is not finished.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Copies everything that one store holds into another, which must be empty: journals with their epochs, runs, shared
+/// state with its versions, inboxes, blobs. Runs that have not ended go on in the copy once a System is started over
+/// it. Left out are checkpoints, which are made again, and the list of runs that retention deleted. Entries keep their
+/// order within a session and within a run with all runs below it; positions are given anew, so an event id of the one
+/// store means nothing in the other.
+///
+/// Nobody may work with the store that is copied. It is not changed, and it must not be gone on with where the copy
+/// is: then a call could be made twice. `progress` hears after each commit how much was copied.
+///
+/// A copy that came to no end says so: a System refuses it as [`StoreError::Unfinished`].
+///
+/// # Errors
+/// See [`CopyError`].
+pub async fn copy_store(
+    from: &StoreHandle,
+    to: &StoreHandle,
+    progress: impl FnMut(Copied),
+) -> Result<Copied, CopyError> {
+    let inventory = from.inventory().await?;
+    if !to.inventory().await?.is_empty() {
+        let place = to.description();
+        return Err(CopyError::NotEmpty { place });
+    }
+    let journals: Vec<JournalId> = inventory.journals.iter().map(|it| it.0.clone()).collect();
+    for page in journals.chunks(PAGE) {
+        let held = from.held_elsewhere(page.to_vec()).await?;
+        if let Some((_, journal)) = held.iter().zip(page).find(|(held, _)| **held) {
+            let (place, journal) = (from.description(), journal.clone());
+            return Err(CopyError::InUse { place, journal });
+        }
+    }
+    let mut copy = Copy {
+        from,
+        to,
+        batch: Batch::default(),
+        rows: 0,
+        bytes: 0,
+        copied: Copied::default(),
+        progress,
+    };
+    copy.mark(Some(from.description())).await?;
+    copy.blobs(&inventory.blobs).await?;
+    copy.journals(&journals).await?;
+    copy.values(&inventory.values).await?;
+    copy.items(&inventory.items).await?;
+    copy.epochs(&inventory.journals).await?;
+    if from.inventory().await? != inventory {
+        let place = from.description();
+        return Err(CopyError::Changed { place });
+    }
+    copy.mark(None).await?;
+    Ok(copy.copied)
+}
+
+/// Refuses a store that is a copy which came to no end.
+pub(crate) async fn check_finished(store: &StoreHandle) -> Result<(), StoreError> {
+    let (scope, key) = MARK;
+    let mark = store.state(scope.to_owned(), key.to_owned()).await?;
+    match mark.value {
+        None => Ok(()),
+        Some(from) => Err(StoreError::Unfinished {
+            place: store.description(),
+            from: from.as_str().unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+struct Copy<'s, P> {
+    from: &'s StoreHandle,
+    to: &'s StoreHandle,
+    /// What is committed next.
+    batch: Batch,
+    rows: usize,
+    bytes: usize,
+    copied: Copied,
+    progress: P,
+}
+
+impl<P: FnMut(Copied)> Copy<'_, P> {
+    /// Says that the copy is not finished, or that it is.
+    async fn mark(&mut self, from: Option<String>) -> Result<(), CopyError> {
+        let (scope, key) = MARK;
+        self.write(scope, key, from.map(Into::into), Expected::Any)?;
+        self.commit().await
+    }
+
+    async fn blobs(&mut self, blobs: &[Digest]) -> Result<(), CopyError> {
+        for digest in blobs {
+            if let Some(bytes) = self.from.blob(*digest).await? {
+                let size = bytes.len();
+                self.batch.blobs.push((*digest, bytes));
+                self.added(size).await?;
+            }
+        }
+        self.commit().await
+    }
+
+    async fn journals(&mut self, journals: &[JournalId]) -> Result<(), CopyError> {
+        let mut trees: HashMap<RunId, Timestamp> = HashMap::new();
+        for journal in journals {
+            match journal {
+                JournalId::Session(_) => self.session(journal).await?,
+                // What was claimed and never written has no row.
+                JournalId::Run(run) => {
+                    if let Some(row) = self.from.run(*run).await? {
+                        let began = trees.entry(row.root).or_insert(row.started_at);
+                        *began = row.started_at.min(*began);
+                    }
+                }
+            }
+        }
+        // Runs are listed by when they began, and of several that began together by when they were made.
+        let mut trees: Vec<_> = trees.into_iter().collect();
+        trees.sort_unstable_by_key(|(root, began)| (*began, *root));
+        for (root, _) in trees {
+            self.tree(root).await?;
+        }
+        Ok(())
+    }
+
+    async fn session(&mut self, journal: &JournalId) -> Result<(), CopyError> {
+        let mut next = 0;
+        loop {
+            let page = self.from.read(journal.clone(), next, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            for stored in page {
+                self.append(journal.clone(), next, stored.line, None);
+                next += 1;
+            }
+            self.commit().await?;
+        }
+        self.copied.sessions += u64::from(next > 0);
+        Ok(())
+    }
+
+    /// A run with all runs below it, in the order of their commits.
+    async fn tree(&mut self, root: RunId) -> Result<(), CopyError> {
+        let mut entries: HashMap<RunId, u64> = HashMap::new();
+        let mut after = 0;
+        loop {
+            let page = self.from.read_tree(root, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.stored.position;
+            for line in page {
+                let row = match entries.contains_key(&line.run) {
+                    true => None,
+                    false => Some(self.row(line.run).await?),
+                };
+                let next = entries.entry(line.run).or_default();
+                let expected = *next;
+                *next += 1;
+                let size = line.stored.line.text.len();
+                self.append(line.run.into(), expected, line.stored.line, row);
+                self.added(size).await?;
+            }
+            self.commit().await?;
+        }
+        self.copied.runs += entries.len() as u64;
+        Ok(())
+    }
+
+    async fn row(&self, run: RunId) -> Result<RunRow, CopyError> {
+        let row = self.from.run(run).await?;
+        let missing = || StoreError::Damaged {
+            place: self.from.description(),
+            reason: format!("run {run} has entries and no row"),
+        };
+        Ok(row.ok_or_else(missing)?)
+    }
+
+    /// Entries that follow one another in a journal are one append.
+    fn append(&mut self, journal: JournalId, expected: u64, line: Line, row: Option<RunRow>) {
+        self.copied.entries += 1;
+        if let Some(last) = self.batch.appends.last_mut()
+            && last.journal == journal
+        {
+            last.lines.push(line);
+            return;
+        }
+        let append = Append::new(journal, expected, 1, vec![line]);
+        let append = match row {
+            Some(row) => append.row(row),
+            None => append,
+        };
+        self.batch.appends.push(append);
+    }
+
+    async fn values(&mut self, values: &[(String, String, u64)]) -> Result<(), CopyError> {
+        for (scope, key, version) in values {
+            if (scope.as_str(), key.as_str()) == MARK {
+                continue;
+            }
+            let slot = self.from.state(scope.clone(), key.clone()).await?;
+            self.write(scope, key, slot.value, Expected::Copy(*version))?;
+            self.copied.values += 1;
+            self.added(0).await?;
+        }
+        self.commit().await
+    }
+
+    fn write(
+        &mut self,
+        scope: &str,
+        key: &str,
+        value: Option<serde_json::Value>,
+        expected: Expected,
+    ) -> Result<(), StoreError> {
+        let value = value.map(|value| to_raw_value(&value)).transpose();
+        let value = value.map_err(|error| StoreError::Unwritable {
+            reason: format!("{scope}/{key}: {error}"),
+        })?;
+        self.bytes += value.as_ref().map_or(0, |value| value.get().len());
+        self.batch.writes.push(StateWrite {
+            scope: scope.to_owned(),
+            key: key.to_owned(),
+            value,
+            expected,
+        });
+        Ok(())
+    }
+
+    /// Posts each item, and takes those again that were taken, so that their ids stay known.
+    async fn items(&mut self, items: &[(RunId, String)]) -> Result<(), CopyError> {
+        let mut waiting: HashMap<RunId, HashMap<String, InboxItem>> = HashMap::new();
+        let runs: HashSet<RunId> = items.iter().map(|(run, _)| *run).collect();
+        for run in runs {
+            let found = self.from.inbox(run).await?;
+            if !found.is_empty() {
+                let by_id = found.into_iter().map(|item| (item.id.clone(), item));
+                waiting.insert(run, by_id.collect());
+            }
+        }
+        for page in items.chunks(PAGE) {
+            let mut taken = Vec::new();
+            for (run, id) in page {
+                let item = waiting.get_mut(run).and_then(|items| items.remove(id));
+                let item = item.unwrap_or_else(|| {
+                    taken.push((*run, id.clone()));
+                    InboxItem::new(id.clone(), Timestamp::default(), InboxBody::Retry)
+                });
+                self.batch.posts.push((*run, item));
+            }
+            self.commit().await?;
+            self.batch.taken = taken;
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Claims each journal until it has the epoch that it had, so that no epoch comes a second time.
+    async fn epochs(&mut self, journals: &[(JournalId, u64)]) -> Result<(), CopyError> {
+        let now = self.to.inventory().await?.journals;
+        let now: HashMap<JournalId, u64> = now.into_iter().collect();
+        let mut behind: Vec<(JournalId, u64)> = Vec::new();
+        for (journal, epoch) in journals {
+            let missing = epoch.saturating_sub(now.get(journal).copied().unwrap_or(0));
+            if missing > 0 {
+                behind.push((journal.clone(), missing));
+            }
+        }
+        while !behind.is_empty() {
+            for page in behind.chunks(PAGE) {
+                let page = page.iter().map(|(journal, _)| journal.clone()).collect();
+                for claim in self.to.claim_all(page).await? {
+                    claim?;
+                }
+            }
+            behind.retain_mut(|(_, missing)| {
+                *missing -= 1;
+                *missing > 0
+            });
+        }
+        Ok(())
+    }
+
+    /// Counts a row of so many bytes, and commits when there are many.
+    async fn added(&mut self, bytes: usize) -> Result<(), CopyError> {
+        self.rows += 1;
+        self.bytes += bytes;
+        match self.rows >= PAGE || self.bytes >= PAGE_BYTES {
+            true => self.commit().await,
+            false => Ok(()),
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), CopyError> {
+        let batch = std::mem::take(&mut self.batch);
+        (self.rows, self.bytes) = (0, 0);
+        for committed in self.to.commit(vec![batch]).await? {
+            committed?;
+        }
+        (self.progress)(self.copied);
+        Ok(())
+    }
+}
