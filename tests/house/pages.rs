@@ -25,6 +25,22 @@ fn absent_tests(page: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<St
         .collect()
 }
 
+/// Every source file that a page names by its folder, as `contract/store.rs`, and that no folder has.
+fn absent_files(page: &str, text: &str, files: &[String]) -> Vec<String> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|code| code.ends_with(".rs") && code.contains('/'))
+        .filter(|code| {
+            let below = format!("/{code}");
+            !files
+                .iter()
+                .any(|file| file == code || file.ends_with(&below))
+        })
+        .map(|name| format!("{page}: there is no file {name}"))
+        .collect()
+}
+
 /// Every file of a folder with this ending that no row of a page's tables begins with, as `name`.
 fn unlisted(root: &Path, folder: &str, ending: &str, text: &str) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(root.join(folder))
@@ -48,6 +64,22 @@ fn root() -> &'static Path {
 
 fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
+}
+
+#[test]
+fn every_source_file_that_a_page_names_exists() {
+    let files = crate::sources::rust_files(root());
+    let files: Vec<String> = files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let findings: Vec<String> = PAGES
+        .iter()
+        .flat_map(|name| absent_files(name, &page(name), &files))
+        .collect();
+    crate::assert_none(&findings, "pages name files that are not there:");
+    let found = absent_files("a page", "see `a/b.rs` and `a/c.rs`", &["x/a/b.rs".into()]);
+    assert_eq!(found, ["a page: there is no file a/c.rs"]);
 }
 
 #[test]

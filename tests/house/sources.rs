@@ -298,7 +298,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The Rust files below a folder; none when there is no such folder yet.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in sorted_entries(folder) {
         if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
