@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use ghostlight_actors::{
-    actor::System,
+    actor::{Run, System},
     contract::{
         Append, Batch, CopyError, Expected, InboxBody, InboxItem, Inventory, Line, RunFilter,
         RunRow, StateWrite, Store as _, StoreHandle, copy_store,
@@ -31,6 +31,12 @@ fn clerk(stage: &Stage) -> Agent {
     .tool(stage.tool("pay", Effect::Once, 1))
 }
 
+/// Answers the one question that a run asks.
+async fn answer(run: &Run, answer: &str) {
+    let (_, operation, _) = run.questions().await.unwrap().remove(0);
+    run.answer(operation, json!(answer)).await.unwrap();
+}
+
 /// All that can be read of a store, but for positions.
 async fn read(store: &StoreHandle) -> (Inventory, Vec<String>) {
     let inventory = store.inventory().await.unwrap();
@@ -53,34 +59,39 @@ async fn read(store: &StoreHandle) -> (Inventory, Vec<String>) {
                 .map(|stored| format!("{journal} {:?}", stored.line)),
         );
     }
-    for (scope, key, _) in &inventory.values {
+    // A copy remembers that it once was not finished.
+    let values = inventory
+        .values
+        .iter()
+        .filter(|(scope, ..)| scope != "copy");
+    for (scope, key, _) in values {
         let slot = store.state(scope.clone(), key.clone()).await.unwrap();
         texts.push(format!("{scope}/{key} {slot:?}"));
     }
     (inventory, texts)
 }
 
-/// A stage on which a run waits for an answer in its third life, and another has ended.
+/// A stage on which a run waits for an answer, and another has ended.
 async fn waiting() -> (Stage, RunId) {
     let mut stage = Stage::alone();
-    let mut system = stage.start(clerk(&stage)).await;
+    let system = stage.start(clerk(&stage)).await;
     let ended = system
         .session("clerk", "other")
         .send(Turn::text("go"))
         .await
         .unwrap();
     pause(100).await;
-    ended.answer(None, json!("well")).await.unwrap();
+    answer(&ended, "well").await;
     assert_eq!(text(&ended).await, "\"well\" Some(1)");
     let run = ask(&system, "clerk", "go").await.id();
-    for _ in 0..2 {
-        pause(100).await;
-        stage.crash(&system).await;
-        system = stage.start(clerk(&stage)).await;
-    }
     pause(100).await;
-    system.stop().await.unwrap();
-    stage.store = stage.store.another_process();
+    stage.crash(&system).await;
+    // Two more processes had it, and died.
+    for _ in 0..2 {
+        let process = stage.store.another_process();
+        process.claim(run.into(), false).await.unwrap();
+        process.crash();
+    }
     (stage, run)
 }
 
@@ -94,7 +105,7 @@ async fn an_open_run_goes_on_in_the_copy_and_nothing_is_done_twice() {
     );
     let copied = copy_store(&from, &to, |_| ()).await.unwrap();
     assert_eq!((copied.runs, copied.sessions), (2, 2));
-    assert!(copied.entries > 20 && copied.values >= 4, "{copied:?}");
+    assert!(copied.entries >= 20 && copied.values >= 4, "{copied:?}");
 
     let (of_store, of_copy) = (read(&from).await, read(&to).await);
     assert_eq!(of_store.1, of_copy.1);
@@ -104,13 +115,14 @@ async fn an_open_run_goes_on_in_the_copy_and_nothing_is_done_twice() {
         of_store.0.journals, of_copy.0.journals,
         "no epoch comes twice"
     );
-    assert!(of_store.0.journals.iter().any(|(_, epoch)| *epoch >= 3));
+    let epochs: Vec<u64> = of_store.0.journals.iter().map(|it| it.1).collect();
+    assert!(epochs.iter().any(|epoch| *epoch >= 3), "{epochs:?}");
     to.close().await.unwrap();
 
     stage.store = copy.another_process();
     let system = stage.start(clerk(&stage)).await;
     let run = system.run(run);
-    run.answer(None, json!("yes")).await.unwrap();
+    answer(&run, "yes").await;
     assert_eq!(text(&run).await, "\"yes\" Some(1)");
     assert_eq!(stage.log.count("pay"), 2, "once for each of the two runs");
 }
@@ -259,10 +271,8 @@ async fn fill(
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
     let taken = (0..items).step_by(2);
     let taken = taken.map(|item| (RunId::from_random(1), item.to_string()));
-    let batch = Batch {
-        taken: taken.collect(),
-        ..Batch::default()
-    };
+    let mut batch = Batch::default();
+    batch.taken.extend(taken);
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::value::to_raw_value;
 
-use super::{Checked, Place, claim, commit, making, row, run, same, session};
+use super::{Checked, Place, claim, commit, ensure, making, row, run, same, session};
 use crate::{
     contract::{Append, Batch, Expected, InboxBody, InboxItem, Inventory, StateWrite, Store as _},
     vocabulary::{Digest, Timestamp},
