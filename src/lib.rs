@@ -256,6 +256,8 @@ mod guide {
     #[cfg(feature = "a2a")]
     #[doc = include_str!("../docs/guide/agent-to-agent.md")]
     struct AgentToAgent;
+    #[doc = include_str!("../docs/guide/page.md")]
+    struct Page;
     #[doc = include_str!("../docs/guide/production.md")]
     struct Production;
     #[cfg(feature = "postgres")]

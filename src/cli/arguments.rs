@@ -69,6 +69,9 @@ pub(super) enum Command {
     /// Make, list or revoke API keys of `serve --listen`
     #[cfg(feature = "server")]
     Key(super::server_arguments::Key),
+    /// Show the runs of a store on a page in a browser
+    #[cfg(feature = "server")]
+    Open(super::server_arguments::Open),
     /// Serve a team to a client of the Model Context Protocol, on the standard streams
     #[cfg(feature = "mcp")]
     Mcp(super::more_arguments::Mcp),

@@ -58,6 +58,17 @@ impl From<Shown> for Visibility {
     }
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Open {
+    /// The run that is shown first, or the beginning of its id [default: all runs]
+    pub(super) run: Option<String>,
+    /// The port at 127.0.0.1 [default: one that is free]
+    #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
+    pub(super) port: u16,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
 /// Where keys are.
 #[derive(Clone, Debug, Args)]
 pub(super) struct KeyArguments {

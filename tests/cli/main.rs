@@ -15,6 +15,7 @@ mod listening;
 mod memory;
 mod mistakes;
 mod own_command;
+mod page;
 mod pruning;
 mod running;
 mod serving;

@@ -47,7 +47,7 @@ fn registry() -> Registry {
             }))
         }
     };
-    ghostlight::builtin()
+    crate::page::register(ghostlight::builtin())
         .provider("typewriter", |settings| {
             let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
             Ok(ModelHandle::new(Typewriter {
@@ -533,7 +533,7 @@ impl Drop for Desk {
 }
 
 /// A command that is under way; it is killed where the test ends before it.
-pub(crate) struct Started(Child);
+pub(crate) struct Started(pub(crate) Child);
 
 impl Started {
     /// Sends a signal by its name, such as `INT`.

@@ -224,7 +224,8 @@ fn dead_links(name: &str, text: &str) -> Vec<String> {
         };
         match fs::read_to_string(&path) {
             Ok(there) => heading.is_empty() || headings(&there).any(|known| known == heading),
-            Err(_) => path.is_dir() && heading.is_empty(),
+            // A folder or a picture has no headings.
+            Err(_) => path.exists() && heading.is_empty(),
         }
     };
     let dead = inside.filter(|target| !target.is_empty() && !leads(target));

@@ -10,7 +10,7 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 12] = [
+const PACKAGES: [(&str, &[&str]); 13] = [
     (
         FACE,
         &[
@@ -19,6 +19,7 @@ const PACKAGES: [(&str, &[&str]); 12] = [
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
+            "ghostlight_page",
             "ghostlight_postgres",
             "ghostlight_retrieval",
             "ghostlight_server",
@@ -32,6 +33,8 @@ const PACKAGES: [(&str, &[&str]); 12] = [
     ("ghostlight_a2a", &[ENGINE]),
     ("ghostlight_mcp", &[ENGINE]),
     ("ghostlight_memory", &[ENGINE]),
+    // Its files are what a server shows to browsers.
+    ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
     // The protocols that have types and a translation of their own, which clients share.

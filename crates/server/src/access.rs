@@ -13,6 +13,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::{
     caller::Caller,
+    cookie,
     endpoint::Access,
     problem::Problem,
     server::{Shared, State as ServerState},
@@ -148,17 +149,18 @@ async fn judge(
     access: Access,
     headers: &HeaderMap,
 ) -> Result<Option<Caller>, Problem> {
-    let Some(keys) = &state.keys else {
+    if state.is_open() {
         return Ok(Some(Caller::Operator));
-    };
+    }
     let unknown = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     let caller = match given_key(headers)? {
-        None => None,
+        // A cookie that has become stale is as none, so that a person can sign in again.
+        None => match cookie::key(headers) {
+            Some(key) => state.caller(key).await?,
+            None => None,
+        },
         Some(key) => {
-            let found = keys
-                .caller(key)
-                .await
-                .map_err(|error| Problem::internal(&error))?;
+            let found = state.caller(key).await?;
             let detail = "the key is unknown, revoked or over: ask the operator for another";
             Some(found.ok_or_else(|| unknown(detail))?)
         }

@@ -11,8 +11,10 @@ use axum::{
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
+    routing::get,
 };
 use ghostlight_actors::{actor::System, definition::TeamSpec};
+use ring::hmac;
 use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -24,12 +26,15 @@ use tower_http::{
 };
 
 use crate::{
-    access, api, compatible,
+    access, api,
+    caller::Caller,
+    compatible,
     connections::Connections,
     endpoint::{Endpoint, Endpoints},
     keys::KeyFile,
     limits::ServerLimits,
     metrics::Metrics,
+    page::PageFile,
     problem::Problem,
 };
 
@@ -53,6 +58,10 @@ pub(crate) type Shared = Arc<State>;
 pub(crate) struct State {
     pub(crate) system: System,
     pub(crate) keys: Option<KeyFile>,
+    /// What the operator's token must be equal to.
+    token: Option<Token>,
+    /// Whether clients reach the server over TLS of its own.
+    pub(crate) has_tls: bool,
     pub(crate) limits: ServerLimits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: CancellationToken,
@@ -68,7 +77,39 @@ pub(crate) struct State {
     visibility: BTreeMap<String, Visibility>,
 }
 
+/// The operator's token, as a key and its authentication code, so that comparing takes the same time for any text.
+#[derive(Clone, Debug)]
+struct Token(hmac::Tag);
+
+fn hashing() -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, b"ghostlight operator token v1")
+}
+
 impl State {
+    /// Whether everybody who reaches the server may do everything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.keys.is_none() && self.token.is_none()
+    }
+
+    /// Who gives this key; `None` for one that opens nothing.
+    pub(crate) async fn caller(&self, key: &str) -> Result<Option<Caller>, Problem> {
+        let is_token = |token: &Token| hmac::verify(&hashing(), key.as_bytes(), token.0.as_ref());
+        if self
+            .token
+            .as_ref()
+            .is_some_and(|token| is_token(token).is_ok())
+        {
+            return Ok(Some(Caller::Operator));
+        }
+        match &self.keys {
+            Some(keys) => keys
+                .caller(key)
+                .await
+                .map_err(|error| Problem::internal(&error)),
+            None => Ok(None),
+        }
+    }
+
     pub(crate) fn visibility(&self, team: &str) -> Visibility {
         self.visibility.get(team).copied().unwrap_or_default()
     }
@@ -91,12 +132,14 @@ impl State {
 
 /// A server for the teams of a [`System`].
 ///
-/// Without [keys](Self::keys) everybody who reaches it may do everything: such a server answers only requests that
+/// Without [keys](Self::keys) or a [token](Self::token) everybody who reaches it may do everything: such a server answers only requests that
 /// name this machine itself, and belongs on a loopback address.
 #[derive(Clone, Debug)]
 pub struct Server {
     system: System,
     keys: Option<KeyFile>,
+    token: Option<Token>,
+    page: &'static [PageFile],
     limits: ServerLimits,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -115,6 +158,8 @@ impl Server {
         Self {
             system,
             keys: None,
+            token: None,
+            page: &[],
             limits: ServerLimits::default(),
             hosts: Vec::new(),
             origins: Vec::new(),
@@ -130,6 +175,23 @@ impl Server {
     #[must_use]
     pub fn keys(mut self, keys: KeyFile) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Lets in only those who give this token, as they would a key, or a key where there are [keys](Self::keys); who
+    /// gives it is the operator. It is for a server that one person starts to look for a while: make it of 128 random
+    /// bits or more, and of letters, digits, `-` and `_`, so that it fits into a cookie.
+    #[must_use]
+    pub fn token(mut self, token: &str) -> Self {
+        self.token = Some(Token(hmac::sign(&hashing(), token.as_bytes())));
+        self
+    }
+
+    /// Shows a page to browsers, such as that of the package `ghostlight-page`. Its files are the same for everybody; a
+    /// browser gives its key in the first address (`/?token=KEY`) or at `/sign-in`, and keeps it in a cookie.
+    #[must_use]
+    pub fn page(mut self, files: &'static [PageFile]) -> Self {
+        self.page = files;
         self
     }
 
@@ -225,6 +287,8 @@ impl Server {
         Arc::new(State {
             system: self.system.clone(),
             keys: self.keys.clone(),
+            token: self.token.clone(),
+            has_tls: self.tls.is_some(),
             limits: self.limits,
             metrics: Arc::default(),
             stopping: CancellationToken::new(),
@@ -246,6 +310,11 @@ impl Server {
         let endpoints = crate::a2a::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
+        // The files of the page stand beside the endpoints: they are no part of the interface, and hold no data.
+        let router = self.page.iter().fold(router, |router, &file| {
+            let answer = move |state, query, headers| file.answer(state, query, headers);
+            router.route(file.path, get(answer))
+        });
         let router = router
             .fallback(|| async { Problem::not_found("such endpoint; see /openapi.json") })
             .method_not_allowed_fallback(|| async {

@@ -15,7 +15,7 @@ use super::key;
 use crate::{
     cli::{arguments::StoreArguments, exit::Failure, server_arguments::HttpArguments},
     config,
-    server::{KeyFile, Server},
+    server::{KeyFile, Server, page},
 };
 
 /// What is to be served, checked before anything begins.
@@ -97,7 +97,9 @@ impl Listening {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| Failure::Usage(format!("{address} cannot be listened at: {error}")))?;
-        let mut server = Server::new(system.clone()).team_schema(schema.clone());
+        let mut server = Server::new(system.clone())
+            .team_schema(schema.clone())
+            .page(page::FILES);
         for team in system.teams() {
             server = server.visibility(team.name, arguments.visibility.into());
         }
@@ -122,7 +124,9 @@ impl Listening {
         }
         let at = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        super::note(&format!("listens at {scheme}://{at}, {guarded}"));
+        super::note(&format!(
+            "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
+        ));
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.serve(listener, stopped));
         Ok(Some(Self { stop, task }))

@@ -20,6 +20,8 @@ mod mcp;
 mod memory;
 mod names;
 mod nodes;
+#[cfg(feature = "server")]
+mod open;
 mod prune;
 mod reloading;
 mod replay;
@@ -70,6 +72,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Serve(arguments) => serve::serve(arguments, registry).await,
         #[cfg(feature = "server")]
         Command::Key(arguments) => key::key(&arguments),
+        #[cfg(feature = "server")]
+        Command::Open(arguments) => open::open(arguments, registry).await,
         #[cfg(feature = "mcp")]
         Command::Mcp(arguments) => mcp::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,

@@ -2,6 +2,7 @@
 
 mod asked;
 mod events;
+mod me;
 mod questions;
 mod runs;
 mod sessions;
@@ -30,6 +31,7 @@ const ADMIN: Access = Access::Needs(Scope::Admin);
 /// All endpoints of the interface.
 pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
     let endpoints = status::endpoints(endpoints);
+    let endpoints = me::endpoints(endpoints);
     let endpoints = teams::endpoints(endpoints);
     let endpoints = sessions::endpoints(endpoints);
     let endpoints = runs::endpoints(endpoints);

@@ -8,7 +8,7 @@ use axum::{
 use ghostlight_actors::{
     actor::{Fork, SystemError},
     contract::{RunFilter, RunRow, RunStatus},
-    run::operations::Allowance,
+    run::{Recorded, operations::Allowance},
     vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId},
 };
 use schemars::JsonSchema;
@@ -100,6 +100,13 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
         .add(
             POST,
+            "/api/v1/runs/{run}/resume",
+            RUN,
+            "Takes up an open run that nobody carries, in the process of this server.",
+            resume,
+        )
+        .add(
+            POST,
             "/api/v1/runs/{run}/fork",
             RUN,
             "Begins a run that goes on from a point of this one.",
@@ -129,6 +136,14 @@ struct ListQuery {
     session: Option<String>,
     /// Only those of this status, or of one of several that stand between commas.
     status: Option<String>,
+    /// Only those that this agent carries.
+    agent: Option<String>,
+    /// Only those in whose task's first characters, agents, session's key or id this text stands, in any case.
+    text: Option<String>,
+    /// Only those that began at this time or later, in milliseconds since 1970.
+    since: Option<u64>,
+    /// Only those that began before this time, likewise.
+    before: Option<u64>,
     /// Only those that have not ended.
     open: Option<bool>,
     /// Those below other runs, too.
@@ -165,8 +180,13 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             Some(run.parse().map_err(|_| fault())?)
         }
     };
+    let text = query.text.as_ref().map(|text| text.to_lowercase());
     let wanted = |row: &&RunRow| {
         query.team.as_ref().is_none_or(|team| row.team == *team)
+            && query.agent.as_ref().is_none_or(|agent| row.agent == *agent)
+            && query.since.is_none_or(|since| row.started_at.0 >= since)
+            && query.before.is_none_or(|before| row.started_at.0 < before)
+            && text.as_ref().is_none_or(|text| has_text(row, text))
             && statuses
                 .as_ref()
                 .is_none_or(|statuses| statuses.contains(&row.status))
@@ -203,6 +223,19 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
     }
 }
 
+/// Whether a text in small letters stands in what a run is known by.
+fn has_text(row: &RunRow, text: &str) -> bool {
+    let key = row.session.as_ref().map(|session| session.key.as_str());
+    let names = [
+        row.title.as_str(),
+        row.team.as_str(),
+        key.unwrap_or_default(),
+    ];
+    let agents = row.path.iter().map(String::as_str);
+    let mut all = names.into_iter().chain(agents);
+    all.any(|name| name.to_lowercase().contains(text)) || row.run.to_string().starts_with(text)
+}
+
 /// Whether a run stands in a session of the caller's. Runs below others stand in none, and are the operator's to list:
 /// others find them in their trees.
 fn is_in_reach(asked: &Asked, row: &RunRow) -> bool {
@@ -229,9 +262,32 @@ struct Details {
     end: Option<End>,
     /// What it and the runs below it ask.
     questions: Vec<QuestionView>,
+    /// The run from which it was forked.
+    forked: Option<ForkedFrom>,
     /// What it may consume, and what it has: `budget`, `spent`, `reserved`, `deadline`.
     #[schemars(with = "Value")]
     allowance: Allowance,
+}
+
+/// Where a run was forked from another.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ForkedFrom {
+    /// The other run.
+    run: String,
+    /// How many entries of it count here too.
+    at: u64,
+}
+
+/// What a run's first entry says of where it comes from.
+async fn forked_from(asked: &Asked, run: RunId) -> Result<Option<ForkedFrom>, Problem> {
+    let journal = JournalId::Run(run);
+    let first = asked.system.store().read(journal, 0, 1).await?;
+    let start = Recorded::fold(&first, run)?.start;
+    let forked = start.and_then(|start| start.forked);
+    Ok(forked.map(|forked| ForkedFrom {
+        run: forked.run.to_string(),
+        at: forked.at,
+    }))
 }
 
 async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Problem> {
@@ -263,6 +319,7 @@ async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Prob
         run: RunView::of(&row, &asked.caller),
         end,
         questions: QuestionView::all(questions),
+        forked: forked_from(&asked, row.run).await?,
         allowance: run.budget().await?,
     }))
 }
@@ -427,6 +484,12 @@ async fn tell(
 async fn retry(asked: Asked, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let (run, _) = asked.run(&id).await?;
     run.retry().await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+async fn resume(asked: Asked, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    asked.system.resume(run.id(), false).await?;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -1,7 +1,7 @@
 //! The teams that are served.
 
 use axum::{Json, extract::Path};
-use ghostlight_actors::definition::{AgentSpec, TeamSpec};
+use ghostlight_actors::definition::{AgentSpec, Reach, TeamSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -53,8 +53,18 @@ struct AgentView {
     description: String,
     /// The model that it asks.
     model: Option<String>,
+    /// How it works.
+    behavior: String,
+    /// How the agent above reaches it: `transfer`, `delegate`, `both` or `hidden`.
+    reach: String,
     /// The tools that it has.
     tools: Vec<String>,
+    /// The tools before which somebody is asked by a rule of its own.
+    approval: Vec<String>,
+    /// The topics on which its model may publish.
+    publishes: Vec<String>,
+    /// The topics whose events start it.
+    starts_on: Vec<String>,
     /// The agents below it.
     agents: Vec<AgentView>,
 }
@@ -65,9 +75,23 @@ impl AgentView {
             name: agent.name.clone(),
             description: agent.description.clone(),
             model: agent.model.clone(),
+            behavior: agent.behavior.name.clone(),
+            reach: reach(agent.reach).to_owned(),
             tools: agent.tools.clone(),
+            approval: agent.approval.keys().cloned().collect(),
+            publishes: agent.publishes.clone(),
+            starts_on: agent.starts_on.clone(),
             agents: agent.agents.iter().map(Self::of).collect(),
         }
+    }
+}
+
+fn reach(reach: Reach) -> &'static str {
+    match (reach.transfers(), reach.delegates()) {
+        (true, true) => "both",
+        (true, false) => "transfer",
+        (false, true) => "delegate",
+        (false, false) => "hidden",
     }
 }
 

@@ -14,6 +14,7 @@ mod hostile;
 mod keys;
 mod load;
 mod owners;
+mod page;
 mod runs;
 mod sdks;
 mod site;

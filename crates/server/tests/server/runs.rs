@@ -363,3 +363,56 @@ fn names_of_events_are_names_of_server_sent_events() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_found_by_text_agent_and_time() {
+    let desk = Desk::open().await;
+    desk.say(&desk.client, "garden", "plant Tulips").await;
+    desk.say(&desk.client, "s", "delegate water the roses")
+        .await;
+    let found = async |query: &str| {
+        let page = desk.client.get(&format!("/api/v1/runs?{query}")).await;
+        let page = page.is(200).json();
+        page["runs"].as_array().unwrap().len()
+    };
+    assert_eq!(found("text=tulips").await, 1);
+    assert_eq!(found("text=GARDEN").await, 1);
+    assert_eq!(found("text=roses").await, 1);
+    assert_eq!(found("text=roses&all=true").await, 2);
+    assert_eq!(found("text=nothing").await, 0);
+    assert_eq!(found("agent=helper").await, 0);
+    assert_eq!(found("agent=helper&all=true").await, 1);
+    assert_eq!(found("since=1").await, 2);
+    assert_eq!(found("before=1").await, 0);
+    assert_eq!(found("since=99999999999999").await, 0);
+    let all = desk.client.get("/api/v1/runs").await.json();
+    let begins = &text_at(&all, "/runs/0/id")[..6];
+    assert_eq!(found(&format!("text={begins}")).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_says_where_it_comes_from_and_a_run_can_be_resumed() {
+    let desk = Desk::open().await;
+    let said = desk.say(&desk.client, "s", "well").await.is(200).json();
+    let run = text_at(&said, "/run/id");
+    let body = json!({ "at": 1, "input": "better" });
+    let forked = desk
+        .client
+        .post(&format!("/api/v1/runs/{run}/fork"), body)
+        .await;
+    let forked = text_at(&forked.is(200).json(), "/id");
+    let shown = desk
+        .client
+        .get(&format!("/api/v1/runs/{forked}"))
+        .await
+        .json();
+    assert_eq!(text_at(&shown, "/forked/run"), run);
+    assert_eq!(text_at(&shown, "/forked/at"), "1");
+    let shown = desk.client.get(&format!("/api/v1/runs/{run}")).await.json();
+    assert!(shown["forked"].is_null());
+    // A run that goes on is left as it is; so is one that has ended.
+    for run in [desk.begin(&desk.client, "t", "hang").await, run] {
+        let path = format!("/api/v1/runs/{run}/resume");
+        desk.client.request("POST", &path, "", None).await.is(202);
+    }
+}

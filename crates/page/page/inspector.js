@@ -1,0 +1,135 @@
+// One operation with all that is recorded of it.
+
+import { get, path, query } from "./api.js";
+import { cancelCall, forkRun } from "./actions.js";
+import { h, show } from "./dom.js";
+import { count, duration, exact, line, money, pretty, short, visible, words } from "./format.js";
+import { folded } from "./folded.js";
+import { title } from "./timeline.js";
+
+export class Inspector {
+  #row = null;
+  #version = "";
+  #details = null;
+
+  constructor({ run, recorded, context, closed }) {
+    Object.assign(this, { run, recorded, context });
+    this.body = h("div", { class: "inspector-body" });
+    this.title = h("h2", { id: "inspected" });
+    this.element = h("aside", { class: "inspector", "aria-labelledby": "inspected", hidden: true },
+      h("header", {}, this.title, h("button", { type: "button", class: "quiet push", "aria-label": "Close details", onclick: closed }, "×")), this.body);
+  }
+
+  details(details) {
+    this.#details = details;
+  }
+
+  show(row) {
+    this.#row = row;
+    this.#version = "";
+    this.element.hidden = !row;
+    this.refresh();
+  }
+
+  /** Draws the operation again where it has changed. */
+  refresh() {
+    const row = this.#row;
+    if (!row) return;
+    const version = `${row.key} ${row.state} ${row.records.length} ${row.live?.length} ${row.tries.length}`;
+    if (version === this.#version) return;
+    this.#version = version;
+    this.title.textContent = line(title(row), 80);
+    show(this.body, this.#facts(row), this.#acts(row), sections(row), this.#before(row), this.#entries(row));
+  }
+
+  #facts(row) {
+    const call = row.call;
+    const usage = row.model?.usage;
+    const by = call && (typeof call.by === "string" ? call.by : words(call.by));
+    const facts = [
+      ["Kind", row.kind], ["State", row.state], ["Agent", row.path.join(" › ")],
+      row.operation ? ["Operation", h("code", {}, row.operation)] : null,
+      ["Began", exact(row.start)], row.end !== null && row.kind !== "mark" ? ["Took", duration(row.end - row.start)] : null,
+      row.model ? ["Latency", duration(row.model.latency_ms)] : call?.latency_ms ? ["Latency", duration(call.latency_ms)] : null,
+      row.model || call?.attempts ? ["Attempts", count(row.model?.attempts ?? call.attempts)] : row.attempt > 1 ? ["Attempt", count(row.attempt)] : null,
+      usage ? ["Tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out${usage.cached_tokens ? `, ${count(usage.cached_tokens)} cached` : ""}${usage.estimated_tokens ? " (estimated)" : ""}`] : null,
+      usage?.reasoning_tokens ? ["Reasoning", `${count(usage.reasoning_tokens)} tokens`] : null,
+      usage?.cost_micros ? ["Cost", money(usage.cost_micros)] : null,
+      row.model ? ["Finish", words(row.model.finish)] : null,
+      row.result ? ["Result", row.result.status] : null,
+      by ? ["Answered by", by] : null,
+      call?.approval ? ["Approval", `${call.approval.decision}${call.approval.by ? ` by ${call.approval.by}` : ""}`] : null,
+    ].filter(Boolean);
+    return h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  }
+
+  #acts(row) {
+    const { tell, go } = this.context;
+    const last = row.records.at(-1);
+    const runs = row.state === "running" && row.operation;
+    return h("div", { class: "row" },
+      last ? h("button", { type: "button", onclick: () => forkRun({ id: row.run, tell, go, at: last.sequence + 1, row }) }, "Fork here…") : null,
+      runs && ["tool", "other", "model"].includes(row.kind) ? h("button", { type: "button", class: "danger", onclick: () => cancelCall({ run: row.run, operation: row.operation, tell }) }, "Cancel this call") : null,
+      row.child ? h("a", { class: "button", href: `#/runs/${row.child}` }, "Its run") : null,
+      last ? h("button", { type: "button", class: "quiet", onclick: async (event) => {
+        const button = event.currentTarget;
+        await navigator.clipboard?.writeText(`${location.origin}/#/runs/${this.run}?entry=${last.position}`).then(() => (button.textContent = "Copied"), () => (button.textContent = location.href));
+      } }, "Copy link") : null);
+  }
+
+  /** What the agent had read when its model was asked. */
+  #before(row) {
+    if (row.kind !== "model") return null;
+    const place = row.records.find((record) => record.type === "model_called")?.position ?? Infinity;
+    const before = this.recorded.rows.filter((one) => one.run === row.run && one !== row && ["run", "model", "tool"].includes(one.kind) && (one.records[0]?.position ?? Infinity) < place);
+    const fill = (details) => {
+      if (!details.open || details.childElementCount > 1) return;
+      for (const one of before.slice(-40)) {
+        const text = one.kind === "run" ? one.input : one.kind === "model" ? one.model?.text || one.text : one.result?.text ?? one.text;
+        details.append(h("p", { class: "quiet small" }, one.kind === "run" ? "task" : one.kind === "model" ? "model" : `tool ${line(one.name, 60)}`), folded(text ?? "", one.kind === "tool" ? "code" : "prose"));
+      }
+      if (!before.length) details.append(h("p", { class: "quiet" }, "Nothing was said in this run before."));
+    };
+    return h("details", { ontoggle: (event) => fill(event.currentTarget) }, h("summary", {}, `Said in this run before it (${count(before.length)})`));
+  }
+
+  /** The entries of the journal, which only the operator may read. */
+  #entries(row) {
+    const sequences = [...new Set(row.records.map((record) => record.sequence))].filter((one) => one !== null && one !== undefined);
+    if (!sequences.length) return null;
+    const load = async (details) => {
+      if (!details.open || details.childElementCount > 1) return;
+      try {
+        for (const from of sequences.slice(0, 6)) {
+          const [entry] = await get(`${path("runs", row.run, "entries")}${query({ from, limit: 1 })}`);
+          if (entry) details.append(h("p", { class: "quiet small" }, `entry ${entry.sequence}, position ${entry.position}, ${exact(entry.at)}`), folded(pretty(entry.entry), "code"));
+        }
+      } catch (error) {
+        details.append(h("p", { class: "fault" }, error.message));
+      }
+    };
+    return h("details", { ontoggle: (event) => load(event.currentTarget) }, h("summary", {}, `Journal of run ${short(row.run)}`));
+  }
+}
+
+function sections(row) {
+  const section = (title, ...content) => h("section", {}, h("h3", {}, title), content);
+  const said = row.model;
+  const asked = row.call?.arguments ?? row.asked?.arguments;
+  return [
+    row.state === "running" && row.live ? section("So far", h("pre", { class: "prose live-text" }, visible(row.live))) : null,
+    row.tries.length ? section("Attempts that failed", row.tries.map((one) => h("p", { class: "fault" }, `${visible(one.error)} (again in ${duration(one.pause)})`))) : null,
+    row.kind === "run" ? section("Task", folded(row.input ?? "")) : null,
+    row.kind === "run" && row.answer !== undefined ? section("End", folded(words(row.answer))) : null,
+    said?.reasoning ? section("Reasoning", folded(said.reasoning)) : null,
+    said?.text ? section("Text", folded(said.text)) : null,
+    said?.tool_calls.length ? section("Calls", said.tool_calls.map((call) => h("div", { class: "call" }, h("span", { class: "tool-name" }, line(call.name, 120)), folded(pretty(call.arguments), "code")))) : null,
+    asked !== undefined ? section("Arguments", folded(pretty(asked), "code")) : null,
+    row.result ? section("Result", folded(pretty(row.result.text), "code")) : null,
+    row.question ? section("Question", folded(row.question.prompt), row.question.call ? folded(pretty(row.question.call.arguments), "code") : null) : null,
+    row.kind === "question" && row.answer !== undefined ? section("Answer", folded(pretty(row.answer), "code")) : null,
+    row.changed ? section("Change", folded(pretty(row.changed), "code")) : null,
+    row.error ? section("Error", h("p", { class: "fault" }, visible(words(row.error)))) : null,
+    row.kind === "mark" && row.text ? section("What happened", folded(pretty(row.text))) : null,
+  ];
+}

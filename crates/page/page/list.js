@@ -1,0 +1,120 @@
+// A list of which only the rows that are seen are in the document.
+
+import { h, once } from "./dom.js";
+
+const BEYOND = 8;
+
+/**
+ * A list of rows of one height. `draw(row, index)` gives the children of a row; `chosen(index)` is called when a
+ * person picks one, by mouse or keys.
+ */
+export class List {
+  #rows = [];
+  #height;
+  #draw;
+  #chosen;
+  #picked = -1;
+  #shown = new Map();
+  #follows = true;
+
+  constructor({ label, height, draw, chosen, className = "" }) {
+    this.#height = height;
+    this.#draw = draw;
+    this.#chosen = chosen;
+    this.body = h("div", { class: "list-body" });
+    this.element = h("div", { class: `list ${className}`, role: "listbox", tabindex: "0", "aria-label": label }, this.body);
+    this.render = once(() => this.#render());
+    this.element.addEventListener("scroll", () => {
+      const { scrollTop, scrollHeight, clientHeight } = this.element;
+      this.#follows = scrollTop + clientHeight > scrollHeight - 2 * height;
+      this.render();
+    });
+    this.element.addEventListener("keydown", (event) => this.#key(event));
+    this.element.addEventListener("click", (event) => {
+      const row = event.target.closest("[data-index]");
+      if (row) this.pick(Number(row.dataset.index), true);
+    });
+    new ResizeObserver(this.render).observe(this.element);
+  }
+
+  get rows() {
+    return this.#rows;
+  }
+
+  /** Shows these rows. A list that stood at its end stays there, where `tail` says so. */
+  set(rows, { tail = false, redraw = true } = {}) {
+    const picked = this.#rows[this.#picked];
+    this.#rows = rows;
+    if (picked && rows[this.#picked] !== picked) this.#picked = rows.indexOf(picked);
+    this.body.style.height = `${rows.length * this.#height}px`;
+    if (redraw) this.#forget();
+    if (tail && this.#follows) this.element.scrollTop = rows.length * this.#height;
+    this.render();
+  }
+
+  /** Draws what is seen again. */
+  redraw() {
+    this.#forget();
+    this.render();
+  }
+
+  #forget() {
+    for (const row of this.#shown.values()) row.stale = true;
+  }
+
+  pick(index, tell = false) {
+    const most = this.#rows.length - 1;
+    this.#picked = Math.max(-1, Math.min(index, most));
+    if (this.#picked >= 0) {
+      const top = this.#picked * this.#height;
+      const { scrollTop, clientHeight } = this.element;
+      if (top < scrollTop) this.element.scrollTop = top;
+      else if (top + this.#height > scrollTop + clientHeight) this.element.scrollTop = top + this.#height - clientHeight;
+    }
+    this.#forget();
+    this.render();
+    if (tell && this.#picked >= 0) this.#chosen(this.#rows[this.#picked], this.#picked);
+  }
+
+  #key(event) {
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.#height) - 1);
+    const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page };
+    let to;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key in steps) to = Math.max(0, this.#picked + steps[event.key]);
+    else if (event.key === "Home") to = 0;
+    else if (event.key === "End") to = this.#rows.length - 1;
+    else if (event.key === "Enter" && this.#picked >= 0) to = this.#picked;
+    else return;
+    event.preventDefault();
+    this.pick(to, true);
+  }
+
+  #render() {
+    const { scrollTop, clientHeight } = this.element;
+    const from = Math.max(0, Math.floor(scrollTop / this.#height) - BEYOND);
+    const to = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / this.#height) + BEYOND);
+    for (const [index, { element }] of this.#shown) {
+      if (index >= from && index < to) continue;
+      element.remove();
+      this.#shown.delete(index);
+    }
+    const id = (this.element.id ||= `list-${crypto.randomUUID().slice(0, 8)}`);
+    for (let index = from; index < to; index++) {
+      const known = this.#shown.get(index);
+      if (known && !known.stale) continue;
+      const element = known?.element ?? h("div", { role: "option", class: "list-row", "data-index": index, id: `${id}-${index}` });
+      element.style.transform = `translateY(${index * this.#height}px)`;
+      element.style.height = `${this.#height}px`;
+      element.setAttribute("aria-selected", index === this.#picked);
+      element.setAttribute("aria-posinset", index + 1);
+      element.setAttribute("aria-setsize", this.#rows.length);
+      element.replaceChildren(...this.#draw(this.#rows[index], index).filter(Boolean));
+      if (!known) this.body.append(element);
+      this.#shown.set(index, { element, stale: false });
+    }
+    const active = this.#picked >= from && this.#picked < to ? `${id}-${this.#picked}` : "";
+    if (active) this.element.setAttribute("aria-activedescendant", active);
+    else this.element.removeAttribute("aria-activedescendant");
+  }
+}

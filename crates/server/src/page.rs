@@ -1,0 +1,101 @@
+//! Files of a page for people, and the first request of a browser.
+
+use axum::{
+    extract::{Query, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use ring::digest;
+use serde::Deserialize;
+
+use crate::{cookie, server::Shared};
+
+/// A file of a page that the server shows to browsers: the same for everybody, and without a key. What the page shows
+/// comes through the JSON interface, which asks for one.
+#[derive(Clone, Copy, Debug)]
+pub struct PageFile {
+    /// Where it is, such as `/app.js`; `/` is the page itself.
+    pub path: &'static str,
+    /// Its media type.
+    pub media_type: &'static str,
+    /// What it holds.
+    pub content: &'static str,
+}
+
+/// Scripts, styles and requests of this server's own and nothing else; no string becomes markup, and no other site
+/// shows the page in a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    // The first address of a page has a key in it.
+    (header::REFERRER_POLICY, "no-referrer"),
+    // A browser asks each time whether what it keeps is still so.
+    (header::CACHE_CONTROL, "no-cache"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// What may stand behind the page's address.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct FirstQuery {
+    /// A key, which becomes a cookie.
+    token: Option<String>,
+}
+
+impl PageFile {
+    /// The file, or that it is what the browser keeps already. A key in the address becomes a cookie, and leaves it.
+    pub(crate) async fn answer(
+        self,
+        State(state): State<Shared>,
+        Query(query): Query<FirstQuery>,
+        headers: HeaderMap,
+    ) -> Response {
+        if let Some(token) = query.token {
+            let to = [(header::LOCATION, self.path)];
+            let mut response = (StatusCode::SEE_OTHER, to).into_response();
+            if let Ok(Some(_)) = state.caller(&token).await
+                && let Some(cookie) = cookie::set(&state, &headers, &token)
+            {
+                response.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+            let leaks_nothing = HeaderValue::from_static("no-referrer");
+            response
+                .headers_mut()
+                .insert(header::REFERRER_POLICY, leaks_nothing);
+            return response;
+        }
+        let digest = digest::digest(&digest::SHA256, self.content.as_bytes());
+        let tag: String = digest.as_ref()[..12]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let tag = format!("\"{tag}\"");
+        let kept = headers
+            .get(header::IF_NONE_MATCH)
+            .is_some_and(|kept| kept.as_bytes() == tag.as_bytes());
+        let mut response = if kept {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            let kind = [(header::CONTENT_TYPE, self.media_type)];
+            (kind, self.content).into_response()
+        };
+        for (name, value) in HEADERS {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
+        }
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
+}

@@ -1,0 +1,82 @@
+// A run of ten thousand entries, and how soon an event is on the page.
+
+import { fits, given, must, picture, scenario } from "./browser.mjs";
+
+const FIRST_PAINT_MS = 1000;
+const EVENT_MS = 100;
+/** What the machine does beside this test may hold up one round, and not every one. */
+const best = (all) => Math.min(...all);
+
+const say = (page, session, text) =>
+  page.evaluate(async ([session, text]) => {
+    const answer = await fetch(`/api/v1/sessions/desk/${session}/turns${text.startsWith("count") ? "?wait=60" : ""}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text }) });
+    return (await answer.json()).run.id;
+  }, [session, text]);
+
+scenario(async (page) => {
+  await page.goto(`${given.at}/`);
+  const bytes = await page.evaluate(async () => {
+    const all = performance.getEntriesByType("resource").filter((one) => !one.name.includes("/api/")).map((one) => one.decodedBodySize);
+    return all.reduce((sum, one) => sum + one, performance.getEntriesByType("navigation")[0].decodedBodySize);
+  });
+  console.log(`served: ${bytes} bytes`);
+  must(bytes < 250_000, `${bytes} bytes are served`);
+
+  const large = await say(page, "large", "count 10000");
+  const paints = [];
+  for (let round = 0; round < 5 && !paints.some((ms) => ms < FIRST_PAINT_MS); round++) {
+    await page.goto("about:blank");
+    const began = Date.now();
+    await page.goto(`${given.at}/#/runs/${large}`);
+    await page.locator(".bar-row", { hasText: "counted" }).first().waitFor();
+    paints.push(Date.now() - began);
+  }
+  console.log(`first paint of 10,000 entries: ${paints.join(", ")} ms`);
+  must(best(paints) < FIRST_PAINT_MS, `the first paint takes ${paints} ms`);
+  await page.waitForFunction(() => Number(document.querySelector(".bars .list-row")?.getAttribute("aria-setsize")) > 10_000);
+  const drawn = await page.locator(".list-row").count();
+  must(drawn < 100, `${drawn} rows are drawn`);
+  // The other end is there at once, and no frame takes long while a person scrolls.
+  const slowest = await page.evaluate(async () => {
+    const list = document.querySelector(".bars");
+    let [last, slowest] = [performance.now(), 0];
+    for (let at = 0; at <= 40; at++) {
+      list.scrollTop = (list.scrollHeight * at) / 40;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      [last, slowest] = [now, Math.max(slowest, now - last)];
+    }
+    return slowest;
+  });
+  console.log(`slowest frame while scrolling: ${slowest.toFixed(0)} ms`);
+  must(slowest < 250, `a frame takes ${slowest} ms`);
+  await page.locator(".bar-row", { hasText: "9999" }).waitFor();
+  await picture(page, "large");
+  await fits(page, "large run");
+
+  const live = await say(page, "live", "tick 40");
+  await page.goto(`${given.at}/#/runs/${live}`);
+  const late = await page.evaluate(() => new Promise((done) => {
+    const seen = new Set();
+    const late = [];
+    new MutationObserver(() => {
+      const now = Date.now();
+      for (const one of document.querySelectorAll(".bar-text")) {
+        if (!/^\d{13}$/.test(one.textContent) || seen.has(one.textContent)) continue;
+        seen.add(one.textContent);
+        late.push(now - Number(one.textContent));
+      }
+      // What was there before the page was is no measure.
+      if (document.querySelector(".pill.good")) done(late.slice(-12));
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
+  }));
+  console.log(`an event is on the page after ${late.join(", ")} ms`);
+  must(best(late) < EVENT_MS, `an event is there after ${late} ms`);
+
+  // A run that sleeps is cancelled, and the page hears of it.
+  const asleep = await say(page, "asleep", "wait");
+  await page.goto(`${given.at}/#/runs/${asleep}`);
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Cancel the run" }).click();
+  await page.locator(".pill.warn", { hasText: "cancelled" }).waitFor();
+});

@@ -1,0 +1,30 @@
+// The page of `ghostlight open`: a token in its first address becomes a cookie, and nobody gets in without.
+
+import { accessible, given, must, picture, scenario } from "./browser.mjs";
+
+scenario(async (page, context) => {
+  const site = new URL(given.at).origin;
+  const other = await context.newPage();
+  await other.goto(`${site}/`);
+  await other.getByText("A key, please").waitFor();
+  await accessible(other, "sign-in");
+  await other.getByLabel("Key", { exact: true }).fill("wrong");
+  await other.getByRole("button", { name: "Sign in" }).click();
+  await other.getByText("the key is unknown").waitFor();
+
+  await page.goto(given.at);
+  await page.locator("h1", { hasText: "Good morning" }).waitFor();
+  await page.locator(".bar-row").first().waitFor();
+  must(!page.url().includes("token"), `the token stays in the address: ${page.url()}`);
+  const [cookie] = await context.cookies();
+  must(cookie.httpOnly && cookie.sameSite === "Strict", JSON.stringify(cookie));
+  must((await page.evaluate(() => document.cookie)) === "", "a script reads the cookie");
+  await picture(page, "opened");
+
+  // The cookie is the browser's: the other tab is in now, and another browser is not.
+  await other.goto(`${site}/#/system`);
+  await other.reload();
+  await other.getByText("timer_service").waitFor();
+  const status = (await fetch(`${site}/api/v1/runs`)).status;
+  must(status === 401, `a client without the token gets ${status}`);
+});
