@@ -1,18 +1,25 @@
 //! Teams that are drawn from a seed: what their agents do, how often and side by side with what.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ghostlight_actors::{
     contract::{Entropy, Reconciled, SeededEntropy, Tool, ToolContext, ToolError, ToolOutput},
     run::{
-        Agent, RunContext,
+        Agent, BeforeTool, Policy, PolicyContext, RunContext,
         operations::{AgentMessage, Scope},
     },
     testing::{EffectLog, LoggedTool, Scenario, ScriptedModel},
     vocabulary::{
         AgentError, Answer, Arguments, Effect, InDoubt, Message, ModelRequest, ModelResponse,
-        Outcome, Question, Role, ToolCall, ToolDefinition, Transfer, Usage,
+        Outcome, Question, Role, ToolCall, ToolDefinition, ToolResult, Transfer, Usage,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +51,12 @@ enum Step {
     Draw,
     /// What is to be called when the run is cancelled.
     Undo,
+    /// More operations than a runtime polls in one go.
+    Long,
+    /// What the first process's code does not have, and that of all later ones does.
+    Added,
+    /// A child whose own child asks a person.
+    Nested,
 }
 
 /// How the first agent of a run ends it.
@@ -63,6 +76,8 @@ struct Plan {
     end: End,
     /// Whether the helper goes on in another journal.
     helper_goes_on: bool,
+    /// Whether a policy watches over the agents.
+    is_watched: bool,
 }
 
 /// What a parent tells its child; 0 is the last.
@@ -99,7 +114,7 @@ impl Draw {
     }
 
     fn step(&self, deep: bool) -> Step {
-        match self.below(if deep { 18 } else { 11 }) {
+        match self.below(if deep { 22 } else { 11 }) {
             0..3 => Step::Tools(self.some_of(&TOOLS, 3)),
             3 | 4 => Step::Talk,
             5 => Step::Sleep(self.below(1_200)),
@@ -113,7 +128,10 @@ impl Draw {
             13 => Step::Race,
             14 => Step::Spawn,
             15 | 16 => Step::Tell,
-            _ => Step::Undo,
+            17 => Step::Undo,
+            18 => Step::Long,
+            19 => Step::Nested,
+            _ => Step::Added,
         }
     }
 
@@ -142,6 +160,7 @@ impl Draw {
                 End::Fail,
             ]),
             helper_goes_on: self.below(3) == 0,
+            is_watched: self.below(2) == 0,
         }
     }
 }
@@ -157,8 +176,15 @@ pub(crate) fn scenario(seed: u64) -> Scenario {
     // A run that goes on in another journal receives there too.
     let orders = orders.count() * if plan.end == End::GoOn { 2 } else { 1 };
     let of = plan.clone();
+    let lives = AtomicU32::new(0);
     let mut scenario = Scenario::new("lead", move |builder, log| {
-        let team = team(&of, &log).into_team().unwrap();
+        // The code of the first process is older than that of the others.
+        let work = Work {
+            plan: of.clone(),
+            log,
+            is_changed: lives.fetch_add(1, Ordering::SeqCst) > 0,
+        };
+        let team = team(&work).into_team().unwrap();
         builder.model("default", model()).team(team)
     });
     for turn in 0..turns {
@@ -175,7 +201,58 @@ pub(crate) fn scenario(seed: u64) -> Scenario {
         })
 }
 
-fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
+/// What agents go by in one process.
+#[derive(Clone)]
+struct Work {
+    plan: Arc<Plan>,
+    log: EffectLog,
+    /// Whether its code has what was added.
+    is_changed: bool,
+}
+
+/// Holds back each fourth call, and changes each third result.
+#[derive(Default)]
+struct Counting {
+    calls: u32,
+    results: u32,
+}
+
+impl Policy for Counting {
+    async fn before_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        self.calls += 1;
+        let drawn = cx.random().await?;
+        Ok(match self.calls % 4 {
+            0 => BeforeTool::blocked(call, format!("held back, {drawn:.3}")),
+            _ => BeforeTool::Go,
+        })
+    }
+
+    async fn after_tool(
+        &mut self,
+        _cx: &PolicyContext<'_>,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<Option<ToolResult>, AgentError> {
+        self.results += 1;
+        let text = format!("{}, result {}", result.text, self.results);
+        let is_third = self.results.is_multiple_of(3);
+        Ok(is_third.then(|| ToolResult::new(call, result.status, text)))
+    }
+}
+
+fn watched(agent: Agent, plan: &Plan) -> Agent {
+    match plan.is_watched {
+        true => agent.policy("counting", Counting::default),
+        false => agent,
+    }
+}
+
+fn team(work: &Work) -> Agent {
+    let (plan, log) = (&work.plan, &work.log);
     let tool = |name: &str, effect, millis| {
         let definition = ToolDefinition::new(name, "is logged").effect(effect);
         let definition = match name {
@@ -185,22 +262,19 @@ fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
         };
         log.tool(definition, Duration::from_millis(millis))
     };
-    let (leads, helps, closes) = (plan.clone(), plan.clone(), plan.clone());
-    let helper = Agent::from_fn("helper", {
-        let log = log.clone();
-        move |cx: RunContext| {
-            let (plan, log) = (helps.clone(), log.clone());
-            async move {
-                let said = follow(&cx, &plan.helper, &log).await?;
-                let task = cx.input().content();
-                if plan.helper_goes_on && !task.starts_with("on with ") {
-                    return Ok(cx.continue_as(format!("on with {task}")));
-                }
-                if task.ends_with("fail") {
-                    return Err(AgentError::failed("as it was asked"));
-                }
-                Ok(Outcome::answer(said))
+    let (leads, helps, closes) = (work.clone(), work.clone(), work.clone());
+    let helper = Agent::from_fn("helper", move |cx: RunContext| {
+        let work = helps.clone();
+        async move {
+            let said = follow(&cx, &work.plan.helper, &work).await?;
+            let task = cx.input().content();
+            if work.plan.helper_goes_on && !task.starts_with("on with ") {
+                return Ok(cx.continue_as(format!("on with {task}")));
             }
+            if task.ends_with("fail") {
+                return Err(AgentError::failed("as it was asked"));
+            }
+            Ok(Outcome::answer(said))
         }
     });
     let asker = Agent::from_fn("asker", |cx: RunContext| async move {
@@ -214,29 +288,38 @@ fn team(plan: &Arc<Plan>, log: &EffectLog) -> Agent {
             Word(word) => cx.continue_as(format!("{heard} {word}")),
         })
     });
-    let closer = Agent::from_fn("closer", {
-        let log = log.clone();
-        move |cx: RunContext| {
-            let (plan, log) = (closes.clone(), log.clone());
-            async move { Ok(Outcome::answer(follow(&cx, &plan.closer, &log).await?)) }
+    let deep = Agent::from_fn("deep", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("asked", "which").await?.text))
+    });
+    let asked = Agent::from_fn("asked", |cx: RunContext| async move {
+        let answer = cx.ask(Question::confirmation("Shall it be no?")).await?;
+        Ok(Outcome::answer(answer.to_string()))
+    });
+    let closer = Agent::from_fn("closer", move |cx: RunContext| {
+        let work = closes.clone();
+        async move {
+            Ok(Outcome::answer(
+                follow(&cx, &work.plan.closer, &work).await?,
+            ))
         }
     });
-    let own = log.clone();
     let lead = Agent::from_fn("lead", move |cx: RunContext| {
-        let (plan, log) = (leads.clone(), own.clone());
-        async move { lead(cx, &plan, &log).await }
+        let work = leads.clone();
+        async move { lead(cx, &work).await }
     });
     let reconciled = |name, effect, millis| Remembering {
         log: log.clone(),
         inner: tool(name, effect, millis),
     };
-    lead.tool(tool("look", Effect::Read, 10))
+    watched(lead, plan)
+        .tool(tool("look", Effect::Read, 10))
         .tool(tool("put", Effect::Idempotent, 60))
         .tool(tool("charge", Effect::Once, 80))
         .tool(reconciled("wipe", Effect::Once, 40))
         .tool(tool("order", Effect::Once, 20).later())
-        .agent(with_tools(helper))
+        .agent(watched(with_tools(helper), plan))
         .agent(asker)
+        .agent(deep.agent(asked))
         .agent(ear)
         .agent(with_tools(closer))
 }
@@ -249,9 +332,9 @@ fn with_tools(agent: Agent) -> Agent {
 
 type Ended = Result<Outcome, AgentError>;
 
-async fn lead(cx: RunContext, plan: &Plan, log: &EffectLog) -> Ended {
-    let said = follow(&cx, &plan.lead, log).await?;
-    match plan.end {
+async fn lead(cx: RunContext, work: &Work) -> Ended {
+    let said = follow(&cx, &work.plan.lead, work).await?;
+    match work.plan.end {
         End::HandOver => {
             let said = vec![Arc::new(Message::assistant("one moment").by("lead"))];
             Ok(Outcome::Transfer(
@@ -269,10 +352,10 @@ async fn lead(cx: RunContext, plan: &Plan, log: &EffectLog) -> Ended {
 
 /// Takes the steps, and tells all that came of them, so that a result that reached the function
 /// otherwise than it is recorded shows in the outcome.
-async fn follow(cx: &RunContext, steps: &[Step], log: &EffectLog) -> Result<String, AgentError> {
+async fn follow(cx: &RunContext, steps: &[Step], work: &Work) -> Result<String, AgentError> {
     let mut said = String::from("done:");
     for (number, step) in steps.iter().enumerate() {
-        let told = match take(cx, number, step, log).await {
+        let told = match take(cx, number, step, work).await {
             Ok(told) => told,
             // A failed operation is told; what ends the function ends it.
             Err(AgentError::Operation(error)) => format!("{:?}", error.kind),
@@ -292,7 +375,7 @@ async fn take(
     cx: &RunContext,
     number: usize,
     step: &Step,
-    log: &EffectLog,
+    work: &Work,
 ) -> Result<String, AgentError> {
     Ok(match step {
         Step::Tools(names) => {
@@ -384,7 +467,7 @@ async fn take(
             String::from("told")
         }
         Step::Own => {
-            let (log, key) = (log.clone(), format!("{}/own-{number}", cx.run()));
+            let (log, key) = (work.log.clone(), format!("{}/own-{number}", cx.run()));
             let act = async move {
                 let brief = Duration::from_millis(20);
                 log.perform(key, "own", Effect::Idempotent, brief).await;
@@ -397,6 +480,21 @@ async fn take(
             cx.on_cancel(call("put", number, 9));
             String::from("can be undone")
         }
+        Step::Long => {
+            let mut last = 0.0;
+            for _ in 0..48 {
+                last = cx.random().await?;
+            }
+            format!("{last:.3}")
+        }
+        Step::Added => {
+            let added = work.is_changed && cx.version(format!("added {number}"), 1).await? > 0;
+            match added {
+                true => cx.tool(call("look", number, 7)).await?.text,
+                false => String::from("as it was"),
+            }
+        }
+        Step::Nested => cx.delegate("deep", "ask").await?.text,
     })
 }
 
