@@ -44,6 +44,9 @@ pub struct ExecutorOptions {
     pub grace: Duration,
     /// How many results that nobody took are kept for a run that comes back.
     pub kept_results: usize,
+    /// Whether calls get tasks of their own as on a runtime with several threads, where there is
+    /// one: so they are simulated.
+    pub(crate) own_tasks: bool,
 }
 
 impl Default for ExecutorOptions {
@@ -53,6 +56,7 @@ impl Default for ExecutorOptions {
             timeout: Duration::from_secs(120),
             grace: Duration::from_secs(5),
             kept_results: 1024,
+            own_tasks: false,
         }
     }
 }
@@ -189,7 +193,8 @@ impl ToolExecutor {
             // Code that blocks must not keep its run from being cancelled, so a call has a task of its
             // own until its tool has shown that it gives its thread back at once. Where there is one
             // thread it blocks in whichever task it is.
-            let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+            let several = self.options.own_tasks
+                || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
             let work = match pace {
                 Some(pace) if several => {
                     let is_quick = pace.is_quick();

@@ -12,6 +12,7 @@
 )]
 
 mod defects;
+mod plan;
 mod team;
 
 use std::{
@@ -23,7 +24,7 @@ use std::{
     time::Instant,
 };
 
-use ghostlight_actors::testing::{Simulation, SimulationReport};
+use ghostlight_actors::testing::{Faults, Simulation, SimulationReport};
 
 fn number_in(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -103,6 +104,32 @@ fn every_promise_holds_for_every_seed() {
         "{} of {seeds} seeds failed",
         failed.len()
     );
+}
+
+/// Tool calls have tasks of their own there, and what is drawn happens side by side for real. The
+/// lives wait rather than compute, so that they are led all at once.
+#[test]
+fn every_promise_holds_on_several_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .unwrap();
+    let mut faults = Faults::all();
+    (faults.crashes, faults.cancels) = (1, 0.0);
+    let runtime = runtime.handle();
+    std::thread::scope(|scope| {
+        let lives: Vec<_> = (0..24)
+            .map(|seed| {
+                let simulation = Simulation::new(team::scenario(seed)).faults(faults);
+                scope.spawn(move || runtime.block_on(simulation.run(seed)))
+            })
+            .collect();
+        for life in lives {
+            let report = life.join().unwrap();
+            assert!(report.violations.is_empty(), "{report}\n{}", report.story);
+        }
+    });
 }
 
 #[test]

@@ -11,10 +11,10 @@ use std::{
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ghostlight_actors::{
-    contract::{Entropy, Reconciled, SeededEntropy, Tool, ToolContext, ToolError, ToolOutput},
+    contract::{Reconciled, SeededEntropy, Tool, ToolContext, ToolError, ToolOutput},
     run::{
-        Agent, BeforeTool, Policy, PolicyContext, RunContext,
-        operations::{AgentMessage, Scope},
+        Agent, BeforeTool, Policy, PolicyContext, RunContext, Task, Verdict,
+        operations::{AgentMessage, Scope, Subscription},
     },
     testing::{EffectLog, LoggedTool, Scenario, ScriptedModel},
     vocabulary::{
@@ -25,60 +25,7 @@ use ghostlight_actors::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What agents do, one after the other.
-#[derive(Clone, Debug)]
-enum Step {
-    /// Some calls of tools, side by side.
-    Tools(Vec<&'static str>),
-    /// A conversation with a model, with the tools that it asks for.
-    Talk,
-    /// Some children, side by side.
-    Delegate(Vec<&'static str>),
-    /// A child that goes on beside the next steps, and is waited for.
-    Spawn,
-    /// A child that goes on in a journal for each word that it is told.
-    Tell,
-    Ask,
-    Sleep(u64),
-    Receive,
-    /// Two branches, of which one wins.
-    Race,
-    Count,
-    Remember,
-    Emit,
-    /// An effect of the function's own.
-    Own,
-    Draw,
-    /// What is to be called when the run is cancelled.
-    Undo,
-    /// More operations than a runtime polls in one go.
-    Long,
-    /// What the first process's code does not have, and that of all later ones does.
-    Added,
-    /// A child whose own child asks a person.
-    Nested,
-}
-
-/// How the first agent of a run ends it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
-    Answer,
-    HandOver,
-    GoOn,
-    Fail,
-}
-
-#[derive(Debug)]
-struct Plan {
-    lead: Vec<Step>,
-    helper: Vec<Step>,
-    closer: Vec<Step>,
-    end: End,
-    /// Whether the helper goes on in another journal.
-    helper_goes_on: bool,
-    /// Whether a policy watches over the agents.
-    is_watched: bool,
-}
+use crate::plan::{Draw, End, Plan, Step, TOOLS};
 
 /// What a parent tells its child; 0 is the last.
 #[derive(Debug, Serialize, Deserialize)]
@@ -96,77 +43,6 @@ struct Order {
 impl AgentMessage for Order {
     const NAME: &'static str = "order";
 }
-
-struct Draw(SeededEntropy);
-
-impl Draw {
-    fn below(&self, bound: u64) -> u64 {
-        (self.0.bits() % u128::from(bound)) as u64
-    }
-
-    fn one_of<T: Copy>(&self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-
-    fn some_of<T: Copy>(&self, of: &[T], most: u64) -> Vec<T> {
-        let many = 1 + self.below(most);
-        (0..many).map(|_| self.one_of(of)).collect()
-    }
-
-    fn step(&self, deep: bool) -> Step {
-        match self.below(if deep { 22 } else { 11 }) {
-            0..3 => Step::Tools(self.some_of(&TOOLS, 3)),
-            3 | 4 => Step::Talk,
-            5 => Step::Sleep(self.below(1_200)),
-            6 => Step::Count,
-            7 => Step::Remember,
-            8 => Step::Own,
-            9 => Step::Draw,
-            10 => Step::Emit,
-            11 => Step::Ask,
-            12 => Step::Receive,
-            13 => Step::Race,
-            14 => Step::Spawn,
-            15 | 16 => Step::Tell,
-            17 => Step::Undo,
-            18 => Step::Long,
-            19 => Step::Nested,
-            _ => Step::Added,
-        }
-    }
-
-    fn plan(&self) -> Plan {
-        let steps = |most, deep| (0..1 + self.below(most)).map(|_| self.step(deep)).collect();
-        let mut lead: Vec<Step> = steps(5, true);
-        // Children make a tree of it, so most have some.
-        if self.below(3) > 0 {
-            let place = self.below(lead.len() as u64 + 1) as usize;
-            lead.insert(place, Step::Delegate(self.some_of(&CHILDREN, 3)));
-        }
-        // A message that comes twice shows only where another one is received later.
-        if lead.iter().any(|step| matches!(step, Step::Receive)) {
-            lead.extend([Step::Sleep(self.below(1_200)), Step::Receive]);
-        }
-        Plan {
-            lead,
-            helper: steps(3, false),
-            closer: steps(2, false),
-            end: self.one_of(&[
-                End::Answer,
-                End::Answer,
-                End::Answer,
-                End::HandOver,
-                End::GoOn,
-                End::Fail,
-            ]),
-            helper_goes_on: self.below(3) == 0,
-            is_watched: self.below(2) == 0,
-        }
-    }
-}
-
-const TOOLS: [&str; 6] = ["look", "put", "charge", "wipe", "order", "nothing"];
-const CHILDREN: [&str; 3] = ["helper", "asker", "nobody"];
 
 /// The work of one seed.
 pub(crate) fn scenario(seed: u64) -> Scenario {
@@ -210,11 +86,13 @@ struct Work {
     is_changed: bool,
 }
 
-/// Holds back each fourth call, and changes each third result.
+/// Holds back each fourth call, has a person decide another one, changes each third result, and
+/// objects to each second answer.
 #[derive(Default)]
 struct Counting {
     calls: u32,
     results: u32,
+    answers: u32,
 }
 
 impl Policy for Counting {
@@ -227,6 +105,10 @@ impl Policy for Counting {
         let drawn = cx.random().await?;
         Ok(match self.calls % 4 {
             0 => BeforeTool::blocked(call, format!("held back, {drawn:.3}")),
+            2 if drawn < 0.5 => {
+                let question = format!("May it be {}?", call.id);
+                BeforeTool::ask(Question::approval(question, call.clone()))
+            }
             _ => BeforeTool::Go,
         })
     }
@@ -241,6 +123,20 @@ impl Policy for Counting {
         let text = format!("{}, result {}", result.text, self.results);
         let is_third = self.results.is_multiple_of(3);
         Ok(is_third.then(|| ToolResult::new(call, result.status, text)))
+    }
+
+    async fn before_answer(
+        &mut self,
+        _cx: &PolicyContext<'_>,
+        _draft: &str,
+    ) -> Result<Verdict, AgentError> {
+        self.answers += 1;
+        let flagged = Verdict::Flag(format!("the answer {}", self.answers));
+        Ok(if self.answers % 2 == 0 {
+            flagged
+        } else {
+            Verdict::Pass
+        })
     }
 }
 
@@ -268,13 +164,14 @@ fn team(work: &Work) -> Agent {
         async move {
             let said = follow(&cx, &work.plan.helper, &work).await?;
             let task = cx.input().content();
-            if work.plan.helper_goes_on && !task.starts_with("on with ") {
-                return Ok(cx.continue_as(format!("on with {task}")));
+            match work.plan.helper_end {
+                End::GoOn if !task.starts_with("on with ") => {
+                    Ok(cx.continue_as(format!("on with {task}")))
+                }
+                End::HandOver => Ok(handed_over("helper")),
+                _ if task.ends_with("fail") => Err(AgentError::failed("as it was asked")),
+                _ => Ok(Outcome::answer(said)),
             }
-            if task.ends_with("fail") {
-                return Err(AgentError::failed("as it was asked"));
-            }
-            Ok(Outcome::answer(said))
         }
     });
     let asker = Agent::from_fn("asker", |cx: RunContext| async move {
@@ -287,6 +184,18 @@ fn team(work: &Work) -> Agent {
             Word(0) => Outcome::answer(heard),
             Word(word) => cx.continue_as(format!("{heard} {word}")),
         })
+    });
+    let reader = Agent::from_fn("reader", |cx: RunContext| async move {
+        let mut queue = cx
+            .topic::<u64>(cx.input().content())
+            .subscribe(few())
+            .await?;
+        let mut read = Vec::new();
+        while read.len() < 3 {
+            cx.sleep(Duration::from_millis(40)).await?;
+            read.push(queue.next().await?.event.to_string());
+        }
+        Ok(Outcome::answer(read.join(" ")))
     });
     let deep = Agent::from_fn("deep", |cx: RunContext| async move {
         Ok(Outcome::answer(cx.delegate("asked", "which").await?.text))
@@ -321,7 +230,13 @@ fn team(work: &Work) -> Agent {
         .agent(asker)
         .agent(deep.agent(asked))
         .agent(ear)
+        .agent(reader)
         .agent(with_tools(closer))
+}
+
+/// A queue that holds up who publishes.
+fn few() -> Subscription {
+    Subscription::new("few").capacity(1)
 }
 
 fn with_tools(agent: Agent) -> Agent {
@@ -335,12 +250,7 @@ type Ended = Result<Outcome, AgentError>;
 async fn lead(cx: RunContext, work: &Work) -> Ended {
     let said = follow(&cx, &work.plan.lead, work).await?;
     match work.plan.end {
-        End::HandOver => {
-            let said = vec![Arc::new(Message::assistant("one moment").by("lead"))];
-            Ok(Outcome::Transfer(
-                Transfer::to("closer").with_messages(said).request("close"),
-            ))
-        }
+        End::HandOver => Ok(handed_over("lead")),
         End::GoOn if cx.input().content() != "and on" => Ok(cx.continue_as("and on")),
         End::Fail => Err(AgentError::failed("it was drawn to fail")),
         _ => {
@@ -348,6 +258,11 @@ async fn lead(cx: RunContext, work: &Work) -> Ended {
             Ok(Outcome::Answer(Answer::text(said).with_messages(messages)))
         }
     }
+}
+
+fn handed_over(by: &str) -> Outcome {
+    let said = vec![Arc::new(Message::assistant("one moment").by(by))];
+    Outcome::Transfer(Transfer::to("closer").with_messages(said).request("close"))
 }
 
 /// Takes the steps, and tells all that came of them, so that a result that reached the function
@@ -495,6 +410,32 @@ async fn take(
             }
         }
         Step::Nested => cx.delegate("deep", "ask").await?.text,
+        Step::Publish => {
+            let name = format!("{number} {}", cx.input().content());
+            let topic = cx.topic::<u64>(&name);
+            // The queue is there before its reader is, so that no event is missed.
+            topic.subscribe(few()).await?;
+            let reader = cx.spawn("reader", name).await?;
+            for event in 1..=3 {
+                // A reader that failed leaves this run as the queue's one member, so that it would wait
+                // for itself.
+                let published = cx.timeout(Duration::from_secs(20), topic.publish(&event));
+                let Ok(published) = published.await else {
+                    return Ok(String::from("nobody reads"));
+                };
+                published?;
+            }
+            let read = cx.join(&reader).await?.outcome;
+            if let Outcome::Answer(answer) = &read {
+                assert_eq!(answer.text, "1 2 3");
+            }
+            read.text().to_owned()
+        }
+        Step::Leave(policy) => {
+            let task = Task::from("beside").when_parent_ends(*policy);
+            cx.spawn("helper", task).await?;
+            String::from("left")
+        }
     })
 }
 

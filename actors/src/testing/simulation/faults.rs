@@ -27,8 +27,8 @@ pub struct Faults {
     pub messages: f64,
     /// The share of turns that are cancelled at some moment.
     pub cancels: f64,
-    /// The share of seconds in which the clock jumps forward. Between two processes it also goes
-    /// back.
+    /// The share of seconds in which the clock jumps, forward or back, and of the pauses between two
+    /// processes in which it is set back.
     pub clock: f64,
 }
 

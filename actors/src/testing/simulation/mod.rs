@@ -126,7 +126,10 @@ impl Simulation {
     ///   often as is recorded; no run says that it spent more than is recorded below it;
     /// * what readers of events saw live is what the journals say.
     ///
-    /// It must run on a current-thread runtime of its own with paused time.
+    /// On a current-thread runtime of its own with paused time the same seed is the same life. On
+    /// several threads it is another one each time and takes its time; what must hold is the same,
+    /// but for how soon a cancellation is heard, which a machine under load delays
+    /// ([`Faults::cancels`]).
     pub async fn run(&self, seed: u64) -> SimulationReport {
         let world = Arc::new(World::new(seed, &self.faults));
         let processes = process::live(self, &world, seed).await;

@@ -49,6 +49,7 @@ impl<'a> Outside<'a> {
         for done in join_all(sessions).await {
             done?;
         }
+        self.work_left(system).await?;
         // Checkpoints are kept beside the work.
         tokio::time::sleep(Duration::from_millis(50)).await;
         Ok(())
@@ -58,10 +59,36 @@ impl<'a> Outside<'a> {
         for number in 0..self.simulation.scenario.turns.len() {
             self.nap(200).await;
             let run = self.say(system, key, number).await?;
-            let (attended, ()) = tokio::join!(self.attend(&run, number), self.watch(&run));
+            let (attended, ()) = tokio::join!(self.attend(&run, Some(number)), self.watch(&run));
             attended?;
         }
         Ok(())
+    }
+
+    /// Deals with the runs that go on when the runs that began them have ended.
+    async fn work_left(&self, system: &System) -> Result<(), SystemError> {
+        let open = RunFilter {
+            open: true,
+            roots: true,
+            ..RunFilter::default()
+        };
+        loop {
+            match self.bear(system.runs(open.clone()).await)? {
+                Ok(mut rows) => {
+                    // One that is parked is found when all is over.
+                    rows.retain(|row| row.status != RunStatus::Parked);
+                    if rows.is_empty() {
+                        return Ok(());
+                    }
+                    let left = rows.iter().map(|row| system.run(row.run));
+                    let attended = left.map(|run| async move { self.attend(&run, None).await });
+                    for done in join_all(attended).await {
+                        done?;
+                    }
+                }
+                Err(Again) => self.nap(250).await,
+            }
+        }
     }
 
     async fn nap(&self, most_ms: u64) {
@@ -117,8 +144,9 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Deals with what a run asks until it has ended.
-    async fn attend(&self, run: &Run, turn: usize) -> Result<(), SystemError> {
+    /// Deals with what a run asks until it has ended, and tells it what the scenario says to the
+    /// run of this turn.
+    async fn attend(&self, run: &Run, turn: Option<usize>) -> Result<(), SystemError> {
         // Decided by the run and not by when it is asked, so that every process does the same.
         let cancels = self.faulty.is_some() && {
             let share = f64::from(u8::try_from(run.id().to_string().len()).unwrap_or(0)) / 255.0;
@@ -155,7 +183,9 @@ impl<'a> Outside<'a> {
             if cancels && self.world.chance.happens(0.2) {
                 self.cancel(&mine).await?;
             }
-            self.post(run, turn).await?;
+            if let Some(turn) = turn {
+                self.post(run, turn).await?;
+            }
             self.answer(&mine).await?;
             self.complete(&mine).await?;
             if self.sends_twice() && self.world.chance.happens(0.1) {

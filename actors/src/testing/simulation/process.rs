@@ -240,12 +240,17 @@ impl Life<'_> {
     }
 }
 
-/// Puts the clock forward now and then, and never ends.
+/// Puts the clock forward or back now and then, and never ends.
 async fn jumps(world: &World) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         if world.chance.happens(world.faults.clock) {
             world.ledger.lock().jumped = true;
+            if world.chance.happens(0.3) {
+                world.strike("clock set back");
+                world.clock.set_back(world.chance.millis(20_000));
+                continue;
+            }
             world.strike("clock jump");
             let far = [10_000, 3_600_000][usize::from(world.chance.happens(0.2))];
             world.clock.advance(world.chance.millis(far));
@@ -273,5 +278,6 @@ fn knobs(world: &World) -> Limits {
     limits.executor.timeout = Duration::from_millis(2_500 + chance.below(1_000));
     limits.executor.grace = chance.millis(800);
     limits.executor.kept_results = usize::try_from(chance.below(16)).unwrap_or(0);
+    limits.executor.own_tasks = chance.happens(0.5);
     limits
 }
