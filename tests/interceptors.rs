@@ -5,6 +5,8 @@
 mod audited;
 #[path = "interceptors/outages.rs"]
 mod outages;
+#[path = "interceptors/rate_limits.rs"]
+mod rate_limits;
 #[path = "interceptors/validation.rs"]
 mod validation;
 

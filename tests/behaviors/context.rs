@@ -37,7 +37,7 @@ pub(crate) fn bounded(agent: Agent, context: ContextSpec) -> Agent {
 }
 
 /// What a summary is asked for with.
-fn is_summary(request: &ModelRequest) -> bool {
+pub(crate) fn is_summary(request: &ModelRequest) -> bool {
     request.instructions.starts_with("You keep the memory")
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn window(max_tokens: u32) -> ContextSpec {
     ContextSpec::new(max_tokens).strategy(ContextStrategy::TokenWindow)
 }
 
-fn summaries(max_tokens: u32) -> ContextSpec {
+pub(crate) fn summaries(max_tokens: u32) -> ContextSpec {
     let summarize = Summarize {
         keep_recent: 2,
         max_summary_tokens: 200,

@@ -24,6 +24,8 @@ mod react;
 mod reflection;
 mod restarts;
 mod rewoo;
+mod scenarios;
+mod simulated;
 mod stage;
 mod steering;
 mod streaming;
