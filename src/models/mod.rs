@@ -2,11 +2,13 @@
 
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
+#[cfg(feature = "http")]
+pub(crate) mod client;
 mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
 pub mod gemini;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub(crate) mod http;
 pub mod offline;
 #[cfg(feature = "openai")]
@@ -19,11 +21,17 @@ pub use embedder::EmbedderSettings;
 pub use fallback::Fallback;
 #[cfg(feature = "gemini")]
 pub use gemini::{Gemini, GeminiSettings};
-#[cfg(feature = "http")]
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings};
-#[cfg(any(feature = "http", feature = "yaml"))]
+#[cfg(any(
+    feature = "anthropic",
+    feature = "gemini",
+    feature = "openai",
+    feature = "tools",
+    feature = "yaml"
+))]
 pub(crate) use secret::SecretText;
 pub use secret::{Secret, SecretError};

@@ -77,16 +77,25 @@ impl Secret {
 }
 
 /// A text in which secrets stand by their names: `Bearer ${TOKEN}`, with `$$` for a dollar.
-#[cfg_attr(not(feature = "http"), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
+    allow(dead_code)
+)]
 pub(crate) struct SecretText<'t>(Vec<Piece<'t>>);
 
-#[cfg_attr(not(feature = "http"), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
+    allow(dead_code)
+)]
 enum Piece<'t> {
     Plain(&'t str),
     Variable(&'t str),
 }
 
-#[cfg_attr(not(feature = "http"), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
+    allow(dead_code)
+)]
 impl<'t> SecretText<'t> {
     /// Reads a text; nothing is looked up.
     ///

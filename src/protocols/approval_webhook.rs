@@ -12,7 +12,7 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::models::{Secret, http::http_client};
+use crate::models::{Secret, client::http_client};
 
 /// The most bytes of a decision that are read.
 const MAX_BYTES: usize = 64 << 10;

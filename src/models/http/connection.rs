@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use ghostlight_actors::contract::ModelError;
 
-use super::{display_host, install_provider};
-use crate::models::Secret;
+use super::display_host;
+use crate::models::{Secret, client::install_provider};
 
 /// Settings that say how a server is reached.
 pub(in crate::models) trait Reach: Clone {

@@ -29,7 +29,6 @@ pub(super) use attempt::Received;
 pub(super) use attempt::{Attempt, Body};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback};
-pub(crate) use endpoint::{http_client, install_provider};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;

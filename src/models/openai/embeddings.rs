@@ -19,9 +19,10 @@ use tokio::time::timeout;
 use super::{OpenAiSettings, endpoint::OpenAiEndpoint};
 use crate::models::{
     Secret, Timeouts,
+    client::install_provider,
     http::{
-        Attempt, Failure, MAX_RESPONSE_BYTES, Phase, Scrub, address, display_host,
-        install_provider, no_credentials, without_credentials,
+        Attempt, Failure, MAX_RESPONSE_BYTES, Phase, Scrub, address, display_host, no_credentials,
+        without_credentials,
     },
 };
 

@@ -220,7 +220,7 @@ mod tests {
             Ok::<_, std::io::Error>("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
         });
         let settings = OpenAiSettings::new("m");
-        let client = crate::models::http::http_client("http://127.0.0.1:9").unwrap();
+        let client = crate::models::client::http_client("http://127.0.0.1:9").unwrap();
         let exchange = Exchange::new(client, &settings, true);
         let body = Body::new(
             &exchange.attempt,
