@@ -1,6 +1,6 @@
 //! Kills a team at every commit of its work, and sees that nothing is lost or done twice.
 //!
-//! This is what a test of your own looks like; `docs/testing.md` has the rest of the kit.
+//! This is what a test of your own looks like; `docs/guide/testing.md` has the rest of the kit.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::time::Duration;

@@ -202,12 +202,12 @@ struct Readme;
 
 /// So do those of the page about testing.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/testing.md")]
+#[doc = include_str!("../docs/guide/testing.md")]
 struct Testing;
 
 /// And of the page about changing code.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/changing_code.md")]
+#[doc = include_str!("../docs/guide/changing-code.md")]
 struct ChangingCode;
 
 /// And the programs that are counted beside those of other libraries.
@@ -258,6 +258,8 @@ mod guide {
     struct AgentToAgent;
     #[doc = include_str!("../docs/guide/page.md")]
     struct Page;
+    #[doc = include_str!("../docs/guide/security.md")]
+    struct Security;
     #[doc = include_str!("../docs/guide/production.md")]
     struct Production;
     #[cfg(feature = "postgres")]

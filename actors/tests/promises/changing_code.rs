@@ -1,4 +1,4 @@
-//! The six usual changes of a workflow's code, made while its runs sleep. `docs/changing_code.md`
+//! The six usual changes of a workflow's code, made while its runs sleep. `docs/guide/changing-code.md`
 //! tells of each.
 
 use std::time::Duration;
