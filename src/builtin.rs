@@ -54,6 +54,7 @@ pub fn builtin() -> Registry {
     #[cfg(feature = "tools")]
     let registry = registry
         .toolset_kind("files", files)
+        .toolset_kind("openapi", openapi)
         .toolset_kind("skills", skills)
         .toolset_kind("web", web);
     #[cfg(all(feature = "tools", unix))]
@@ -182,6 +183,21 @@ fn approval_webhook(name: &str, given: &Map<String, Value>) -> Result<ToolHandle
 fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let files = crate::tools::Files::open(settings(given)?);
     files
+        .map(ToolsetHandle::new)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "tools")]
+fn openapi(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
+    let settings: crate::tools::OpenApiSettings = settings(given)?;
+    // What is secret stands there by the names of environment variables.
+    let settings = settings.revealing(|text| {
+        let text = crate::models::SecretText::read(text);
+        let revealed = text.and_then(|text| text.reveal());
+        revealed.map_err(|error| error.to_string())
+    });
+    let openapi = crate::tools::OpenApi::open(settings);
+    openapi
         .map(ToolsetHandle::new)
         .map_err(|error| error.to_string())
 }

@@ -3,12 +3,12 @@
 mod document;
 mod fault;
 mod faults;
-mod mcp;
 mod names;
 mod paths;
 mod reading;
 mod remote;
 mod schema;
+mod sections;
 mod templates;
 mod variables;
 
@@ -104,7 +104,7 @@ fn read_document(
         return Err(fault.help(names::BEGIN));
     }
     let templates = templates::take(&mut document)?;
-    mcp::to_tools(&mut document)?;
+    sections::to_tools(&mut document)?;
     remote::to_tools(&mut document)?;
     variables::substitute(&mut document, lookup)?;
     templates::expand(&mut document, templates, lookup)?;

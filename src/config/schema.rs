@@ -24,6 +24,11 @@ fn with_templates(schema: &mut Value) {
         "type": "object",
         "additionalProperties": { "type": "object" },
     });
+    schema["properties"]["openapi"] = json!({
+        "description": "OpenAPI documents, by name: tools of the kind `openapi`.",
+        "type": "object",
+        "additionalProperties": { "type": "object" },
+    });
     let agent = &mut schema["$defs"]["AgentSpec"]["properties"];
     agent["template"] = json!({
         "description": "The template that it is made of; what is said here stands above it.",

@@ -3,6 +3,8 @@
 pub mod files;
 #[cfg(unix)]
 pub mod launcher;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod skills;
 #[cfg(unix)]
 pub mod terminal;
@@ -12,6 +14,8 @@ pub mod web;
 pub use files::{FileSettings, Files, FilesError};
 #[cfg(unix)]
 pub use launcher::{Confinement, Rlimits};
+#[cfg(feature = "openapi")]
+pub use openapi::{OpenApi, OpenApiError, OpenApiSettings};
 pub use skills::{Skill, SkillSettings, Skills, SkillsError};
 #[cfg(unix)]
 pub use terminal::{CommandRule, Demand, Terminal, TerminalError, TerminalSettings};

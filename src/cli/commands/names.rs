@@ -178,6 +178,7 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "several tools for the files of one folder: reads and searches them and, with `write: true`, changes them",
     ),
     ("mcp", "the tools of a server of the Model Context Protocol"),
+    ("openapi", "the operations of an OpenAPI document as tools"),
     (
         "skills",
         "tools that read skills, which are folders with a SKILL.md",

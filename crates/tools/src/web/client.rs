@@ -15,7 +15,9 @@ use ipnet::IpNet;
 use reqwest::{
     Method, StatusCode, Url,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+    header::{
+        ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
+    },
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -147,27 +149,43 @@ const PRIVATE: &str =
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Option<String>,
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<String>,
 }
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
-    pub(super) status: StatusCode,
-    pub(super) url: Url,
-    pub(super) content_type: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
+    pub(crate) url: Url,
+    pub(crate) content_type: String,
+    /// Where it says that what follows it stands (RFC 8288).
+    pub(crate) link: String,
+    pub(crate) body: Vec<u8>,
     /// Whether there was more than is read.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
+}
+
+impl Page {
+    /// The address of the page that follows this one, where the server names one.
+    pub(crate) fn next_page(&self) -> Option<String> {
+        let mut links = self.link.split(',');
+        let next = links.find(|link| {
+            let mut parts = link.split(';').skip(1).map(str::trim);
+            parts.any(|part| matches!(part, "rel=next" | "rel=\"next\""))
+        })?;
+        let target = next.trim().strip_prefix('<')?.split('>').next()?;
+        let url = self.url.join(target).ok()?;
+        (url.as_str().len() <= 2_048).then(|| url.to_string())
+    }
 }
 
 /// Asks servers of the web.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     rules: Arc<Rules>,
 }
@@ -181,7 +199,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &WebSettings,
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, WebError> {
@@ -205,7 +223,7 @@ impl Client {
     }
 
     /// Asks, and follows redirects, each as carefully as the first address.
-    pub(super) async fn ask(&self, mut ask: Ask) -> Result<Page, ToolError> {
+    pub(crate) async fn ask(&self, mut ask: Ask) -> Result<Page, ToolError> {
         let settings = &self.rules.settings;
         for hop in 0..=settings.max_redirects {
             if let Some(why) = self.rules.refuses(&ask.url) {
@@ -297,6 +315,7 @@ impl Client {
             status,
             url,
             content_type: text(CONTENT_TYPE).to_ascii_lowercase(),
+            link: text(LINK).to_owned(),
             body,
             cut,
         })

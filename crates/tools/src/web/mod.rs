@@ -32,7 +32,7 @@ pub use client::{Resolver, SystemResolver};
 pub use search::{Brave, SearXng, SearchHit, SearchProvider, SearchSettings};
 
 use crate::typed::{blocking, typed};
-use client::{Ask, Client, Page};
+pub(crate) use client::{Ask, Client, Page};
 use robots::Robots;
 use search::Searching;
 
@@ -241,7 +241,7 @@ impl Shared {
         let page = self.client.ask(get(url)).await?;
         let Page { status, url, .. } = page.clone();
         let raw = wanted.raw;
-        let text = blocking(move || Ok(text_of(&page, raw))).await?;
+        let text = blocking(move || Ok(text_of_page(&page, raw))).await?;
         let total = text.chars().count();
         let shown: String = text
             .chars()
@@ -301,9 +301,7 @@ impl Shared {
         };
         let page = self.client.ask(ask).await?;
         let status = page.status;
-        let text = blocking(move || Ok(text_of(&page, true))).await?;
-        let shown: String = text.chars().take(self.settings.max_output).collect();
-        let told = format!("{status}\n\n{shown}");
+        let told = told_of_page(page, self.settings.max_output).await?;
         match status.is_success() {
             true => Ok(ToolOutput::text(told)),
             false => Err(ToolError::new(told)),
@@ -349,7 +347,7 @@ impl Shared {
 }
 
 /// What belongs to the connection, and not to a model.
-const UNSENT: [&str; 12] = [
+pub(crate) const UNSENT: [&str; 12] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -373,8 +371,23 @@ fn get(url: Url) -> Ask {
     }
 }
 
+/// An answer as a model reads it: its status, so many characters of its body, and where the next page is.
+pub(crate) async fn told_of_page(page: Page, most: usize) -> Result<String, ToolError> {
+    let (status, next) = (page.status, page.next_page());
+    let text = blocking(move || Ok(text_of_page(&page, true))).await?;
+    let shown: String = text.chars().take(most).collect();
+    let mut told = format!("{status}\n\n{shown}");
+    if shown.len() < text.len() {
+        told.push_str("\n\n(The answer is longer than is shown.)");
+    }
+    if let Some(next) = next {
+        told.push_str(&format!("\n\n(There is a next page: {next})"));
+    }
+    Ok(told)
+}
+
 /// A page as text: HTML as Markdown unless it is wanted raw.
-fn text_of(page: &Page, raw: bool) -> String {
+fn text_of_page(page: &Page, raw: bool) -> String {
     let kind = page
         .content_type
         .split(';')

@@ -1,8 +1,15 @@
 //! What a hostile model, file, process or server tries against the built-in tools: each attempt is refused
 //! or contained, and none hangs.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 mod files;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod skills;
 mod terminal;
 mod web;

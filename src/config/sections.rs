@@ -1,39 +1,42 @@
-//! `mcp:` in a team file: tools of the kind `mcp`, by a shorter name.
+//! `mcp:` and `openapi:` in a team file: tools of these kinds, by a shorter name.
 
 use super::{
     document::{Content, Key, Node, Text},
     fault::{Fault, FaultKind},
 };
 
-/// The kind of tool whose settings stand below `mcp`.
-const KIND: &str = "mcp";
+/// The sections, each with the kind of tool whose name it has, and what one of its entries must say.
+const SECTIONS: [(&str, &str); 2] = [("mcp", "`command` or `url`"), ("openapi", "`document`")];
 
-/// Moves the servers below `mcp` to the other tools.
+/// Moves what stands below these sections to the other tools.
 pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
+    SECTIONS
+        .iter()
+        .try_for_each(|(kind, wanted)| move_section(team, kind, wanted))
+}
+
+fn move_section(team: &mut Node, kind: &str, wanted: &str) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
         return Ok(());
     };
-    let Some(at) = sections.iter().position(|(key, _)| key.name == "mcp") else {
+    let Some(at) = sections.iter().position(|(key, _)| key.name == kind) else {
         return Ok(());
     };
     let (key, section) = sections.remove(at);
     let wrong = |place, message: String| Err(Fault::new(FaultKind::WrongValue, place, message));
-    let Content::Mapping(mut servers) = section.content else {
-        let message = "`mcp` must be a mapping of names to servers";
-        return wrong(section.place, message.to_owned());
+    let Content::Mapping(mut entries) = section.content else {
+        let message = format!("`{kind}` must be a mapping of names to settings");
+        return wrong(section.place, message);
     };
-    for (name, settings) in &mut servers {
+    for (name, settings) in &mut entries {
         let Content::Mapping(settings) = &mut settings.content else {
-            let message = format!(
-                "the server `{}` must be a mapping, with `command` or `url`",
-                name.name
-            );
+            let message = format!("`{}` must be a mapping, with {wanted}", name.name);
             return wrong(settings.place, message);
         };
-        let kind = Node {
+        let of_kind = Node {
             place: name.place,
             content: Content::Text(Text {
-                value: KIND.to_owned(),
+                value: kind.to_owned(),
                 substituted: false,
             }),
         };
@@ -41,11 +44,11 @@ pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
             name: "kind".to_owned(),
             place: name.place,
         };
-        settings.push((key, kind));
+        settings.push((key, of_kind));
     }
     let tools = sections.iter_mut().find(|(key, _)| key.name == "tools");
     let Some((_, tools)) = tools else {
-        let content = Content::Mapping(servers);
+        let content = Content::Mapping(entries);
         let place = section.place;
         let name = "tools".to_owned();
         sections.push((Key { name, ..key }, Node { place, content }));
@@ -53,7 +56,7 @@ pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
     };
     // Anything else is refused where it is read.
     if let Content::Mapping(tools) = &mut tools.content {
-        for (name, settings) in servers {
+        for (name, settings) in entries {
             if tools.iter().any(|(key, _)| key.name == name.name) {
                 let message = format!("`{}` is the name of a tool, too: rename one", name.name);
                 return wrong(name.place, message);

@@ -1,0 +1,215 @@
+//! Which document is read, and how its API is asked.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ghostlight_actors::vocabulary::{Effect, ToolFilter};
+use reqwest::{Url, header::HeaderName};
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::{OpenApiError, document::Document};
+use crate::web::WebSettings;
+
+/// Which document is read, and how its API is asked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OpenApiSettings {
+    /// The document: a file, or an `https` address, from which it is read when the System starts.
+    pub document: String,
+    /// The address of the API. When left out it is that of the document's first server, which needs no credentials
+    /// then.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The credentials, by the names that the document gives to its security schemes: a key, a token, or
+    /// `user:password`.
+    #[serde(default)]
+    pub credentials: BTreeMap<String, SecretString>,
+    /// Headers of each request, which may be secret.
+    #[serde(default)]
+    pub headers: BTreeMap<String, SecretString>,
+    /// What repeating a call does, by names of tools in which `*` stands for any text; the longest pattern wins. When
+    /// left out, GET and HEAD are `read`, PUT and DELETE `idempotent`, and the others `once`.
+    #[serde(default)]
+    pub effects: BTreeMap<String, Effect>,
+    /// Addresses and networks that are not public and yet may be reached, such as `127.0.0.1`.
+    #[serde(default)]
+    pub allow_addresses: Vec<String>,
+    /// How many bytes of an answer are read; 2 MiB when left out.
+    #[serde(default = "max_bytes")]
+    pub max_bytes: usize,
+    /// How many characters of an answer the model reads; 20,000 when left out.
+    #[serde(default = "max_output")]
+    pub max_output: usize,
+    /// How long one request may take, in seconds; 30 when left out.
+    #[serde(default = "timeout_s")]
+    pub timeout_s: f64,
+    /// What a credential or header stands for.
+    #[serde(skip)]
+    pub(super) reveal: Option<Reveal>,
+}
+
+/// Looks up what a text with the names of secrets stands for.
+pub(super) type LookUp = dyn Fn(&str) -> Result<SecretString, String> + Send + Sync;
+
+#[derive(Clone)]
+pub(super) struct Reveal(pub(super) Arc<LookUp>);
+
+impl std::fmt::Debug for Reveal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reveal")
+    }
+}
+
+fn max_bytes() -> usize {
+    WebSettings::default().max_bytes
+}
+
+fn max_output() -> usize {
+    WebSettings::default().max_output
+}
+
+fn timeout_s() -> f64 {
+    WebSettings::default().timeout_s
+}
+
+impl OpenApiSettings {
+    /// Reads this document, and sets nothing else.
+    pub fn new(document: impl Into<String>) -> Self {
+        Self {
+            document: document.into(),
+            base_url: None,
+            credentials: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            allow_addresses: Vec::new(),
+            max_bytes: max_bytes(),
+            max_output: max_output(),
+            timeout_s: timeout_s(),
+            reveal: None,
+        }
+    }
+
+    /// Takes credentials and headers for references, which this looks up when a request is made. An error of it says
+    /// what is missing.
+    #[must_use]
+    pub fn revealing<F>(mut self, look_up: F) -> Self
+    where
+        F: Fn(&str) -> Result<SecretString, String> + Send + Sync + 'static,
+    {
+        self.reveal = Some(Reveal(Arc::new(look_up)));
+        self
+    }
+
+    /// Sets the address of the API.
+    #[must_use]
+    pub fn base_url(mut self, address: impl Into<String>) -> Self {
+        self.base_url = Some(address.into());
+        self
+    }
+
+    /// Gives a credential for one of the document's security schemes.
+    #[must_use]
+    pub fn credential(
+        mut self,
+        scheme: impl Into<String>,
+        secret: impl Into<SecretString>,
+    ) -> Self {
+        self.credentials.insert(scheme.into(), secret.into());
+        self
+    }
+
+    /// Says what repeating a call of the tools with such names does.
+    #[must_use]
+    pub fn effect(mut self, pattern: impl Into<String>, effect: Effect) -> Self {
+        self.effects.insert(pattern.into(), effect);
+        self
+    }
+
+    /// Lets an address or a network be reached that is not public.
+    #[must_use]
+    pub fn allow_address(mut self, address: impl Into<String>) -> Self {
+        self.allow_addresses.push(address.into());
+        self
+    }
+}
+
+impl OpenApiSettings {
+    /// The address of the API. A document may only say it where nothing secret is sent there.
+    pub(super) fn base(&self, document: &Document) -> Result<Url, OpenApiError> {
+        if let Some(given) = &self.base_url {
+            let mut url = address(given)?;
+            url.set_query(None);
+            return Ok(url);
+        }
+        if !self.credentials.is_empty() || !self.headers.is_empty() {
+            return Err(OpenApiError::Setting(
+                "`base_url` is missing: with `credentials` or `headers` it must be said where they go, which a \
+                 document cannot decide"
+                    .to_owned(),
+            ));
+        }
+        let missing = || {
+            OpenApiError::Setting(
+                "`base_url` is missing, and the document names no server by a whole address"
+                    .to_owned(),
+            )
+        };
+        let server = document.server().ok_or_else(missing)?;
+        let mut url = address(&server).map_err(|_| missing())?;
+        url.set_query(None);
+        if url.scheme() != "https" {
+            return Err(OpenApiError::Setting(
+                "`base_url` is missing: the document's server is not `https`, so say yourself that it is the right one"
+                    .to_owned(),
+            ));
+        }
+        Ok(url)
+    }
+
+    /// The rules of the web for requests to this address and no other.
+    pub(super) fn web(&self, url: &Url) -> WebSettings {
+        WebSettings {
+            schemes: vec![url.scheme().to_owned()],
+            hosts: url.host_str().map(|host| vec![host.to_owned()]),
+            ports: url.port_or_known_default().into_iter().collect(),
+            allow_addresses: self.allow_addresses.clone(),
+            max_bytes: self.max_bytes,
+            max_output: self.max_output,
+            timeout_s: self.timeout_s,
+            ..WebSettings::default()
+        }
+    }
+
+    pub(super) fn extra_headers(&self) -> Result<Vec<(HeaderName, SecretString)>, OpenApiError> {
+        let headers = self.headers.iter().map(|(name, value)| {
+            let known = HeaderName::try_from(name).ok();
+            let known = known.filter(|name| !crate::web::UNSENT.contains(&name.as_str()));
+            let known = known.ok_or_else(|| {
+                OpenApiError::Setting(format!("`headers` holds {name:?}, which cannot be sent"))
+            })?;
+            Ok((known, value.clone()))
+        });
+        headers.collect()
+    }
+
+    pub(super) fn effect_of(&self, tool: &str) -> Option<Effect> {
+        let fitting = self.effects.iter();
+        let fitting =
+            fitting.filter(|(pattern, _)| ToolFilter::Name((*pattern).clone()).takes(tool));
+        let longest = fitting.max_by_key(|(pattern, _)| pattern.len());
+        longest.map(|(_, effect)| *effect)
+    }
+}
+
+/// An address of the web.
+pub(super) fn address(text: &str) -> Result<Url, OpenApiError> {
+    let fault =
+        |why: &str| OpenApiError::Setting(format!("the address {text:?} cannot be used: {why}"));
+    let mut url = Url::parse(text).map_err(|error| fault(&error.to_string()))?;
+    if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none() {
+        return Err(fault("it is neither https nor http"));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
