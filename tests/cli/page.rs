@@ -199,7 +199,7 @@ mod in_a_browser {
             status.success(),
             "{name}.mjs: {status}\n{printed}\n{errors}"
         );
-        println!("{printed}");
+        eprintln!("{printed}");
         printed
     }
 
