@@ -40,6 +40,10 @@ async fn main() -> Result<(), ghostlight::Error> {
     let run = party.send("Tim").await?;
     println!("party, rewound: {}", run.outcome().await?.text());
 
+    // The dinner is off: nothing of it is kept, and the party does not notice.
+    let deleted = dinner.delete().await?;
+    println!("dinner, deleted: {} run", deleted.runs);
+
     for found in system.sessions().list(Default::default()).await?.sessions {
         println!("{}: {} turns", found.session, found.turns);
     }

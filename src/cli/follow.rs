@@ -261,7 +261,7 @@ impl Follow {
                     self.answer(system, run, *operation, value).await?;
                 } else if let Some(person) = &mut self.person {
                     let first = person.current().is_none();
-                    person.ask(record.agent(), (run, *operation, question.clone()));
+                    person.ask(record.author(), (run, *operation, question.clone()));
                     if first {
                         self.put();
                     }

@@ -2,6 +2,7 @@
 //! under way.
 
 use std::{
+    collections::HashMap,
     io::{self, IsTerminal as _, Stderr, Write as _},
     time::{Duration, Instant},
 };
@@ -44,6 +45,8 @@ pub(super) struct Screen {
     /// Whether a person is being asked, whose typing must not be drawn over.
     asking: bool,
     acts: Vec<Act>,
+    /// The display names of the agents that carry runs, which previews do not say.
+    authors: HashMap<RunId, String>,
     /// The text of the run that is followed, as it is made.
     voice: Option<Voice>,
     /// When something was last said.
@@ -104,6 +107,7 @@ impl Screen {
             drawn: false,
             asking: false,
             acts: Vec::new(),
+            authors: HashMap::new(),
             voice: None,
             stirred: Instant::now(),
         }
@@ -248,6 +252,12 @@ impl Screen {
     /// Learns from an event what is under way.
     pub(super) fn follow(&mut self, record: &EventRecord) {
         let run = record.run;
+        if record.sequence.is_some() {
+            match &record.display_name {
+                Some(name) => drop(self.authors.insert(run, name.clone())),
+                None => drop(self.authors.remove(&run)),
+            }
+        }
         match &record.event {
             Event::Preview(preview) => self.preview(record, preview),
             Event::ModelCalled { operation, .. }
@@ -334,7 +344,7 @@ impl Screen {
             self.put("\r\x1b[K");
         }
         self.stirred = Instant::now();
-        let agent = plain_text::line(record.agent(), 64);
+        let agent = self.author(record);
         let width = self.width;
         let name = match self.colours {
             true => format!("{BOLD}{agent:width$}{RESET} "),
@@ -344,6 +354,12 @@ impl Screen {
             voice.speak(operation, text, &name);
         }
         true
+    }
+
+    /// The agent concerned, as people are shown it.
+    fn author(&self, record: &EventRecord) -> String {
+        let known = self.authors.get(&record.run);
+        plain_text::line(known.map_or(record.author(), String::as_str), 64)
     }
 
     /// What this operation said is void.
@@ -360,12 +376,13 @@ impl Screen {
 
     fn begin(&mut self, record: &EventRecord, operation: OperationId, what: String) {
         let run = record.run;
+        let agent = self.author(record);
         self.acts
             .retain(|act| (act.run, act.operation) != (run, operation));
         self.acts.push(Act {
             run,
             operation,
-            agent: plain_text::line(record.agent(), 64),
+            agent,
             what,
             text: String::new(),
             since: Instant::now(),

@@ -49,6 +49,8 @@ pub(super) enum SessionAct {
     Branch(SessionBranch),
     /// Go back to a point of the session; nothing is deleted
     Rewind(SessionRewind),
+    /// Delete a session for good: its turns, its state, its artifacts and its runs
+    Delete(SessionDelete),
     /// Print a session as one JSON document, to keep it or to go on with it in another store
     Export(SessionExport),
     /// Make the session of such a document
@@ -97,6 +99,15 @@ pub(super) struct SessionRewind {
     /// How many of its turns count from now on
     #[arg(long, value_name = "NUMBER")]
     pub(super) turns: u64,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SessionDelete {
+    /// The session, as TEAM/KEY
+    #[arg(value_name = "SESSION", value_parser = session)]
+    pub(super) session: SessionId,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

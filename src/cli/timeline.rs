@@ -98,7 +98,7 @@ impl Timeline {
         let told = self.tell(record);
         let line = |(tone, text): (Tone, String)| TimelineLine {
             depth: record.path.len().saturating_sub(1),
-            agent: plain_text::line(record.agent(), 64),
+            agent: plain_text::line(record.author(), 64),
             tone,
             text,
         };
@@ -227,10 +227,7 @@ impl Timeline {
                 Tone::Alarm,
                 format!("is being cancelled: {}", self.short(reason)),
             ),
-            Event::BudgetWarning { resource, percent } => one(
-                Tone::Alarm,
-                format!("has used at least {percent}% of its {resource}"),
-            ),
+            Event::BudgetWarning { .. } => one(Tone::Alarm, event.to_string()),
             Event::RunEnded { end, spent } => self.ended(end, spent),
             Event::Unknown(unknown) => self.everything(|| {
                 let (name, data) = (self.short(&unknown.name), in_words(&unknown.data));

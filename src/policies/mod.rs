@@ -16,6 +16,7 @@
 //! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
 //! | `throttle` | [`Throttle`]: messages that come too soon after another one are held back, and told to be |
 //! | `tool_search` | [`ToolSearch`]: of many tools a request holds those that fit, and the tool `search_tools` finds others |
+//! | `soft_budget` | [`SoftBudget`]: bounds at which the model is told, and goes on or answers, before a budget stops it |
 //! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
@@ -40,6 +41,7 @@ mod plan;
 mod planning;
 mod recovery;
 mod repetition;
+mod soft_budget;
 mod synthesis;
 mod throttle;
 mod todos;
@@ -64,6 +66,7 @@ pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
 pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
 pub use repetition::{Repetition, RepetitionState};
+pub use soft_budget::{AfterSoftBudget, Overrun, SoftBudget, SoftBudgetState};
 pub use synthesis::{Observation, Synthesis, SynthesisState};
 pub use throttle::Throttle;
 pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
@@ -74,7 +77,7 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 15] = [
+const BUILT_IN: [(&str, Make); 16] = [
     ("cited_answers", make::<CitedAnswers>),
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
@@ -85,6 +88,7 @@ const BUILT_IN: [(&str, Make); 15] = [
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),
+    ("soft_budget", make::<SoftBudget>),
     ("synthesis", make::<Synthesis>),
     ("todos", make::<Todos>),
     ("tool_limits", make::<ToolLimits>),

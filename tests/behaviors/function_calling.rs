@@ -14,7 +14,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, call, desk, echo, echo_call, said, told, with_text};
+use crate::stage::{Stage, call, crowded, desk, echo, echo_call, said, told, with_text};
 
 fn agent(settings: serde_json::Value) -> Agent {
     desk("function_calling", settings).tool(echo())
@@ -85,6 +85,27 @@ async fn calls_of_one_turn_run_side_by_side_and_results_keep_their_order() {
     );
     let expected = "tool: wait=success:waited 3 | wait=success:waited 1 | wait=success:waited 2";
     assert_eq!(stage.last(1), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_run_at_once_than_the_agent_may() {
+    for (at_once, rounds) in [(1, 9), (4, 3), (20, 1)] {
+        let (wait, most) = crowded();
+        let calls: Vec<_> = (0..9)
+            .map(|n| call(&n.to_string(), "wait", json!({})))
+            .collect();
+        let replies: Vec<Reply> = vec![calls.into(), "done".into()];
+        let agent = desk("function_calling", json!({})).tool(wait);
+        let stage = Stage::of(agent.parallel_tools(at_once), replies).await;
+        let started = tokio::time::Instant::now();
+        stage.ask("go").await;
+        let took = started.elapsed().as_secs();
+        assert_eq!(
+            most.load(std::sync::atomic::Ordering::SeqCst),
+            at_once.min(9)
+        );
+        assert_eq!(took, rounds, "seconds for 9 calls, {at_once} at once");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,6 +26,7 @@ mod restarts;
 mod rewoo;
 mod scenarios;
 mod simulated;
+mod soft_budgets;
 mod stage;
 mod steering;
 mod streaming;

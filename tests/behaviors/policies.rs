@@ -1,5 +1,7 @@
 //! The policies that are built in, at work.
 
+use std::sync::atomic::Ordering;
+
 use ghostlight::policies::{self, Planning, Recovery, Synthesis, Verification};
 use ghostlight_actors::{
     run::{Agent, BeforeTool, Policy, PolicyContext},
@@ -8,7 +10,7 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, call, desk, echo, echo_call, told};
+use crate::stage::{Stage, call, crowded, desk, echo, echo_call, told};
 
 fn agent() -> Agent {
     let registry = policies::register(ghostlight_actors::run::Registry::new());
@@ -27,6 +29,31 @@ fn plan(id: &str, status: &str) -> ToolCall {
 
 fn names(told: &[(String, Value)]) -> Vec<&str> {
     told.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_in_a_batch_leaves_the_other_calls_side_by_side() {
+    let (wait, most) = crowded();
+    let waits = (0..4).map(|n| call(&n.to_string(), "wait", json!({})));
+    let mut calls: Vec<ToolCall> = waits.collect();
+    calls.insert(2, plan("p", "in_progress"));
+    let replies: Vec<Reply> = vec![calls.into(), "an answer".into(), "done".into()];
+    let planning = || Planning::default().min_revisions(0);
+    let agent = agent().tool(wait).policy("planning", planning);
+    let stage = Stage::of(agent, replies).await;
+    let started = tokio::time::Instant::now();
+    let run = stage.say("go").await;
+    run.outcome().await.unwrap();
+    assert_eq!(
+        started.elapsed().as_secs(),
+        1,
+        "four calls of a second each"
+    );
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+    let told = told(&run).await;
+    assert!(names(&told).contains(&"plan_revision"), "{told:?}");
+    let results = stage.last(1);
+    assert_eq!(results.matches("wait=success").count(), 4, "{results}");
 }
 
 /// Scenario 5 of the conformance list.

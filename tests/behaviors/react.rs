@@ -99,7 +99,12 @@ async fn it_hands_over_and_takes_over_a_conversation_with_native_calls() {
     let texter = Agent::new("texter").behavior(agent(json!({})).spec().behavior.clone());
     let replies: Vec<Reply> = vec![
         echo_call("a", "1").into(),
-        ghostlight_actors::vocabulary::ToolCall::new("b", "transfer_to_texter", "{}").into(),
+        ghostlight_actors::vocabulary::ToolCall::new(
+            "b",
+            "transfer_to_texter",
+            "{\"request\": \"go on\"}",
+        )
+        .into(),
         "Action: transfer_to_desk\nArgs: {\"request\": \"go on\"}".into(),
         "done".into(),
     ];

@@ -15,11 +15,11 @@ use ghostlight_actors::{
     run::Agent,
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel},
-    vocabulary::{Event, ToolDefinition},
+    vocabulary::{Event, Message, ModelResponse, Part, Reasoning, Role, ToolDefinition},
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, desk, echo_call};
+use crate::stage::{Stage, desk, echo, echo_call};
 
 /// Counts its calls; a `once` tool.
 fn counted(calls: &Arc<AtomicUsize>) -> ToolHandle {
@@ -164,4 +164,63 @@ async fn rewoo() {
 async fn adaptive() {
     let replies = vec!["hm".into(), "Final: done".into()];
     survives("adaptive", json!({"simple": "react"}), replies, 0).await;
+}
+
+/// Providers refuse a thought without its signature, and one that does not stand first.
+#[tokio::test(start_paused = true)]
+async fn a_signed_thought_comes_back_from_the_store_and_goes_first() {
+    let thought = |text: &str| {
+        Part::Reasoning(Reasoning {
+            text: text.to_owned(),
+            signature: Some(format!("signature of {text} \u{0}+/==")),
+        })
+    };
+    let says = |thinks: &str, part: Part| {
+        let mut message = Message::assistant("");
+        message.parts = vec![thought(thinks), part];
+        Reply::from(ModelResponse::new(message))
+    };
+    let store = InMemoryStore::new();
+    // The first process dies while it asks for the second time, the second one once it has answered.
+    let first = [
+        says("one", Part::ToolCall(echo_call("a", "1"))),
+        Reply::Hang,
+    ];
+    let agent = || desk("function_calling", json!({})).tool(echo());
+    let stage = Stage::on(&store, agent(), ScriptedModel::replies(first)).await;
+    let run = stage.say("go").await;
+    while stage.calls() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let run = run.id();
+    stage.system.supervisor().unwrap().actor().kill();
+    store.crash();
+    let store = store.another_process();
+    let second = [says("two", Part::Text("done".into()))];
+    let stage = Stage::on(&store, agent(), ScriptedModel::replies(second)).await;
+    assert_eq!(
+        stage.system.run(run).outcome().await.unwrap().text(),
+        "done"
+    );
+    let thoughts = |request: usize| {
+        let messages = stage.request(request).conversation.messages();
+        let of = |message: &Arc<Message>| message.parts.first().cloned();
+        let spoken = messages
+            .iter()
+            .filter(|message| message.role == Role::Assistant);
+        spoken.map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(thoughts(0), [Some(thought("one"))]);
+    stage.system.supervisor().unwrap().actor().kill();
+    store.crash();
+    let store = store.another_process();
+    let third = ScriptedModel::replies(["well"]);
+    let stage = Stage::on(&store, agent(), third).await;
+    stage.ask("and?").await;
+    let messages = stage.request(0).conversation.messages();
+    let spoken = messages
+        .iter()
+        .filter(|message| message.role == Role::Assistant);
+    let first: Vec<_> = spoken.map(|message| message.parts[0].clone()).collect();
+    assert_eq!(first, [thought("one"), thought("two")]);
 }

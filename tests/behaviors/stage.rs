@@ -1,6 +1,12 @@
 //! A System with one team on the stage, and what happened there.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use ghostlight::{behaviors, tools::tool_fn};
 use ghostlight_actors::{
@@ -168,4 +174,21 @@ pub(crate) async fn told(run: &Run) -> Vec<(String, Value)> {
         _ => None,
     });
     custom.collect()
+}
+
+/// A tool that takes a second, and how many calls of it were under way at once at most.
+pub(crate) fn crowded() -> (ToolHandle, Arc<AtomicU32>) {
+    let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let told = most.clone();
+    let definition = ToolDefinition::new("wait", "Takes a second.").effect(Effect::Read);
+    let tool = tool_fn(definition, move |_: Value| {
+        let (now, most) = (now.clone(), most.clone());
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok("waited")
+        }
+    });
+    (tool, told)
 }

@@ -95,15 +95,39 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
 }
 
 #[test]
+fn a_session_is_deleted_for_good() {
+    let desk = Desk::new("says", json!({ "text": "done" }));
+    for (session, text) in [("s", "one"), ("s", "two"), ("other", "three")] {
+        desk.run(&["run", "team.yaml", text, "--session", session])
+            .exits(0);
+    }
+    let listed = desk.run(&["sessions", "--json"]).exits(0).json();
+    let team = listed[0]["session"]["team"].as_str().unwrap().to_owned();
+    let s = format!("{team}/s");
+    let deleted = desk.run(&["session", "delete", &s]).exits(0);
+    assert!(deleted.err.contains("with 2 runs"), "{}", deleted.err);
+    let left = desk.run(&["sessions", "--json"]).exits(0).json();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["session"]["key"], "other");
+    assert_eq!(desk.rows().len(), 1, "the runs of the other session");
+    desk.run(&["session", "show", &s]).exits(2);
+    let told = desk.run(&["session", "delete", &s]).exits(2);
+    assert!(told.err.contains("session"), "{}", told.err);
+    desk.run(&["run", "team.yaml", "anew", "--session", "s"])
+        .exits(0);
+}
+
+#[test]
 fn a_mistyped_store_is_told_and_none_is_made() {
     let desk = Desk::new("says", json!({ "text": "done" }));
     desk.run(&["run", "team.yaml", "one", "--session", "s"])
         .exits(0);
     let run = "0190c1c2-0000-7000-8000-000000000000";
-    let acts: [&[&str]; 7] = [
+    let acts: [&[&str]; 8] = [
         &["session", "show", "t/s"],
         &["session", "branch", "t/s", "--to", "b"],
         &["session", "rewind", "t/s", "--turns", "0"],
+        &["session", "delete", "t/s"],
         &["resume", run],
         &["cancel", run],
         &["answer", run, "yes"],

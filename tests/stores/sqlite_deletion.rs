@@ -5,7 +5,7 @@ use std::fs;
 use ghostlight::stores::{SqliteStore, sqlite::Options};
 use ghostlight_actors::{
     contract::{Append, Batch, RunRow, RunStatus, Store, StoreError},
-    vocabulary::{RunId, Timestamp},
+    vocabulary::{RunId, SessionId, Timestamp},
 };
 
 use crate::{appending, commit, folder::Folder, lines, run};
@@ -100,6 +100,56 @@ async fn every_chain_stays_whole_whatever_is_deleted_and_in_whatever_steps() {
             commit(&store, ended(run(7))).await.unwrap();
             store.verify().await.unwrap();
         }
+    }
+}
+
+#[tokio::test]
+async fn the_chains_stay_whole_when_sessions_go() {
+    for limit in [1, 3, 1000] {
+        let folder = Folder::new();
+        let store = open(&folder);
+        plant(&store, 2, 9).await;
+        let session = |number: u64| SessionId {
+            team: "team".to_owned(),
+            key: format!("s{number}"),
+        };
+        // Their entries share commits with each other and with those of the runs.
+        for round in 0..12 {
+            let mut batch = appending(1, 10 + round, &["more"]);
+            for number in 0..3 {
+                let text = lines(&["said"]);
+                let append = Append::new(session(number), round, 1, text);
+                batch.appends.push(append);
+            }
+            commit(&store, batch).await.unwrap();
+        }
+        let all = store.verify().await.unwrap();
+        let (mut left, mut store) = (all.entries, store);
+        for number in [1, 0, 2] {
+            loop {
+                let deleted = store.delete_session(session(number), limit).await.unwrap();
+                left -= deleted.entries;
+                assert_eq!(store.verify().await.unwrap().entries, left);
+                if !deleted.more {
+                    break;
+                }
+            }
+            store.close().await.unwrap();
+            drop(store);
+            store = open(&folder);
+            assert_eq!(store.verify().await.unwrap().entries, left);
+            assert_eq!(
+                store.sessions(Default::default()).await.unwrap().len() as u64,
+                { [1, 2, 0][number as usize] }
+            );
+        }
+        assert_eq!(left, all.entries - 36);
+        assert_eq!(count(&folder, "journals"), 2);
+        for number in [1, 2] {
+            delete(&store, run(number), limit).await;
+        }
+        assert_eq!(store.verify().await.unwrap().entries, 0);
+        assert!(count(&folder, "commits") <= 3);
     }
 }
 

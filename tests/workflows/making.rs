@@ -13,7 +13,11 @@ use ghostlight_actors::{
     actor::{Run, System, SystemBuilder},
     contract::{RunFilter, Store},
     definition::{AgentSpec, ApprovalRule, BehaviorSpec, CreateAgentSpec, DefinitionError},
-    run::{Agent, BeforeTool, Policy, PolicyContext, Registry, RunContext, Task, replay},
+    run::{
+        Agent, BeforeTool, Policy, PolicyContext, Registry, RunContext, Task,
+        operations::{MadeResult, MadeStatus},
+        replay,
+    },
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{
         AgentError, Budget, Effect, ErrorKind, Event, EventRecord, Message, ModelRequest,
@@ -67,11 +71,8 @@ fn with(change: impl FnOnce(&mut CreateAgentSpec)) -> CreateAgentSpec {
 async fn start(builder: SystemBuilder, agent: Agent) -> System {
     let registry = workflows::register(ghostlight::behaviors::register(Registry::new()));
     let builder = builder.registry(registry);
-    builder
-        .team(agent.into_team().unwrap())
-        .start()
-        .await
-        .unwrap()
+    let builder = builder.team(agent.into_team().unwrap());
+    builder.start().await.unwrap()
 }
 
 async fn run(model: ScriptedModel, agent: Agent) -> (System, Run) {
@@ -142,7 +143,7 @@ async fn tools_number_and_names_are_those_that_are_allowed() {
         "{text}"
     );
     assert!(told[2].contains("do not fit the tool"), "{text}");
-    assert_eq!(told[3], "did x");
+    assert_eq!(told[3], "did x\n\n[It called none of its tools.]");
     assert!(told[4].contains("may make 1 agents, and has"), "{text}");
     let of_child = model
         .requests()
@@ -336,6 +337,154 @@ async fn what_watches_over_a_maker_watches_over_what_it_makes() {
     assert_eq!(kept.unwrap(), [("draft".to_owned(), json!(said))]);
     let rows = system.runs(RunFilter::default()).await.unwrap();
     assert_eq!(rows.len(), 3, "two were made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_the_background_is_waited_for_when_its_result_is_asked_for() {
+    let make = |name: &str, background: bool| json!({"name": name, "goal": format!("{name} it"), "tools": [], "background": background});
+    // Two begin to work, the boss goes on at once, and asks for the one that takes longer first.
+    let model = ScriptedModel::from_reply_fn(move |request, _| {
+        let (task, results) = asked(request);
+        let result = |name: &str| ("agent_result", json!({ "name": name }));
+        let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
+        match (task.as_str(), texts.len()) {
+            ("go", 0) => {
+                let calls = [make("slow", true), make("quick", true)];
+                acts(calls.map(|call| ("create_agent", call)))
+            }
+            ("go", 2) => acts([("create_agent", make("slow", true)), result("nobody")]),
+            ("go", 4) => acts([result("slow"), result("quick")]),
+            ("go", 6) => acts([result("slow")]),
+            ("go", _) => texts.join(" | ").into(),
+            ("slow it", 0) => acts([("pause", json!({}))]),
+            (task, _) => format!("did {task}").into(),
+        }
+    });
+    let pause = ghostlight::tools::tool_fn(
+        ToolDefinition::new("pause", "takes a while").effect(Effect::Read),
+        |_: Value| async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok("paused")
+        },
+    );
+    let create = with(|create| {
+        create.background = true;
+        create.tools = Some(vec!["pause".to_owned()]);
+    });
+    let agent = boss(create).registry(Registry::new().tool(pause));
+    let (_system, run) = run(model, agent).await;
+    let said = text(&run).await;
+    let told: Vec<&str> = said.split(" | ").collect();
+    assert!(
+        told[0].contains("\"slow\" is at work. Ask for its result"),
+        "{said}"
+    );
+    assert!(told[1].contains("\"quick\" is at work"), "{said}");
+    assert!(told[2].contains("\"slow\" is at work already"), "{said}");
+    assert!(
+        told[3].contains("At work, or not asked for: quick, slow"),
+        "{said}"
+    );
+    assert_eq!(told[4..6], ["did slow it", "did quick it"]);
+    assert!(told[6].contains("not asked for: none"), "{said}");
+    let events = run.events().recorded().so_far().await.unwrap();
+    assert_eq!(delegated(&events), ["slow", "quick"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_the_background_is_made_only_where_it_may_be() {
+    let call = json!({"name": "a", "goal": "x", "tools": [], "background": true});
+    let (_system, run) = run(model(vec![("go", vec![call])]), boss(with(|_| {}))).await;
+    let said = text(&run).await;
+    assert!(said.contains("do not fit the tool"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_asked_for_ends_with_its_maker() {
+    let model = ScriptedModel::from_reply_fn(move |request, _| {
+        let (task, results) = asked(request);
+        match (task.as_str(), results.len()) {
+            ("go", 0) => {
+                let call = json!({"name": "a", "goal": "x", "tools": [], "background": true});
+                acts([("create_agent", call)])
+            }
+            ("go", _) => "never mind".into(),
+            _ => Reply::Hang,
+        }
+    });
+    let (system, run) = run(model, boss(with(|create| create.background = true))).await;
+    assert_eq!(text(&run).await, "never mind");
+    let rows = system.runs(RunFilter::default()).await.unwrap();
+    let child = rows.iter().find(|row| row.parent.is_some()).unwrap();
+    let outcome = system.run(child.run).outcome().await.unwrap();
+    assert!(outcome.stop_reason().is_some(), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_made_agents_came_to_is_kept_for_their_tree() {
+    let look = ghostlight::tools::tool_fn(
+        ToolDefinition::new("look", "looks").effect(Effect::Read),
+        |_: Value| async move { Ok("seen") },
+    );
+    let make = |name: &str, more: Value| {
+        let mut call = json!({"name": name, "goal": name, "tools": ["look"]});
+        for (key, value) in more.as_object().unwrap() {
+            call[key] = value.clone();
+        }
+        ("create_agent", call)
+    };
+    let model = ScriptedModel::from_reply_fn(move |request, _| {
+        let (task, results) = asked(request);
+        let looks = || acts([("look", json!({}))]);
+        match (task.as_str(), results.len()) {
+            ("go", 0) => acts([
+                make("looked", json!({})),
+                make("guessed", json!({})),
+                make("bound", json!({"max_model_calls": 1})),
+                make("broken", json!({})),
+            ]),
+            ("go", _) => {
+                let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
+                texts.join(" | ").into()
+            }
+            ("looked", 0) | ("bound", 0) => looks(),
+            ("broken", _) => {
+                ghostlight_actors::contract::ModelError::new(ErrorKind::Denied, "out of order")
+                    .into()
+            }
+            (task, _) => format!("did {task}").into(),
+        }
+    });
+    let create = with(|create| create.agents = 9);
+    let (system, run) = run(model, boss(create).tool(look)).await;
+    let said = text(&run).await;
+    let told: Vec<&str> = said.split(" | ").collect();
+    assert_eq!(told[0], "did looked");
+    assert_eq!(told[1], "did guessed\n\n[It called none of its tools.]");
+    assert!(told[2].contains("Stopped before the end"), "{said}");
+    let store = system.store();
+    let kept = store.scope(format!("run:{}", run.id())).await.unwrap();
+    let kept: Vec<(String, MadeStatus, String)> = kept
+        .into_iter()
+        .map(|(key, value)| {
+            let made: MadeResult = serde_json::from_value(value.value).unwrap();
+            (key, made.status, made.result)
+        })
+        .collect();
+    let of = |name: &str| {
+        let key = format!("agent:{name}");
+        kept.iter().find(|(found, ..)| *found == key).unwrap()
+    };
+    assert_eq!(kept.len(), 4, "{kept:?}");
+    for (name, status) in [
+        ("looked", MadeStatus::Success),
+        ("guessed", MadeStatus::NoToolUsed),
+        ("bound", MadeStatus::Partial),
+        ("broken", MadeStatus::Failed),
+    ] {
+        assert_eq!(of(name).1, status, "{kept:?}");
+    }
+    assert_eq!(of("guessed").2, told[1]);
 }
 
 fn making(name: &'static str) -> Scenario {

@@ -286,6 +286,28 @@ async fn of_parallel_goals_more_than_half_decide_or_the_quorum_that_is_set() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn parallel_goals_are_worked_on_at_the_same_time() {
+    let goals = ["one", "two", "three", "four"];
+    let model = ScriptedModel::from_reply_fn(move |request, _| {
+        match request.conversation.messages()[0].content().as_str() {
+            "goal" => expand("parallel", &goals),
+            _ => done("yes"),
+        }
+    })
+    .delay(Duration::from_secs(10));
+    let desk = Agent::new("desk").behavior(BehaviorSpec::new("reactree"));
+    let system = started(&InMemoryStore::new(), desk, model.clone()).await;
+    let began = tokio::time::Instant::now();
+    let run = system.session("desk", "s").send("goal").await.unwrap();
+    assert!(run.outcome().await.unwrap().stop_reason().is_none());
+    assert_eq!(model.calls(), 5);
+    // One call for the goal, and one time for those of all four below it.
+    let took = began.elapsed().as_secs();
+    assert!((20..22).contains(&took), "{took} s");
+    system.stop().await.unwrap();
+}
+
 /// Scenario 15 of the conformance list.
 #[tokio::test(start_paused = true)]
 async fn an_escalation_ends_a_loop_at_once_and_of_its_state_the_users_stays_and_the_passing_goes() {

@@ -4,11 +4,11 @@ use std::{collections::HashSet, time::Duration};
 
 use crate::{
     contract::{Expiry, RunRow, StoreError, StoreHandle},
-    vocabulary::Timestamp,
+    vocabulary::{RunId, Timestamp},
 };
 
 /// How many rows one commit deletes: it takes some milliseconds, for which others wait.
-const STEP: usize = 256;
+pub(super) const STEP: usize = 256;
 /// How many trees are looked for at once.
 const PAGE: usize = 256;
 
@@ -113,7 +113,11 @@ impl Retention {
             };
             let before = seen.len();
             for row in expired.iter().filter(|row| seen.insert(row.run)) {
-                self.prune_tree(store, row, now, &mut pruned).await?;
+                match delete_tree(store, row.root, now, &mut pruned).await {
+                    // It was retried or continued meanwhile.
+                    Ok(()) | Err(StoreError::Open { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
             if seen.len() == before || expired.len() < PAGE {
                 break;
@@ -124,31 +128,22 @@ impl Retention {
         }
         Ok(pruned)
     }
+}
 
-    async fn prune_tree(
-        &self,
-        store: &StoreHandle,
-        row: &RunRow,
-        now: Timestamp,
-        pruned: &mut Pruned,
-    ) -> Result<(), StoreError> {
-        pruned.trees += 1;
-        loop {
-            match store.delete_tree(row.root, now, STEP).await {
-                Ok(deleted) => {
-                    pruned.runs += deleted.runs;
-                    pruned.entries += deleted.entries;
-                    if !deleted.more {
-                        return Ok(());
-                    }
-                }
-                // It was retried or continued meanwhile.
-                Err(StoreError::Open { .. }) => {
-                    pruned.trees -= 1;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
+/// Deletes a tree of ended runs, and counts what went.
+pub(super) async fn delete_tree(
+    store: &StoreHandle,
+    root: RunId,
+    now: Timestamp,
+    pruned: &mut Pruned,
+) -> Result<(), StoreError> {
+    loop {
+        let deleted = store.delete_tree(root, now, STEP).await?;
+        pruned.runs += deleted.runs;
+        pruned.entries += deleted.entries;
+        if !deleted.more {
+            pruned.trees += 1;
+            return Ok(());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a store keeps of sessions, for whoever looks at it: a System or a command.
 
+mod deleting;
 mod moving;
 mod of_session;
 

@@ -326,6 +326,15 @@ impl Store for VolatileTeams {
         ask!(self, self.has(root).await?, delete_tree(root, at, limit))
     }
 
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        let in_memory = self.teams.contains(&session.team);
+        ask!(self, in_memory, delete_session(session, limit))
+    }
+
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         match self.memory.deleted(run).await? {
             Some(at) => Ok(Some(at)),

@@ -39,6 +39,12 @@ pub fn of_tree(root: crate::vocabulary::RunId) -> [String; 3] {
     [latest(&scope), versions(&scope), scope]
 }
 
+/// The scopes that go with a session: its state and its artifacts.
+pub fn of_session(session: &crate::vocabulary::SessionId) -> [String; 3] {
+    let scope = format!("session:{session}");
+    [latest(&scope), versions(&scope), scope]
+}
+
 /// The blob to which a value of a [`REFERRING`] scope refers. A value of a later version that does
 /// not read refers to one that nobody knows.
 ///

@@ -18,7 +18,8 @@ pub struct Expiry {
     pub limit: usize,
 }
 
-/// What a call of [`Store::delete_tree`](super::Store::delete_tree) deleted.
+/// What a call of [`Store::delete_tree`](super::Store::delete_tree) or
+/// [`Store::delete_session`](super::Store::delete_session) deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deleted {

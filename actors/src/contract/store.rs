@@ -214,6 +214,24 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(Deleted::default()) }
     }
 
+    /// Deletes a session: its journal, its checkpoint, and the state and artifacts of its scope. Its
+    /// runs stay; [`delete_tree`](Self::delete_tree) deletes those. From the first call on nothing
+    /// of it can be read; as one call deletes at most so many rows, it is called until there is no
+    /// more. It is refused as [`StoreError::Owned`] where another process that lives owns the session,
+    /// and as [`StoreError::Open`] where one of its runs has not ended. The default refuses.
+    fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> impl Future<Output = Result<Deleted, StoreError>> + Send {
+        let _ = (session, limit);
+        let place = self.description();
+        async {
+            let reason = "this store does not delete sessions".to_owned();
+            Err(StoreError::Io { place, reason })
+        }
+    }
+
     /// When a run was deleted, if it is one of the last
     /// [`DELETIONS_KNOWN`](super::DELETIONS_KNOWN) that were.
     fn deleted(
@@ -506,6 +524,15 @@ pub struct RunFilter {
     pub prefix: Option<String>,
     /// Only runs of this tree.
     pub root: Option<RunId>,
+    /// Only runs of this team.
+    pub team: Option<String>,
+    /// Only runs that stand in one of these ways; any, when there are none.
+    pub statuses: Vec<RunStatus>,
+    /// Only runs that began at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only runs behind this one in the order of the list: the next page. Where it was deleted since,
+    /// those that began before it.
+    pub after: Option<RunRow>,
     /// At most so many; 0 is without bound.
     pub limit: usize,
 }

@@ -88,6 +88,8 @@ erased_store! {
     fn expired(expiry: Expiry) -> Vec<RunRow>;
     /// See [`Store::delete_tree`].
     fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
+    /// See [`Store::delete_session`].
+    fn delete_session(session: SessionId, limit: usize) -> Deleted;
     /// See [`Store::deleted`].
     fn deleted(run: RunId) -> Option<Timestamp>;
     /// See [`Store::drop_blobs`].

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, MemorySpec, OnHandoff};
 use crate::vocabulary::{Budget, ModelSettings};
+
+/// What the name begins with under which a behavior is registered that is an agent's own code.
+pub(crate) const OWN_BEHAVIOR: &str = "agent:";
 
 /// An agent: who it is, what it may use, how it works, and who is below it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +19,10 @@ use crate::vocabulary::{Budget, ModelSettings};
 pub struct AgentSpec {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
+    /// What people are shown in the place of the name: one line of 1 to 80 characters. Models, files and code
+    /// go by the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// What it is good for, in words for other agents' models.
     pub description: String,
     /// What it is to do and how, in words for its own model.
@@ -88,7 +95,19 @@ pub struct AgentSpec {
     #[serde(skip_serializing_if = "super::team::is_default")]
     pub on_handoff: OnHandoff,
     /// The agents below it.
+    #[serde(deserialize_with = "below")]
     pub agents: Vec<AgentSpec>,
+}
+
+/// Reads the agents below one. Each is kept behind a pointer until all are read, so that a level of a deep team
+/// takes no more of a thread's stack than it must: an agent has a kilobyte, and code that is not optimised keeps many
+/// copies of what it hands on.
+fn below<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<AgentSpec>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    struct Below(Box<AgentSpec>);
+    let read = Vec::<Below>::deserialize(deserializer)?;
+    Ok(read.into_iter().map(|below| *below.0).collect())
 }
 
 impl AgentSpec {
@@ -98,6 +117,28 @@ impl AgentSpec {
             name: name.into(),
             ..Self::default()
         }
+    }
+
+    /// What people are shown: its display name, or else its name.
+    pub fn display_name(&self) -> &str {
+        self.display_name.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Its type: the registered name of its behavior, such as `function_calling` or `parallel`; `custom` where
+    /// its behavior is code of its own.
+    pub fn agent_type(&self) -> &str {
+        match self.behavior.name.starts_with(OWN_BEHAVIOR) {
+            true => "custom",
+            false => &self.behavior.name,
+        }
+    }
+
+    /// What is wrong with its display name, if something is.
+    pub(super) fn display_name_fault(&self) -> Option<&'static str> {
+        let name = self.display_name.as_deref()?;
+        let is_shown = name.chars().all(|c| !c.is_control()) && !name.trim().is_empty();
+        let fits = is_shown && name.chars().count() <= 80;
+        (!fits).then_some("use one line of 1 to 80 characters")
     }
 
     /// How many tool calls of one step run at once: what is set, or else 8.

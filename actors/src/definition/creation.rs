@@ -10,6 +10,9 @@ use crate::vocabulary::{Budget, Effect, ToolDefinition};
 /// The name of the tool by which a model makes an agent.
 pub const CREATE_AGENT: &str = "create_agent";
 
+/// The name of the tool by which a model waits for an agent that it made in the background.
+pub const AGENT_RESULT: &str = "agent_result";
+
 /// How long a name may be that a model gives; the agents of its steps have a number behind it.
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,48}$";
 /// Of how many steps an agent may be made at most.
@@ -41,6 +44,10 @@ pub struct CreateAgentSpec {
     pub timeout_s: u64,
     /// The bounds of each, beyond these.
     pub budget: Budget,
+    /// Whether it may make agents that work in the background: the model goes on at once, and waits for one with
+    /// the tool `agent_result`. What has not ended when the run does is cancelled.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
 }
 
 impl Default for CreateAgentSpec {
@@ -53,6 +60,7 @@ impl Default for CreateAgentSpec {
             max_steps: 30,
             timeout_s: 300,
             budget: Budget::default(),
+            background: false,
         }
     }
 }
@@ -63,6 +71,8 @@ pub(crate) struct Creation {
     pub(crate) agent: AgentSpec,
     pub(crate) task: String,
     pub(crate) budget: Budget,
+    /// Whether its maker goes on at once.
+    pub(crate) background: bool,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +90,8 @@ struct Wanted {
     max_steps: Option<u32>,
     max_model_calls: Option<u64>,
     timeout_seconds: Option<u64>,
+    #[serde(default)]
+    background: bool,
 }
 
 #[derive(Deserialize)]
@@ -191,9 +203,32 @@ impl CreateAgentSpec {
             "required": ["name", "goal", "tools"],
             "additionalProperties": false,
         });
+        let mut parameters = parameters;
+        if self.background {
+            parameters["properties"]["background"] = json!({
+                "type": "boolean",
+                "description": "Go on at once. Ask for its result with agent_result before you \
+                                answer: it is stopped when you do.",
+            });
+        }
         ToolDefinition::new(CREATE_AGENT, description)
             .parameters(parameters)
             .effect(Effect::Read)
+    }
+
+    /// The tool by which the model waits for an agent that works in the background, where it may make
+    /// such.
+    pub(crate) fn result_definition(&self) -> Option<ToolDefinition> {
+        let parameters = json!({
+            "type": "object",
+            "properties": { "name": { "type": "string", "description": "The agent's name." } },
+            "required": ["name"],
+            "additionalProperties": false,
+        });
+        let description = "Waits for an agent that you made in the background, and returns its \
+                           result.";
+        let tool = ToolDefinition::new(AGENT_RESULT, description).parameters(parameters);
+        self.background.then(|| tool.effect(Effect::Read))
     }
 
     /// The agent that a model wants by these arguments, which fit the tool's schema.
@@ -254,6 +289,7 @@ impl CreateAgentSpec {
             agent,
             task,
             budget: budget.narrowed(&self.budget),
+            background: wanted.background && self.background,
         })
     }
 

@@ -118,8 +118,9 @@ impl TeamSpec {
         let mut text = String::from("flowchart TD\n");
         // Writing into a string cannot fail.
         for agent in &picture.agents {
-            let (id, name, works) = (agent_id(&agent.name), &agent.name, &agent.behavior.name);
-            let _ = writeln!(text, "    {id}[\"{name}<br/><i>{}</i>\"]", quoted(works));
+            let (id, name) = (agent_id(&agent.name), quoted(agent.display_name()));
+            let works = quoted(agent.agent_type());
+            let _ = writeln!(text, "    {id}[\"{name}<br/><i>{works}</i>\"]");
         }
         for (place, topic) in picture.topics.iter().enumerate() {
             let _ = writeln!(text, "    topic_{place}([\"{}\"])", quoted(topic));
@@ -140,8 +141,9 @@ impl TeamSpec {
         let picture = Picture::of(self);
         let mut text = String::from("digraph {\n    node [shape=box];\n");
         for agent in &picture.agents {
-            let (id, name, works) = (agent_id(&agent.name), &agent.name, &agent.behavior.name);
-            let _ = writeln!(text, "    \"{id}\" [label=\"{name}\\n{}\"];", quoted(works));
+            let (id, name) = (agent_id(&agent.name), quoted(agent.display_name()));
+            let works = quoted(agent.agent_type());
+            let _ = writeln!(text, "    \"{id}\" [label=\"{name}\\n{works}\"];");
         }
         for (place, topic) in picture.topics.iter().enumerate() {
             let topic = quoted(topic);

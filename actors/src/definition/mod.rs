@@ -16,13 +16,14 @@ mod schedule;
 mod team;
 mod turns;
 
+pub(crate) use agent::OWN_BEHAVIOR;
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
 pub use context::{
     Compact, CompactRule, ContextSpec, ContextStrategy, OtherAgents, SlidingWindow, Spill,
     Summarize, TokenCounting,
 };
-pub use creation::{CREATE_AGENT, CreateAgentSpec};
+pub use creation::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
 pub use on_handoff::{OnHandoff, Sees};

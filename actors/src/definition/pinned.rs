@@ -57,6 +57,11 @@ impl Pinned {
         }
     }
 
+    /// The display name of an agent, where it has one.
+    pub(crate) fn display_name_of(&self, agent: &str) -> Option<String> {
+        self.team.find(agent)?.display_name.clone()
+    }
+
     /// The definition of the tool that an agent calls so.
     pub fn tool(&self, agent: &str, name: &str) -> Option<&Arc<ToolDefinition>> {
         let own = self.own_tools.get(agent).and_then(|own| own.get(name));
@@ -254,8 +259,9 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
     let publish = publish.map(|agent| Arc::new(publishing(&agent.publishes)));
     let create = agent.and_then(|agent| {
         let create = agent.create_agent.as_ref()?;
-        Some(Arc::new(create.definition(agent)))
+        Some([Some(create.definition(agent)), create.result_definition()])
     });
+    let create = create.into_iter().flatten().flatten().map(Arc::new);
     let clarify = agent.and_then(|agent| agent.clarify).map(|clarify| {
         let questions = clarify.questions;
         let description = format!(

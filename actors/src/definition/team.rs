@@ -148,6 +148,14 @@ impl TeamSpec {
                     reason: fault.to_owned(),
                 });
             }
+            if let Some(fault) = agent.display_name_fault() {
+                return Err(DefinitionError::Settings {
+                    wanted_by: format!("agent {:?}", agent.name),
+                    what: "setting",
+                    name: "display_name".to_owned(),
+                    reason: fault.to_owned(),
+                });
+            }
             if above.len() >= Self::MAX_DEPTH {
                 return Err(DefinitionError::TooDeep {
                     name: agent.name.clone(),
@@ -528,6 +536,32 @@ mod tests {
         assert!(matches!(refused, Err(DefinitionError::Reserved { name }) if name == "user"));
         desk.agents[0].name = "users".into();
         assert_eq!(TeamSpec::new(desk).check(), Ok(()));
+    }
+
+    #[test]
+    fn an_agent_is_shown_by_its_display_name_and_has_a_type() {
+        let mut desk = AgentSpec::new("desk");
+        assert_eq!(
+            (desk.display_name(), desk.agent_type()),
+            ("desk", "function_calling")
+        );
+        desk.display_name = Some("Customer “desk”".into());
+        desk.behavior = super::super::BehaviorSpec::new("parallel");
+        assert_eq!(
+            (desk.display_name(), desk.agent_type()),
+            ("Customer “desk”", "parallel")
+        );
+        let team = TeamSpec::new(desk.clone());
+        assert_eq!(team.check(), Ok(()));
+        assert!(
+            team.mermaid()
+                .contains("agent_desk[\"Customer “desk”<br/><i>parallel</i>\"]")
+        );
+        for wrong in ["", " ", "two\nlines", "\u{1b}[31m", &"x".repeat(81)] {
+            desk.display_name = Some(wrong.to_owned());
+            let refused = TeamSpec::new(desk.clone()).check().unwrap_err().to_string();
+            assert!(refused.contains("display_name"), "{refused}");
+        }
     }
 
     proptest! {

@@ -10,8 +10,8 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, MemorySpec, ModelSpec, OnHandoff, PolicySpec, Reach, Schedule,
-        TeamSpec, TransferRules,
+        DefinitionError, Durability, MemorySpec, ModelSpec, OWN_BEHAVIOR, OnHandoff, PolicySpec,
+        Reach, Schedule, TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -162,6 +162,13 @@ impl Agent {
         Self::new(name).behavior(AgentBehavior::Own(BehaviorHandle::from_fn(function)))
     }
 
+    /// Sets what people are shown in the place of its name: one line of 1 to 80 characters.
+    #[must_use]
+    pub fn display_name(mut self, name: impl Into<String>) -> Self {
+        self.spec.display_name = Some(name.into());
+        self
+    }
+
     /// Sets what it is good for, in words for other agents' models.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
@@ -278,7 +285,7 @@ impl Agent {
         match behavior.into() {
             AgentBehavior::Registered(spec) => self.spec.behavior = spec,
             AgentBehavior::Own(behavior) => {
-                let name = format!("agent:{}", self.spec.name);
+                let name = format!("{OWN_BEHAVIOR}{}", self.spec.name);
                 self.spec.behavior = BehaviorSpec::new(name.clone());
                 // It takes the place of one that was set before.
                 let own = Registry::new().behavior(name, move |_| Ok(behavior.clone()));

@@ -123,6 +123,11 @@ impl Ledger {
         self.warned.insert((resource, percent));
     }
 
+    /// How much of a resource is used, and its bound.
+    pub(crate) fn used(&self, resource: Resource) -> (u64, Option<u64>) {
+        (self.spent.used(resource), self.bounds.bound(resource))
+    }
+
     /// The warnings that are due at these shares, in percent, each given once.
     pub(crate) fn warnings(&mut self, at: &[u8]) -> Vec<(Resource, u8)> {
         let mut due = Vec::new();

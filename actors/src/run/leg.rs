@@ -17,7 +17,7 @@ use super::{
     load::RecordedDelivery,
     notes::{Note, RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
-    operations::{self, MadeAgent, Temp},
+    operations::{self, InBackground, MadeAgent, Temp},
 };
 use crate::{
     contract::{Emission, Origin},
@@ -119,6 +119,8 @@ pub(crate) struct Books {
     pub(crate) used: BTreeMap<&'static str, u32>,
     /// Agents that the model has made, by what it asked for, while they are at work.
     pub(crate) made: BTreeMap<String, MadeAgent>,
+    /// Agents that the model has made in the background, by their names.
+    pub(crate) in_background: BTreeMap<String, InBackground>,
     /// What to call if the run is cancelled, registered in this life.
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.

@@ -146,6 +146,7 @@ impl Recorded {
                 callers,
                 returned_by,
                 heard,
+                ..
             } => {
                 self.leg = leg;
                 self.agent = agent;
@@ -257,7 +258,9 @@ impl Recorded {
                     self.ledger.charge(spent);
                 }
             }
-            Entry::BudgetWarned { resource, percent } => self.ledger.warned(resource, percent),
+            Entry::BudgetWarned {
+                resource, percent, ..
+            } => self.ledger.warned(resource, percent),
             // What interceptors tell of a call bears the call's id, and stands before its end.
             Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
             Entry::Emitted { op, name, .. } => {

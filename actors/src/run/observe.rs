@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Observer {
     paths: HashMap<RunId, Vec<String>>,
+    /// The display names of the agents that carry runs, where they have one.
+    display_names: HashMap<RunId, String>,
     steps: HashMap<RunId, Steps>,
 }
 
@@ -41,6 +43,13 @@ impl Observer {
             .or_insert_with(|| row.path.clone());
     }
 
+    fn show_as(&mut self, run: RunId, display_name: Option<String>) {
+        match display_name {
+            Some(name) => drop(self.display_names.insert(run, name)),
+            None => drop(self.display_names.remove(&run)),
+        }
+    }
+
     /// The events of an entry, in their order: of most one, of some none, and where a step begins or
     /// ends several.
     ///
@@ -52,8 +61,14 @@ impl Observer {
         match &entry {
             Entry::RunStarted(start) => {
                 self.paths.insert(line.run, start.path.clone());
+                self.show_as(line.run, start.display_name.clone());
             }
-            Entry::LegStarted { agent, .. } => {
+            Entry::LegStarted {
+                agent,
+                display_name,
+                ..
+            } => {
+                self.show_as(line.run, display_name.clone());
                 if let Some(last) = self.paths.entry(line.run).or_default().last_mut() {
                     last.clone_from(agent);
                 }
@@ -72,10 +87,12 @@ impl Observer {
                 .unwrap_or_default()
                 .around(event),
         };
+        let display_name = self.display_names.get(&line.run).cloned();
         let record = |(part, event)| {
             let mut record = EventRecord::new(line.run, stored.line.at, path.clone(), event);
             (record.sequence, record.position) = (Some(stored.sequence), Some(stored.position));
             record.part = part;
+            record.display_name.clone_from(&display_name);
             record
         };
         Ok((0..).zip(events).map(record).collect())
@@ -155,7 +172,14 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::CancelRequested { reason, .. } => Event::Cancelling {
             reason: reason.clone(),
         },
-        Entry::BudgetWarned { resource, percent } => Event::BudgetWarning {
+        Entry::BudgetWarned {
+            resource,
+            percent,
+            used,
+            bound,
+        } => Event::BudgetWarning {
+            used: *used,
+            bound: *bound,
             resource: *resource,
             percent: u32::from(*percent),
         },

@@ -368,6 +368,7 @@ impl Carrier {
             let entry = Entry::LegStarted {
                 leg: number,
                 agent: agent.clone(),
+                display_name: self.pinned.display_name_of(&agent),
                 request: request.clone(),
                 messages: said.clone(),
                 callers: self.recorded.callers.clone(),

@@ -7,8 +7,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Message,
-    OperationId, Outcome, Question, Resource, RunId, SessionId, Spent, StopReason, ToolResult,
-    budget::charge, format,
+    OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent, StopReason,
+    ToolResult, budget::charge, format,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -27,6 +27,9 @@ pub enum Entry {
         leg: u32,
         /// The agent.
         agent: String,
+        /// What people are shown in the place of its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display_name: Option<String>,
         /// What the agent is asked, where another one handed over.
         request: Option<String>,
         /// What was said in the run before this leg, beyond the session's history.
@@ -134,6 +137,12 @@ pub enum Entry {
         resource: Resource,
         /// How much of it, in percent.
         percent: u8,
+        /// How much of it is used, in the unit of the bound; journals of format 4 and before do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<u64>,
+        /// The bound.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bound: Option<u64>,
     },
     /// The function said something to observers.
     Emitted {
@@ -287,6 +296,9 @@ pub struct RunStart {
     pub team: String,
     /// The agent of the first leg.
     pub agent: String,
+    /// What people are shown in the place of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// The content hash of the pinned definition.
     pub definition: Digest,
     /// The task or the user's turn.
@@ -373,6 +385,7 @@ impl RunStart {
             team: team.into(),
             path: vec![agent.clone()],
             agent,
+            display_name: None,
             definition,
             input: input.into(),
             session: None,
@@ -398,34 +411,6 @@ impl RunStart {
         let wall_time = self.budget.wall_time();
         let wall_time = wall_time.map(|wall_time| self.at.after(wall_time));
         self.deadline.into_iter().chain(wall_time).min()
-    }
-}
-
-/// What happens to a child run when its parent ends, or is cancelled, first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ParentPolicy {
-    /// It is cancelled, and the parent's end waits for it.
-    #[default]
-    Stop,
-    /// It goes on when the parent ends, and is cancelled when the parent is cancelled. It keeps
-    /// the parent's deadline.
-    Continue,
-    /// It goes on whatever becomes of the parent: a run of its own, without the parent's
-    /// deadline, as if somebody else had begun it.
-    Adopt,
-}
-
-impl ParentPolicy {
-    /// Whether the child can outlive its parent. Such a child is the root of a tree of its own
-    /// from its first entry on.
-    pub fn outlives(self) -> bool {
-        self != Self::Stop
-    }
-
-    fn is_default(&self) -> bool {
-        *self == Self::default()
     }
 }
 

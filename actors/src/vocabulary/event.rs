@@ -38,6 +38,10 @@ pub struct EventRecord {
     pub at: Timestamp,
     /// The agents from the root's to the one concerned.
     pub path: Vec<String>,
+    /// What people are shown in the place of the agent's name, where it has a display name; previews
+    /// do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
@@ -57,6 +61,7 @@ impl EventRecord {
             part: 0,
             at,
             path,
+            display_name: None,
             event,
         }
     }
@@ -70,7 +75,12 @@ impl EventRecord {
         })
     }
 
-    /// The agent concerned.
+    /// The author, as people are shown it: the agent's display name, or else its name.
+    pub fn author(&self) -> &str {
+        self.display_name.as_deref().unwrap_or_else(|| self.agent())
+    }
+
+    /// The agent concerned, by its name.
     pub fn agent(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
@@ -262,8 +272,12 @@ pub enum Event {
     BudgetWarning {
         /// Which bound.
         resource: Resource,
-        /// How much is used, in percent.
+        /// The share at which a warning is wanted, in percent: at least so much is used.
         percent: u32,
+        /// How much is used, in the unit of the bound; `None` in journals of format 4 and before.
+        used: Option<u64>,
+        /// The bound.
+        bound: Option<u64>,
     },
     /// A run ended. The last event of a stream is the root's.
     RunEnded {
@@ -486,7 +500,9 @@ mod wire {
             operation: OperationId, reason: AgentError,
         } = "message_set_aside",
         Cancelling { reason: String } = "cancelling",
-        BudgetWarning { resource: Resource, percent: u32 } = "budget_warning",
+        BudgetWarning {
+            resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>,
+        } = "budget_warning",
         RunEnded { end: RunResult, spent: Spent } = "run_ended",
     }
 }

@@ -124,8 +124,13 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "sets a message aside: {}", told(reason))
         }
         Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),
-        Event::BudgetWarning { resource, percent } => {
-            write!(f, "has used at least {percent}% of its {resource}")?;
+        Event::BudgetWarning {
+            resource,
+            percent,
+            used,
+            bound,
+        } => {
+            f.write_str(&budget_use(*resource, *percent, *used, *bound))?;
             match resource {
                 Resource::Entries => f.write_str(", and can go on in another run's journal"),
                 _ => Ok(()),
@@ -181,6 +186,23 @@ impl fmt::Display for Call<'_> {
         };
         write!(f, "{}({arguments})", told(&self.0.name))
     }
+}
+
+/// What is used of a bound, in the bound's own unit where it is recorded.
+fn budget_use(resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>) -> String {
+    let (Some(used), Some(bound)) = (used, bound) else {
+        return format!("has used at least {percent}% of its {resource}");
+    };
+    let of = |scale: f64, unit: &str| {
+        let (used, bound) = (used as f64 / scale, bound as f64 / scale);
+        format!("has used {used}{unit} of its {bound}{unit} of {resource}")
+    };
+    let told = match resource {
+        Resource::Cost => of(1e6, ""),
+        Resource::WallTime => of(1e3, " s"),
+        _ => format!("has used {used} of its {bound} {resource}"),
+    };
+    format!("{told} (a warning at {percent}%)")
 }
 
 fn named(kind: &str, name: &str) -> String {

@@ -16,6 +16,12 @@ pub(crate) const TELLS_OF_CALLS: u32 = 3;
 /// in replay, and a fork is another run.
 pub(crate) const APPROVERS_HAVE_RUN_IN_CONTEXT: u32 = 4;
 
+/// The format from which on a transfer is held to the schema that its model was shown.
+pub(crate) const TRANSFERS_FIT_THEIR_SCHEMA: u32 = 5;
+
+/// The format from which on what agents came to that a model made is kept in the working memory.
+pub(crate) const MADE_AGENTS_ARE_KEPT: u32 = 5;
+
 /// The format of entries that say none.
 pub(super) fn first() -> u32 {
     1

@@ -23,6 +23,7 @@ mod message;
 mod message_parts;
 mod model;
 mod outcome;
+mod parent_policy;
 mod prices;
 mod question;
 mod scope;
@@ -39,12 +40,14 @@ pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};
 pub use changed::Changed;
 pub use continuation::{Continuation, Continued};
 pub use digest::{CallDigest, Digest};
-pub use entry::{Begun, Entry, Forked, ParentPolicy, RunEnd, RunStart, SessionTurn, TurnEnd};
+pub use entry::{Begun, Entry, Forked, RunEnd, RunStart, SessionTurn, TurnEnd};
 pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
 pub use format::FORMAT;
-pub(crate) use format::{APPROVERS_HAVE_RUN_IN_CONTEXT, TELLS_OF_CALLS};
+pub(crate) use format::{
+    APPROVERS_HAVE_RUN_IN_CONTEXT, MADE_AGENTS_ARE_KEPT, TELLS_OF_CALLS, TRANSFERS_FIT_THEIR_SCHEMA,
+};
 pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
 pub use message::{
@@ -56,6 +59,7 @@ pub use model::{
     ToolSet,
 };
 pub use outcome::{Answer, NoAnswer, Outcome, StopReason, Transfer};
+pub use parent_policy::ParentPolicy;
 pub use prices::Prices;
 pub use question::{Question, QuestionKind};
 pub use scope::Scope;

@@ -322,15 +322,31 @@ async fn observers_are_warned_once_at_each_share_also_over_a_crash() {
     let run = system.run(run);
     assert_eq!(text(&run).await, "done");
     let events = run.events().recorded().so_far().await.unwrap();
-    let warned: Vec<(Resource, u32)> = events
+    let warned: Vec<(Resource, u32, Option<u64>, Option<u64>)> = events
         .iter()
         .filter_map(|record| match record.event {
-            Event::BudgetWarning { resource, percent } => Some((resource, percent)),
+            Event::BudgetWarning {
+                resource,
+                percent,
+                used,
+                bound,
+            } => Some((resource, percent, used, bound)),
             _ => None,
         })
         .collect();
     let calls = Resource::ModelCalls;
-    assert_eq!(warned, [(calls, 50), (calls, 90)]);
+    // What is used stands beside the share at which it was told.
+    let ten = Some(10);
+    assert_eq!(
+        warned,
+        [(calls, 50, Some(5), ten), (calls, 90, Some(9), ten)]
+    );
+    let lines: Vec<String> = events
+        .iter()
+        .map(|record| record.event.to_string())
+        .collect();
+    let told = "has used 5 of its 10 model calls (a warning at 50%)";
+    assert!(lines.iter().any(|line| line == told), "{lines:?}");
     let refused = agent().budget_warnings([0]).spec.check();
     assert!(refused.unwrap_err().to_string().contains("1 to 100"));
 }

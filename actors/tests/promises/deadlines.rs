@@ -112,7 +112,14 @@ async fn wall_time_that_is_used_up_is_a_budget_and_is_warned_of() {
             .iter()
             .filter(|event| event.run == run.id())
             .filter_map(|event| match event.event {
-                Event::BudgetWarning { resource, percent } => {
+                Event::BudgetWarning {
+                    resource,
+                    percent,
+                    used,
+                    bound,
+                } => {
+                    assert!(used >= Some(48_000) && used < Some(49_000), "{used:?}");
+                    assert_eq!(bound, Some(60_000));
                     Some((resource, percent, event.at.since(begun).as_secs()))
                 }
                 _ => None,

@@ -135,7 +135,12 @@ async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also
             Entry::BudgetWarned {
                 resource: Resource::Entries,
                 percent,
-            } => Some((place, *percent)),
+                used,
+                bound,
+            } => {
+                assert_eq!((*used, *bound), (Some(place as u64), Some(50)));
+                Some((place, *percent))
+            }
             _ => None,
         })
         .collect();

@@ -138,6 +138,63 @@ async fn the_last_event_says_how_a_run_ended_whichever_way_it_did() {
     assert_eq!(stopped, RunResult::Stopped(reason));
 }
 
+/// Whichever comes first is what the run ended with, and the last event is that one and the only one of its sort.
+#[tokio::test(start_paused = true)]
+async fn of_an_error_a_cancellation_and_an_answer_the_one_that_was_recorded_first_is_told() {
+    let (mut stopped, mut others) = (0, 0);
+    for fails in [false, true] {
+        for at in 0..30 {
+            let stage = Stage::new();
+            stage.not_replayed("when it is cancelled depends on the time");
+            let ends = Agent::from_fn("ends", move |cx: RunContext| async move {
+                cx.sleep(Duration::from_millis(15)).await?;
+                match fails {
+                    true => Err(AgentError::failed("broken")),
+                    false => Ok(Outcome::answer("yes")),
+                }
+            });
+            let system = stage.start(ends).await;
+            let run = ask(&system, "ends", "go").await;
+            let mut events = run.events();
+            pause(at).await;
+            // It has ended by then, or it has not.
+            let was_asked = run.cancel("enough").await.unwrap_or_default();
+            let mut seen = Vec::new();
+            while let Some(event) = events.next().await {
+                seen.push(event.unwrap().event);
+            }
+            let ends = |event: &&Event| matches!(event, Event::RunEnded { .. });
+            assert_eq!(seen.iter().filter(ends).count(), 1, "at {at}: {seen:?}");
+            let Some(Event::RunEnded { end, .. }) = seen.last() else {
+                panic!("at {at}: the last event is {:?}", seen.last());
+            };
+            let is_cancelled = seen
+                .iter()
+                .any(|event| matches!(event, Event::Cancelling { .. }));
+            match is_cancelled {
+                true => {
+                    let reason = StopReason::Cancelled("enough".to_owned());
+                    assert_eq!(*end, RunResult::Stopped(reason), "at {at}");
+                    assert!(was_asked);
+                    stopped += 1;
+                }
+                false => {
+                    let told = match fails {
+                        true => RunResult::Failed(AgentError::failed("broken")),
+                        false => RunResult::Answered("yes".to_owned()),
+                    };
+                    assert_eq!(*end, told, "at {at}");
+                    others += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        stopped > 5 && others > 5,
+        "{stopped} cancelled, {others} not"
+    );
+}
+
 /// Tells how far it is, and gives its output piece by piece.
 struct Report;
 

@@ -10,7 +10,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, text};
 
 fn painter() -> Agent {
     Agent::from_fn("painter", |cx: RunContext| async move {
@@ -193,6 +193,48 @@ async fn a_delegation_is_held_to_the_schema_that_its_model_was_shown() {
         )
     };
     assert_eq!(events.iter().filter(begun).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transfer_is_held_to_the_schema_that_its_model_was_shown() {
+    let stage = Stage::new();
+    let night = Agent::from_fn("night", |cx: RunContext| async move {
+        Ok(Outcome::answer(format!("took {:?}", cx.request())))
+    });
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        let response = cx.think().await?;
+        let results = cx.tools(response.calls()).await?;
+        let told: Vec<&str> = results.iter().map(|result| result.text.as_str()).collect();
+        cx.emit("told", &told);
+        let calls = response.calls();
+        let transfers: Vec<_> = calls
+            .iter()
+            .filter_map(|call| cx.transfer_of(call))
+            .collect();
+        assert_eq!(transfers.len(), 1, "{transfers:?}");
+        Ok(Outcome::Transfer(transfers[0].clone()))
+    })
+    .hand_off_to(night);
+    let call = |id: &str, arguments| ToolCall::new(id, "transfer_to_night", arguments);
+    let model = ScriptedModel::turns([ModelResponse::tool_calls([
+        call("1", json!({})),
+        call("2", json!({"request": 7})),
+        call("3", json!({"request": "go on", "hurry": true})),
+        call("4", json!({"request": "go on"})),
+    ])]);
+    let system = stage.start_with(desk, model).await;
+    let run = system.session("desk", "ada").send("go").await.unwrap();
+    assert_eq!(text(&run).await, "took Some(\"go on\")");
+    let events = run.events().so_far().await.unwrap();
+    let told = events.into_iter().find_map(|record| match record.event {
+        Event::Custom { data, .. } => Some(data),
+        _ => None,
+    });
+    let told: Vec<String> = serde_json::from_value(told.unwrap()).unwrap();
+    for told in &told[..3] {
+        assert!(told.contains("do not fit"), "{told}");
+    }
+    assert_eq!(told[3], "The conversation was handed to night.");
 }
 
 #[tokio::test(start_paused = true)]

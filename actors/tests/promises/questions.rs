@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, InboxItem, Store, Ticket},
+    contract::{InboxBody, InboxItem, RunStatus, Store, Ticket},
     definition::ApprovalRule,
     run::{Agent, RunContext, operations::AgentMessage},
     vocabulary::{Effect, ErrorKind, Message, Outcome, Question, Timestamp},
@@ -44,6 +44,39 @@ async fn a_question_that_nobody_answers_expires_with_its_default_or_as_expired()
             let took = began.elapsed().as_secs();
             assert!((598..=600).contains(&took), "{took}");
         }
+    }
+}
+
+/// A function that hands on what it hears: the run is marked as failed, wherever the process dies meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_question_expires_unanswered_is_marked_as_failed() {
+    for crashes in 0..3 {
+        let mut stage = Stage::new();
+        let asks = || {
+            Agent::from_fn("asker", |cx: RunContext| async move {
+                let mut question = Question::new("Which?");
+                question.expires = Some(cx.now().await?.after(Duration::from_secs(600)));
+                let answer = cx.ask(question).await?;
+                Ok(Outcome::answer(answer.to_string()))
+            })
+        };
+        let mut system = stage.start(asks()).await;
+        let run = ask(&system, "asker", "go").await.id();
+        for _ in 0..crashes {
+            pause(1_000).await;
+            stage.crash(&system).await;
+            // It expires while nobody carries it, where it is the last time.
+            pause(if crashes == 2 { 400_000 } else { 1 }).await;
+            system = stage.start(asks()).await;
+        }
+        let error = system.run(run).outcome().await.unwrap_err();
+        assert!(
+            error.to_string().contains("nobody answered in time"),
+            "{error}"
+        );
+        let row = stage.store.run(run).await.unwrap().unwrap();
+        assert_eq!(row.status, RunStatus::Failed);
+        assert!(system.open_questions().await.unwrap().is_empty());
     }
 }
 

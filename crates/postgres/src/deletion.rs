@@ -1,18 +1,21 @@
-//! Deleting ended trees, in steps of bounded size, and blobs that nothing refers to.
+//! Deleting ended trees and sessions, in steps of bounded size, and blobs that nothing refers to.
 //!
-//! The journals of a tree get other keys, under which nobody looks for them, in one commit. Then their entries go,
+//! The journals of a tree or a session get other keys, under which nobody looks for them, in one commit. Then their entries go,
 //! from the last to the first, so what is left of each is a chain at any time. Each step locks the row `tail` as
 //! commits do, so that no commit comes in between.
 
 use ghostlight_actors::{
     contract::{DELETIONS_KNOWN, Deleted, StoreError, artifact_scopes},
-    vocabulary::{RunId, Timestamp},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
+use tokio_postgres::{Row, Transaction};
 
 use crate::{
     fault::Fault,
+    node,
     reader::Readers,
     rows::{self, number},
+    text::stored,
 };
 
 /// See `Store::delete_tree`.
@@ -32,9 +35,7 @@ pub(crate) async fn delete_tree(
         rows::OPEN
     );
     if let Some(row) = step.query_opt(&open, &[&tree]).await? {
-        let odd = |_| Fault::Damaged("a run's id does not read".to_owned());
-        let run = row.try_get::<_, &str>(0)?.parse().map_err(odd)?;
-        return Err(Fault::Told(StoreError::Open { run }));
+        return Err(is_open(&row)?);
     }
     // All runs of the tree, if this is its root.
     let below = "DELETE FROM runs WHERE root = $1 \
@@ -59,21 +60,75 @@ pub(crate) async fn delete_tree(
         let forget = "DELETE FROM deleted WHERE id <= (SELECT max(id) FROM deleted) - $1";
         step.execute(forget, &[&number(DELETIONS_KNOWN)]).await?;
     }
+    let mut deleted = delete_entries(&step, limit).await?;
+    step.commit().await?;
+    deleted.runs = doomed.len() as u64;
+    Ok(deleted)
+}
+
+fn is_open(row: &Row) -> Result<Fault, Fault> {
+    let odd = |_| Fault::Damaged("a run's id does not read".to_owned());
+    let run = row.try_get::<_, &str>(0)?.parse().map_err(odd)?;
+    Ok(Fault::Told(StoreError::Open { run }))
+}
+
+/// Deletes at most so many entries of journals that are out of sight, and those journals with the last of them.
+async fn delete_entries(step: &Transaction<'_>, limit: usize) -> Result<Deleted, Fault> {
     let limit = limit.max(1);
     let entries = "DELETE FROM entries WHERE position IN (SELECT e.position FROM entries AS e \
          JOIN journals AS j ON j.id = e.journal WHERE j.key >= 'deleted:' AND j.key < 'deleted;' \
          ORDER BY j.key, e.sequence DESC LIMIT $1)";
-    let gone = step.execute(entries, &[&number(limit as u64)]).await?;
-    let more = gone >= limit as u64;
-    if !more {
+    let mut deleted = Deleted::default();
+    deleted.entries = step.execute(entries, &[&number(limit as u64)]).await?;
+    deleted.more = deleted.entries >= limit as u64;
+    if !deleted.more {
         let journals = "DELETE FROM journals WHERE key >= 'deleted:' AND key < 'deleted;'";
         step.execute(journals, &[]).await?;
     }
+    Ok(deleted)
+}
+
+/// See `Store::delete_session`; `this` is the node that asks.
+pub(crate) async fn delete_session(
+    readers: &Readers,
+    this: &str,
+    session: &SessionId,
+    limit: usize,
+) -> Result<Deleted, Fault> {
+    readers.health.check().map_err(Fault::Told)?;
+    let mut client = readers.client().await?;
+    let step = client.transaction().await?;
+    step.execute("SELECT 1 FROM tail FOR UPDATE", &[]).await?;
+    let journal = JournalId::Session(session.clone());
+    let name = journal.to_string();
+    let key = stored(&name);
+    let held = "SELECT owner FROM journals WHERE key = $1 AND owner <> $2 AND node_lives(owner)";
+    if let Some(row) = step.query_opt(held, &[&key, &this]).await? {
+        let owner = node::in_words(row.try_get(0)?);
+        return Err(Fault::Told(StoreError::Owned { journal, owner }));
+    }
+    let open = format!(
+        "SELECT run FROM runs WHERE session_team = $1 AND session_key = $2 AND {} LIMIT 1",
+        rows::OPEN
+    );
+    let (team, name) = (stored(&session.team), stored(&session.key));
+    if let Some(row) = step.query_opt(&open, &[&team, &name]).await? {
+        return Err(is_open(&row)?);
+    }
+    // The number tells it from one of the same name that was deleted before, and not to its end.
+    let hide =
+        "UPDATE journals SET key = 'deleted:' || id || '/' || key, owner = NULL WHERE key = $1";
+    step.execute(hide, &[&key]).await?;
+    let checkpoint = session.to_string();
+    let checkpoint = stored(&checkpoint);
+    step.execute("DELETE FROM checkpoints WHERE session = $1", &[&checkpoint])
+        .await?;
+    let scopes = artifact_scopes::of_session(session);
+    let scopes = scopes.each_ref().map(|scope| stored(scope));
+    step.execute("DELETE FROM state WHERE scope = ANY($1)", &[&&scopes[..]])
+        .await?;
+    let deleted = delete_entries(&step, limit).await?;
     step.commit().await?;
-    let mut deleted = Deleted::default();
-    deleted.runs = doomed.len() as u64;
-    deleted.entries = gone;
-    deleted.more = more;
     Ok(deleted)
 }
 

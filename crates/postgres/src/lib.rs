@@ -413,6 +413,16 @@ impl Store for PostgresStore {
         self.told(deletion::delete_tree(&self.inner.readers, root, at, limit).await)
     }
 
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        let inner = &self.inner;
+        let told = deletion::delete_session(&inner.readers, &inner.node.id, &session, limit);
+        self.told(told.await)
+    }
+
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         self.told(self.inner.readers.deleted(run).await)
     }

@@ -191,6 +191,29 @@ impl Readers {
         if let Some(root) = filter.root {
             query.compare("root =", root.to_string());
         }
+        if let Some(team) = &filter.team {
+            query.compare("team =", stored(team).into_owned());
+        }
+        if !filter.statuses.is_empty() {
+            // Words of our own, without quotes in them.
+            let words = filter.statuses.iter().map(|status| format!("'{status}'"));
+            let words: Vec<String> = words.collect();
+            query.and(&format!("status IN ({})", words.join(", ")));
+        }
+        if let Some(since) = filter.since {
+            query.compare("started_at >=", since.0.cast_signed());
+        }
+        if let Some(after) = &filter.after {
+            let at = after.started_at.0.cast_signed();
+            query
+                .values
+                .extend([Box::new(at) as Value, Box::new(after.run.to_string())]);
+            let (at, run) = (query.values.len() - 1, query.values.len());
+            query.and(&format!(
+                "started_at <= ${at} AND (started_at < ${at} \
+                 OR id < (SELECT id FROM runs WHERE run = ${run}))"
+            ));
+        }
         if let Some(prefix) = &filter.prefix {
             let Some(from) = hyphenated(prefix) else {
                 return Ok(Vec::new());

@@ -221,7 +221,7 @@ async fn stop(
 /// The width of a column for the names of these agents, indented by their depth.
 fn column_of(team: &TeamSpec) -> usize {
     let width = |(above, agent): &(Vec<&str>, &ghostlight_actors::definition::AgentSpec)| {
-        2 * above.len() + agent.name.chars().count()
+        2 * above.len() + agent.display_name().chars().count()
     };
     team.agent.walk().iter().map(width).max().unwrap_or(0)
 }

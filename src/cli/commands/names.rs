@@ -135,6 +135,10 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "of many tools a request holds those that fit",
     ),
     (
+        "soft_budget",
+        "bounds at which the model is told, and goes on or answers, before a budget stops it",
+    ),
+    (
         "tool_limits",
         "single tools are called so often in a run and no more",
     ),

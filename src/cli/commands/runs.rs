@@ -1,9 +1,6 @@
 //! `ghostlight runs`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
     actor::newer_runs,
@@ -12,6 +9,7 @@ use ghostlight_actors::{
 };
 use serde::Serialize;
 
+use super::sessions::before;
 use crate::cli::{
     arguments::Runs,
     exit::{Exit, Failure},
@@ -82,25 +80,49 @@ struct Page {
 }
 
 async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
+    let usual = if arguments.show.json {
+        usize::MAX
+    } else {
+        PAGE
+    };
+    let limit = arguments.limit.unwrap_or(usual);
+    let now = SystemClock::new().now();
     let mut filter = RunFilter::default();
     (filter.roots, filter.open) = (true, !ended_too(arguments));
-    let mut rows = keeping.store.runs(filter).await?;
+    filter.team.clone_from(&arguments.team);
+    filter.statuses = arguments.state.iter().flat_map(statuses).copied().collect();
+    filter.since = arguments.since.map(|age| before(now, age));
+    // One more than is shown tells whether there is a next page.
+    filter.limit = limit.saturating_add(1);
     if let Some(after) = &arguments.after {
-        let last = keeping.find(after).await?;
-        let place = rows.iter().position(|row| row.run == last.run);
-        let behind = |row: &RunRow| row.started_at <= last.started_at && row.run != last.run;
-        match place {
-            Some(place) => drop(rows.drain(..=place)),
-            // It has ended since.
-            None => rows.retain(behind),
+        filter.after = Some(keeping.find(after).await?);
+    }
+    let wished = |(row, interrupted): &(RunRow, bool)| {
+        let state = state_of(row.status, *interrupted);
+        arguments.state.is_empty() || state.is_some_and(|state| arguments.state.contains(&state))
+    };
+    let mut rows = Vec::new();
+    loop {
+        let found = keeping.store.runs(filter.clone()).await?;
+        let is_last = found.len() < filter.limit;
+        filter.after = found.last().cloned();
+        rows.extend(with_owners(keeping, found).await?.filter(wished));
+        // The store does not tell runs that are under way from those that were interrupted.
+        if is_last || rows.len() > limit {
+            break;
         }
     }
-    let now = SystemClock::new().now();
-    rows.retain(|row| {
-        let of_team = arguments.team.as_ref().is_none_or(|team| *team == row.team);
-        let young = |age: &Duration| now.since(row.started_at) <= *age;
-        of_team && arguments.since.as_ref().is_none_or(young)
-    });
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(|(row, _)| row.run);
+    Ok(Page { rows, next })
+}
+
+/// These runs, each with whether the process that carried it has ended.
+async fn with_owners(
+    keeping: &Keeping,
+    rows: Vec<RunRow>,
+) -> Result<impl Iterator<Item = (RunRow, bool)> + use<>, Failure> {
     let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
     let asked: Vec<RunId> = rows
         .iter()
@@ -111,25 +133,25 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
     let held = keeping.store.held_elsewhere(journals).await?;
     let dead = asked.into_iter().zip(held).filter(|(_, held)| !held);
     let dead: BTreeSet<RunId> = dead.map(|(run, _)| run).collect();
-    let rows = rows.into_iter().map(|row| {
+    Ok(rows.into_iter().map(move |row| {
         let interrupted = dead.contains(&row.run);
         (row, interrupted)
-    });
-    let wished = |(row, interrupted): &(RunRow, bool)| {
-        let state = state_of(row.status, *interrupted);
-        arguments.state.is_empty() || state.is_some_and(|state| arguments.state.contains(&state))
-    };
-    let mut rows: Vec<(RunRow, bool)> = rows.filter(wished).collect();
-    let usual = if arguments.show.json {
-        usize::MAX
-    } else {
-        PAGE
-    };
-    let limit = arguments.limit.unwrap_or(usual);
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|(row, _)| row.run);
-    Ok(Page { rows, next })
+    }))
+}
+
+/// How a run may stand in the store that stands so.
+fn statuses(state: &State) -> &'static [RunStatus] {
+    match state {
+        State::Running => &[RunStatus::Running],
+        State::Interrupted => &[RunStatus::Running, RunStatus::Cancelling],
+        State::Waiting => &[RunStatus::Waiting],
+        State::Parked => &[RunStatus::Parked],
+        State::Cancelling => &[RunStatus::Cancelling],
+        State::Answered => &[RunStatus::Answered],
+        State::Stopped => &[RunStatus::Stopped],
+        State::Failed => &[RunStatus::Failed],
+        State::Cancelled => &[RunStatus::Cancelled],
+    }
 }
 
 fn state_of(status: RunStatus, interrupted: bool) -> Option<State> {

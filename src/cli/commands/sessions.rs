@@ -21,8 +21,8 @@ use crate::cli::{
     keeping::{Keeping, quoted},
     plain_text,
     session_arguments::{
-        Session, SessionAct, SessionArtifact, SessionBranch, SessionExport, SessionImport,
-        SessionRewind, SessionShow, Sessions,
+        Session, SessionAct, SessionArtifact, SessionBranch, SessionDelete, SessionExport,
+        SessionImport, SessionRewind, SessionShow, Sessions,
     },
     when,
 };
@@ -107,7 +107,7 @@ fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
         .collect()
 }
 
-fn before(now: Timestamp, age: Duration) -> Timestamp {
+pub(super) fn before(now: Timestamp, age: Duration) -> Timestamp {
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     Timestamp(now.0.saturating_sub(age))
 }
@@ -119,6 +119,7 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
         SessionAct::Show(arguments) => show(arguments).await,
         SessionAct::Branch(arguments) => branch(arguments).await,
         SessionAct::Rewind(arguments) => rewind(arguments).await,
+        SessionAct::Delete(arguments) => delete(arguments).await,
         SessionAct::Export(arguments) => export(arguments).await,
         SessionAct::Import(arguments) => import(arguments).await,
         SessionAct::Artifact(arguments) => artifact(arguments).await,
@@ -215,6 +216,22 @@ async fn rewind(arguments: SessionRewind) -> Result<Exit, Failure> {
         "session {} goes on after {}; the runs of the others stay as they are",
         arguments.session,
         super::counted(arguments.turns, "turn"),
+    ));
+    Ok(Exit::Done)
+}
+
+async fn delete(arguments: SessionDelete) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
+    let deleted = StoredSessions::of(keeping.store.clone())
+        .delete(&arguments.session)
+        .await;
+    keeping.store.close().await?;
+    let deleted = deleted?;
+    super::note(&format!(
+        "deleted session {} with {} and all below, {} entries in all",
+        arguments.session,
+        super::counted(deleted.trees, "run"),
+        deleted.entries,
     ));
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Deleting ended trees, in steps of bounded size.
+//! Deleting ended trees and sessions, in steps of bounded size.
 //!
 //! A journal that is to go gets another key, under which nobody looks for it; that is one row.
 //! Then its entries go from the last to the first, so what is left of it is a chain at any time.
@@ -8,7 +8,7 @@
 
 use ghostlight_actors::{
     contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
-    vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
+    vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -70,15 +70,36 @@ pub(super) fn open_run(connection: &Connection, root: RunId) -> Result<Option<Ru
         "SELECT run FROM runs WHERE root = ?1 AND {} LIMIT 1",
         rows::OPEN
     );
-    let mut select = connection.prepare_cached(&sql)?;
-    let open = select.query_row([root.to_string()], |row| row.get::<_, String>(0));
+    first_run(connection, &sql, [root.to_string()])
+}
+
+/// A run of a session that has not ended, if there is one.
+pub(super) fn open_run_in(
+    connection: &Connection,
+    session: &SessionId,
+) -> Result<Option<RunId>, Fault> {
+    let sql = format!(
+        "SELECT run FROM runs WHERE session_team = ?1 AND session_key = ?2 AND {} LIMIT 1",
+        rows::OPEN
+    );
+    first_run(connection, &sql, params![session.team, session.key])
+}
+
+fn first_run(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<Option<RunId>, Fault> {
+    let mut select = connection.prepare_cached(sql)?;
+    let found = select.query_row(parameters, |row| row.get::<_, String>(0));
     let odd = |_| Fault::damaged("a run's id does not read");
-    open.optional()?
+    found
+        .optional()?
         .map(|run| run.parse().map_err(odd))
         .transpose()
 }
 
-/// One step of deleting trees.
+/// One step of deleting trees and sessions.
 pub(super) struct Step<'c> {
     pub(super) connection: &'c Connection,
     pub(super) at: Timestamp,
@@ -87,8 +108,8 @@ pub(super) struct Step<'c> {
     /// Commits before this one may be folded: the anchor knows it or a later one.
     pub(super) anchored: u64,
     pub(super) deleted: Deleted,
-    /// The runs whose journals got another key.
-    pub(super) doomed: Vec<RunId>,
+    /// The journals that got another key.
+    pub(super) doomed: Vec<JournalId>,
 }
 
 impl Step<'_> {
@@ -97,13 +118,40 @@ impl Step<'_> {
         let row = reader::run(self.connection, root)?;
         if let Some(row) = row.filter(|row| row.root == root) {
             self.doom(&row)?;
-            let mut delete = self
-                .connection
-                .prepare_cached("DELETE FROM state WHERE scope = ?1")?;
-            for scope in artifact_scopes::of_tree(root) {
-                delete.execute([scope])?;
+            self.delete_scopes(artifact_scopes::of_tree(root))?;
+        }
+        self.go_on_with_all()
+    }
+
+    /// Begins with this session, and goes on with whatever has begun, as far as there is room.
+    pub(super) fn take_session(&mut self, session: &SessionId) -> Result<(), Fault> {
+        let id = JournalId::Session(session.clone());
+        // One of the same name may have been deleted before, and not to its end.
+        let before = format!("{DOOMED}{id}");
+        if let Some(left) = JournalRow::find(self.connection, &before)? {
+            self.go_on(&before, left.id)?;
+            if JournalRow::find(self.connection, &before)?.is_some() {
+                self.deleted.more = true;
+                return Ok(());
             }
         }
+        self.hide(id)?;
+        rows::put_checkpoint(self.connection, session, None)?;
+        self.delete_scopes(artifact_scopes::of_session(session))?;
+        self.go_on_with_all()
+    }
+
+    fn delete_scopes(&self, scopes: [String; 3]) -> Result<(), Fault> {
+        let mut delete = self
+            .connection
+            .prepare_cached("DELETE FROM state WHERE scope = ?1")?;
+        for scope in scopes {
+            delete.execute([scope])?;
+        }
+        Ok(())
+    }
+
+    fn go_on_with_all(&mut self) -> Result<(), Fault> {
         while let Some((key, journal)) = self.next_doomed()? {
             if self.left == 0 {
                 self.deleted.more = true;
@@ -145,7 +193,19 @@ impl Step<'_> {
     /// Takes a run out of the index and its journal out of sight.
     fn doom(&mut self, row: &RunRow) -> Result<(), Fault> {
         let (connection, run) = (self.connection, row.run.to_string());
-        let key = JournalId::Run(row.run).to_string();
+        self.hide(JournalId::Run(row.run))?;
+        let mut indexed = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
+        indexed.execute([&run])?;
+        rows::delete_inbox(connection, &run)?;
+        remember(connection, &run, self.at)?;
+        self.deleted.runs += 1;
+        self.left = self.left.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Takes a journal out of sight.
+    fn hide(&mut self, id: JournalId) -> Result<(), Fault> {
+        let (connection, key) = (self.connection, id.to_string());
         if let Some(journal) = JournalRow::find(connection, &key)? {
             let doomed = format!("{DOOMED}{key}");
             let mut rename =
@@ -154,13 +214,7 @@ impl Step<'_> {
             let owner = None;
             JournalRow { owner, ..journal }.write(connection, &doomed)?;
         }
-        let mut indexed = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
-        indexed.execute([&run])?;
-        rows::delete_inbox(connection, &run)?;
-        remember(connection, &run, self.at)?;
-        self.doomed.push(row.run);
-        self.deleted.runs += 1;
-        self.left = self.left.saturating_sub(1);
+        self.doomed.push(id);
         Ok(())
     }
 

@@ -379,6 +379,15 @@ impl Store for SqliteStore {
         self.committer()?.submit(work).await?
     }
 
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        let work = move |writer: &mut Writer| writer.delete_session(&session, limit);
+        self.committer()?.submit(work).await?
+    }
+
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         self.read(move |connection| deletion::deleted(connection, run))
             .await

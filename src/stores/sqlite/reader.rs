@@ -331,6 +331,8 @@ pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>,
 pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
     let mut conditions = vec!["true"];
     let mut values: Vec<Value> = Vec::new();
+    let statuses = vec!["?"; filter.statuses.len()].join(", ");
+    let statuses = format!("status IN ({statuses})");
     if filter.open {
         conditions.push(rows::OPEN);
     }
@@ -347,6 +349,23 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
     if let Some(root) = filter.root {
         conditions.push("root = ?");
         values.push(root.to_string().into());
+    }
+    if let Some(team) = &filter.team {
+        conditions.push("team = ?");
+        values.push(team.clone().into());
+    }
+    if !filter.statuses.is_empty() {
+        conditions.push(&statuses);
+        values.extend(filter.statuses.iter().map(|it| it.to_string().into()));
+    }
+    if let Some(since) = filter.since {
+        conditions.push("started_at >= ?");
+        values.push(since.0.cast_signed().into());
+    }
+    if let Some(after) = &filter.after {
+        conditions.push("(started_at, id) < (?, coalesce((SELECT id FROM runs WHERE run = ?), 0))");
+        let at = after.started_at.0.cast_signed();
+        values.extend([at.into(), after.run.to_string().into()]);
     }
     if let Some(prefix) = &filter.prefix {
         let Some(from) = hyphenated(prefix) else {
@@ -367,12 +386,8 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
         conditions.join(" AND ")
     );
     let mut select = connection.prepare_cached(&sql)?;
-    let mut found = select.query(params_from_iter(values))?;
-    let mut runs = Vec::new();
-    while let Some(row) = found.next()? {
-        runs.push(rows::read_run(row)?);
-    }
-    Ok(runs)
+    let found = select.query_and_then(params_from_iter(values), rows::read_run)?;
+    found.collect()
 }
 
 /// The beginning of an id as it is written, from its digits with or without hyphens; `None`

@@ -5,20 +5,19 @@
 //! written, and a refused one leaves no trace. What it remembers is true as long as nobody else
 //! wrote to the file, which `PRAGMA data_version` tells inside each transaction.
 
+mod deleting;
+
 use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::{
-    contract::{
-        Append, Batch, Claim, Committed, Deleted, Expected, InboxItem, StateWrite, StoreError,
-    },
-    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+    contract::{Append, Batch, Claim, Committed, Expected, InboxItem, StateWrite, StoreError},
+    vocabulary::{JournalId, RunId, SessionId},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     anchor::Mark,
     chain::{self, CommitDigest, Hash},
-    deletion,
     fault::Fault,
     owner::{self, Owner},
     rows::{self, JournalRow, StateRow},
@@ -281,45 +280,6 @@ impl Writer {
         let new = rows::post(&self.connection, run, item)?;
         self.changed |= new;
         Ok(new)
-    }
-
-    /// Deletes at most so many rows of this tree and of what is left of others.
-    pub(super) fn delete_tree(
-        &mut self,
-        root: RunId,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Result<Deleted, StoreError>, Fault> {
-        if let Some(run) = deletion::open_run(&self.connection, root)? {
-            return Ok(Err(StoreError::Open { run }));
-        }
-        let mut step = deletion::Step {
-            connection: &self.connection,
-            at,
-            left: limit.max(1),
-            anchored: self.anchored,
-            deleted: Deleted::default(),
-            doomed: Vec::new(),
-        };
-        step.take(root)?;
-        let deletion::Step {
-            deleted, doomed, ..
-        } = step;
-        self.changed |= deleted != Deleted::default();
-        for run in doomed {
-            self.heads.remove(&JournalId::Run(run));
-        }
-        Ok(Ok(deleted))
-    }
-
-    pub(super) fn delete_blobs(
-        &mut self,
-        after: deletion::Looked,
-        unused: Vec<Digest>,
-    ) -> Result<u64, Fault> {
-        let deleted = deletion::delete_blobs(&self.connection, after, unused)?;
-        self.changed |= deleted > 0;
-        Ok(deleted)
     }
 
     pub(super) fn put_checkpoint(

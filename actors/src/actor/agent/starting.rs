@@ -28,6 +28,7 @@ pub(super) fn first_start(
         team.digest,
         turn.message.clone(),
     );
+    start.display_name = team.pinned.display_name_of(&start.agent);
     start.session = Some(session.clone());
     start.history = fold.entries;
     start.budget = spec.budget.narrowed(&turn.budget);

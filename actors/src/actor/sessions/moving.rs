@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// A session's journal, and the turns in it.
-struct SessionJournal {
+pub(super) struct SessionJournal {
     lines: Vec<StoredLine>,
     log: SessionLog,
 }
 
 impl SessionJournal {
     /// Refuses as long as a turn is under way.
-    fn check_rest(&self, session: &SessionId) -> Result<(), SystemError> {
+    pub(super) fn check_rest(&self, session: &SessionId) -> Result<(), SystemError> {
         match self.log.open() {
             None => Ok(()),
             Some(run) => Err(SystemError::UnderWay {
@@ -71,7 +71,11 @@ struct Cut<'a> {
 }
 
 impl Sessions {
-    async fn journal(&self, session: &SessionId, what: Use) -> Result<SessionJournal, SystemError> {
+    pub(super) async fn journal(
+        &self,
+        session: &SessionId,
+        what: Use,
+    ) -> Result<SessionJournal, SystemError> {
         let journal = JournalId::Session(session.clone());
         let lines = read_journal(&self.store, &journal, 0).await?;
         if lines.is_empty() {
@@ -139,17 +143,8 @@ impl Sessions {
         let known = self.journal(session, Use::Act).await?;
         known.cut(session, turns)?;
         known.check_rest(session)?;
+        self.end_agent(session).await?;
         let id = JournalId::Session(session.clone());
-        if let Some(system) = &self.system
-            && !system.shared().end_agent(session).await
-        {
-            // A turn began just now; its agent holds the session.
-            self.journal(session, Use::Act).await?.check_rest(session)?;
-            return Err(SystemError::Store(StoreError::Owned {
-                journal: id,
-                owner: "this process, which is about to begin a turn".to_owned(),
-            }));
-        }
         let claim = self.store.claim(id.clone(), false).await?;
         // Read behind the claim: from here on nobody else writes it.
         let journal = self.journal(session, Use::Act).await?;
@@ -173,6 +168,22 @@ impl Sessions {
             ..Batch::of(append)
         };
         self.commit(batch).await
+    }
+
+    /// Lets the agent go that holds a session in this process.
+    pub(super) async fn end_agent(&self, session: &SessionId) -> Result<(), SystemError> {
+        let Some(system) = &self.system else {
+            return Ok(());
+        };
+        if system.shared().end_agent(session).await {
+            return Ok(());
+        }
+        // A turn began just now; its agent holds the session.
+        self.journal(session, Use::Act).await?.check_rest(session)?;
+        Err(SystemError::Store(StoreError::Owned {
+            journal: JournalId::Session(session.clone()),
+            owner: "this process, which is about to begin a turn".to_owned(),
+        }))
     }
 
     /// The session as one document, up to the last turn that has ended.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Sessions;
 use crate::{
-    actor::{Session, System, SystemError, loaded::read_journal},
+    actor::{Pruned, Session, System, SystemError, loaded::read_journal},
     session::{SessionFold, SessionLog},
     vocabulary::{Artifact, ArtifactInfo, JournalId, Scope, Transcript},
 };
@@ -62,6 +62,14 @@ impl Session {
     /// Those of [`Sessions::rewind`].
     pub async fn rewind(&self, turns: u64) -> Result<(), SystemError> {
         self.kept().rewind(&self.id, turns).await
+    }
+
+    /// Deletes the session for good, with its runs: see [`Sessions::delete`].
+    ///
+    /// # Errors
+    /// Those of [`Sessions::delete`].
+    pub async fn delete(&self) -> Result<Pruned, SystemError> {
+        self.kept().delete(&self.id).await
     }
 
     /// The values of a scope of state, by key.

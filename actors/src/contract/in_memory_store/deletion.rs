@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use super::memory::{Memory, visible};
 use crate::{
     contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, StoreError, artifact_scopes},
-    vocabulary::{Digest, Entry, JournalId, RunId, Timestamp},
+    vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// Runs that were deleted, as far as they are known.
@@ -130,6 +130,29 @@ impl Memory {
             self.deletions.add(run, at);
         }
         for scope in artifact_scopes::of_tree(root) {
+            self.scopes.remove(&scope);
+        }
+        Ok(deleted)
+    }
+
+    pub(super) fn delete_session(
+        &mut self,
+        process: u64,
+        session: &SessionId,
+    ) -> Result<Deleted, StoreError> {
+        let id = JournalId::Session(session.clone());
+        self.check_owner(process, &id)?;
+        let mut rows = self.runs.values().map(|indexed| &indexed.row);
+        let is_open =
+            |row: &&RunRow| !row.status.is_ended() && row.session.as_ref() == Some(session);
+        if let Some(open) = rows.find(is_open) {
+            return Err(StoreError::Open { run: open.run });
+        }
+        let mut deleted = Deleted::default();
+        let journal = self.journals.remove(&id);
+        deleted.entries = journal.map_or(0, |journal| journal.lines.len() as u64);
+        self.checkpoints.remove(session);
+        for scope in artifact_scopes::of_session(session) {
             self.scopes.remove(&scope);
         }
         Ok(deleted)

@@ -134,6 +134,14 @@ impl Memory {
         journal.is_some_and(|it| it.owner != process && self.living.contains(&it.owner))
     }
 
+    /// Refuses where another process that lives owns a journal.
+    pub(super) fn check_owner(&self, process: u64, id: &JournalId) -> Result<(), StoreError> {
+        match self.journals.get(id) {
+            Some(journal) if self.is_held(process, id) => Err(owned(id, journal.owner)),
+            _ => Ok(()),
+        }
+    }
+
     fn make_journal(&mut self, process: u64, id: JournalId) {
         let journal = JournalRows {
             epoch: 1,
@@ -373,21 +381,30 @@ impl Memory {
 
     pub(super) fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
         let prefix = filter.prefix.as_ref().map(|prefix| plain_digits(prefix));
+        let place = |run: &IndexedRun| (run.row.started_at, run.made);
+        let after = filter.after.as_ref().map(|last| {
+            let known = self.runs.get(&last.run);
+            (last.started_at, known.map_or(0, |known| known.made))
+        });
         let mut found: Vec<&IndexedRun> = self
             .runs
             .values()
+            .filter(|run| after.is_none_or(|after| place(run) < after))
             .filter(|IndexedRun { row, .. }| {
                 !(filter.open && row.status.is_ended())
                     && (!filter.roots || row.parent.is_none())
                     && (!filter.awake || row.is_awake())
                     && filter.root.is_none_or(|root| row.root == root)
                     && (filter.session.is_none() || row.session == filter.session)
+                    && filter.team.as_ref().is_none_or(|team| row.team == *team)
+                    && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
+                    && filter.since.is_none_or(|since| row.started_at >= since)
                     && prefix
                         .as_ref()
                         .is_none_or(|prefix| plain_digits(&row.run.to_string()).starts_with(prefix))
             })
             .collect();
-        found.sort_unstable_by_key(|run| (run.row.started_at, run.made));
+        found.sort_unstable_by_key(|run| place(run));
         let limit = match filter.limit {
             0 => usize::MAX,
             limit => limit,

@@ -232,6 +232,14 @@ impl Store for InMemoryStore {
         self.with(|memory| memory.delete_tree(root, at))
     }
 
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        _limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        self.with(|memory| memory.delete_session(self.process, &session))
+    }
+
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         self.with(|memory| Ok(memory.deletions.get(&run)))
     }

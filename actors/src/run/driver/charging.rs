@@ -14,9 +14,19 @@ impl Driver {
         }
         self.ledger.charge(spent);
         for (resource, percent) in self.ledger.warnings(&self.warn_at) {
-            let warned = Entry::BudgetWarned { resource, percent };
-            self.journal.append(&warned);
+            let (used, bound) = self.ledger.used(resource);
+            self.warn(resource, percent, used, bound);
         }
+    }
+
+    fn warn(&mut self, resource: Resource, percent: u8, used: u64, bound: Option<u64>) {
+        let used = Some(used);
+        self.journal.append(&Entry::BudgetWarned {
+            resource,
+            percent,
+            used,
+            bound,
+        });
     }
 
     /// Warns that the journal comes near its bound, so that the run can go on in another one
@@ -27,8 +37,8 @@ impl Driver {
         {
             let resource = Resource::Entries;
             self.ledger.warned(resource, percent);
-            let warned = Entry::BudgetWarned { resource, percent };
-            self.journal.append(&warned);
+            let bound = Some(self.max_entries);
+            self.warn(resource, percent, self.journal.entries(), bound);
             self.entries_warning = self.ledger.entries_warning(&self.warn_at, self.max_entries);
         }
     }
@@ -39,8 +49,9 @@ impl Driver {
         if let Some((_, percent)) = due.filter(|(at, _)| *at <= self.journal.now()) {
             let resource = Resource::WallTime;
             self.ledger.warned(resource, percent);
-            let warned = Entry::BudgetWarned { resource, percent };
-            self.journal.append(&warned);
+            let used = self.journal.now().0.saturating_sub(begun.0);
+            let (_, bound) = self.ledger.used(resource);
+            self.warn(resource, percent, used, bound);
         }
         self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, begun);
     }

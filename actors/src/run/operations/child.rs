@@ -105,6 +105,7 @@ impl Delegate {
                 .map_or(parent.definition, |(digest, _)| *digest),
             task.message,
         );
+        start.display_name.clone_from(&agent.spec.display_name);
         start.parent = Some((cx.run, cx.id));
         start.owner.clone_from(&parent.owner);
         (start.dry_run, start.streaming) = (parent.dry_run, parent.streaming);
@@ -147,7 +148,7 @@ pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
         let (task, agent) = (super::toolset::task_of(leg, agent, call), agent.into());
         return Some(Delegate { agent, task }.digest());
     }
-    let (agent, task) = super::create::wanted(leg, call)?.ok()?;
+    let super::create::Wanted { agent, task, .. } = super::create::wanted(leg, call)?.ok()?;
     Some(Delegate { agent, task }.digest())
 }
 

@@ -1,40 +1,106 @@
-//! The tool by which a model makes agents.
+//! The tools by which a model makes agents, and hears of those that it made in the background.
 
 use futures_util::future::{FutureExt, Shared, WeakShared};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignee, Delegated,
+    Assignee, Delegated, Spawned,
     approval::fits,
-    toolset::{Answered, CallEnd, ready, told},
+    toolset::{Answered, CallEnd, as_result, ready, told},
 };
 use crate::{
     contract::BoxFuture,
     definition::CREATE_AGENT,
     run::{Leg, RunContext, Task},
-    vocabulary::{AgentError, AnsweredBy, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, ToolCall, ToolResult, ToolStatus},
 };
+
+/// How many characters of a result are kept.
+const KEPT: usize = 16_000;
+/// What the model reads of a result for which no tool was called.
+const NO_TOOL_USED: &str = "[It called none of its tools.]";
 
 type Work = BoxFuture<'static, Result<Delegated, AgentError>>;
 
 /// An agent that was made, at work. Whoever asks for the same meanwhile waits for it too.
 pub(crate) struct MadeAgent(WeakShared<Work>);
 
+/// An agent that was made, and works beside the run that made it.
+pub(crate) struct InBackground {
+    child: Spawned,
+    has_tools: bool,
+}
+
+/// How an agent ended that a model made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MadeStatus {
+    /// With an answer.
+    Success,
+    /// With an answer for which it called none of the tools that it was given.
+    NoToolUsed,
+    /// At a bound, with what it had by then.
+    Partial,
+    /// With an error.
+    Failed,
+}
+
+/// What is kept of an agent that a model made, in the working memory of its tree
+/// ([`RunContext::memory`]) under `agent:NAME`, for all runs of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MadeResult {
+    /// How it ended.
+    pub status: MadeStatus,
+    /// What its maker's model was told, at most 16,000 characters of it.
+    pub result: String,
+}
+
+impl MadeStatus {
+    fn of(end: &Result<Delegated, AgentError>, had_tools: bool) -> Self {
+        match end {
+            Err(_) => Self::Failed,
+            Ok(done) if done.outcome.stop_reason().is_some() => Self::Partial,
+            Ok(done) if had_tools && done.spent.tool_calls == 0 => Self::NoToolUsed,
+            Ok(_) => Self::Success,
+        }
+    }
+}
+
+/// An agent that a call wants to be made.
+pub(super) struct Wanted {
+    pub(super) agent: Assignee,
+    pub(super) task: Task,
+    pub(super) background: bool,
+}
+
 impl RunContext {
     /// Makes the agent that the model wants, and gives it its task. Calls that want the same at
     /// the same time are one.
     pub(super) fn create_call(&self, call: ToolCall) -> CallEnd {
         let refused = |text: String| ready(ToolResult::new(&call, ToolStatus::Error, text));
-        let (agent, task) = match wanted(self.leg(), &call) {
+        let Wanted {
+            agent,
+            task,
+            background,
+        } = match wanted(self.leg(), &call) {
             Some(Ok(wanted)) => wanted,
             Some(Err(fault)) => return refused(fault),
             None => return refused("No agent can be made here.".to_owned()),
         };
-        let made = AnsweredBy::Agent(agent.name().to_owned());
-        let by = |result| Answered::by(made, result);
+        let by = AnsweredBy::Agent(agent.name().to_owned());
         let arguments = call.arguments.value();
         let key = arguments.map_or_else(|_| String::new(), ToString::to_string);
         if let Some(work) = self.at_work(&key) {
+            let by = |result| Answered::by(by, result);
             return Box::pin(async move { told(&call, work.await).map(by) });
+        }
+        if background && self.is_in_background(agent.name()) {
+            let name = agent.name();
+            let text =
+                format!("Not made: the agent {name:?} is at work already; ask for its result.");
+            return refused(text);
         }
         let bound = self.spec().create_agent.as_ref().map_or(0, |c| c.agents);
         if self.used_before(CREATE_AGENT) >= bound {
@@ -42,13 +108,100 @@ impl RunContext {
                 "Not made: this run may make {bound} agents, and has. Go on with what there is."
             ));
         }
+        if background {
+            return self.create_in_background(call, agent, task);
+        }
+        let keeper = self.keeper(&agent);
         let work: Work = Box::pin(self.delegate(agent, task));
         let work = work.shared();
         if let Some(work) = work.downgrade() {
             let mut books = self.leg().books.lock();
             books.made.insert(key, MadeAgent(work));
         }
-        Box::pin(async move { told(&call, work.await).map(by) })
+        Box::pin(async move {
+            let result = keeper.keep(&call, work.await).await?;
+            Ok(Answered::by(by, result))
+        })
+    }
+
+    /// Begins an agent that works beside the run.
+    fn create_in_background(&self, call: ToolCall, agent: Assignee, task: Task) -> CallEnd {
+        let (leg, name) = (self.leg().clone(), agent.name().to_owned());
+        let has_tools = has_tools(&agent);
+        let spawning = self.spawn(agent, task);
+        Box::pin(async move {
+            let by = AnsweredBy::Agent(name.clone());
+            let child = match spawning.await {
+                Ok(child) => child,
+                Err(error) => {
+                    return as_result(&call, Err(error)).map(|result| Answered::by(by, result));
+                }
+            };
+            let made = InBackground { child, has_tools };
+            let text = format!(
+                "The agent {name:?} is at work. Ask for its result with agent_result before you answer."
+            );
+            leg.books.lock().in_background.insert(name, made);
+            let result = ToolResult::new(&call, ToolStatus::Success, text);
+            Ok(Answered::by(by, result))
+        })
+    }
+
+    fn is_in_background(&self, name: &str) -> bool {
+        self.leg().books.lock().in_background.contains_key(name)
+    }
+
+    /// Waits for an agent that the model made in the background.
+    pub(super) fn agent_result_call(&self, call: ToolCall) -> CallEnd {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let refused = |text: String| ready(ToolResult::new(&call, ToolStatus::Error, text));
+        let offered = self.tools_offered();
+        let fault = offered
+            .get(&call.name)
+            .map(|tool| fits(tool, &call.arguments));
+        if let Some(Err(fault)) = fault {
+            return refused(fault);
+        }
+        let Ok(Named { name }) = call.arguments.parse::<Named>() else {
+            return refused("Name the agent.".to_owned());
+        };
+        // It is told once; what it came to stays in the conversation.
+        let spawned = self.leg().books.lock().in_background.remove(&name);
+        let Some(spawned) = spawned else {
+            let books = self.leg().books.lock();
+            let known: Vec<&str> = books.in_background.keys().map(String::as_str).collect();
+            let known = match known.is_empty() {
+                true => "none".to_owned(),
+                false => known.join(", "),
+            };
+            drop(books);
+            return refused(format!(
+                "No agent {name:?} works in the background. At work, or not asked for: {known}."
+            ));
+        };
+        let keeper = self.keeper_of(name.clone(), spawned.has_tools);
+        let joining = self.join(&spawned.child);
+        Box::pin(async move {
+            let result = keeper.keep(&call, joining.await).await?;
+            Ok(Answered::by(AnsweredBy::Agent(name), result))
+        })
+    }
+
+    fn keeper(&self, agent: &Assignee) -> Keeper {
+        self.keeper_of(agent.name().to_owned(), has_tools(agent))
+    }
+
+    fn keeper_of(&self, name: String, had_tools: bool) -> Keeper {
+        let is_kept = self.start().format >= MADE_AGENTS_ARE_KEPT;
+        let cx = is_kept.then(|| self.branch(format!("agent {name}")));
+        Keeper {
+            name,
+            had_tools,
+            cx,
+        }
     }
 
     /// What was made for this and has not come to its end.
@@ -59,9 +212,59 @@ impl RunContext {
     }
 }
 
-/// The agent that a call wants to be made, and its task; `None` where the call wants none, and an
-/// error in words where it cannot be made.
-pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<(Assignee, Task), String>> {
+/// Whether an agent that is made, or one of those that do its steps, has tools.
+fn has_tools(agent: &Assignee) -> bool {
+    match agent {
+        Assignee::Named(_) => false,
+        Assignee::Made(agent) | Assignee::MadeByModel(agent) => {
+            let mut agents = agent.walk().into_iter();
+            agents.any(|(_, agent)| !agent.tools.is_empty())
+        }
+    }
+}
+
+/// Keeps what an agent came to, for all runs of the tree.
+struct Keeper {
+    name: String,
+    had_tools: bool,
+    /// `None` where the run was begun by a program that kept nothing.
+    cx: Option<RunContext>,
+}
+
+impl Keeper {
+    /// The result as the model reads it.
+    async fn keep(
+        self,
+        call: &ToolCall,
+        end: Result<Delegated, AgentError>,
+    ) -> Result<ToolResult, AgentError> {
+        let status = MadeStatus::of(&end, self.had_tools);
+        let mut result = told(call, end)?;
+        let Some(cx) = self.cx else {
+            return Ok(result);
+        };
+        if status == MadeStatus::NoToolUsed {
+            result.text = format!("{}\n\n{NO_TOOL_USED}", result.text);
+        }
+        let kept = MadeResult {
+            status,
+            result: result.text.chars().take(KEPT).collect(),
+        };
+        let key = format!("agent:{}", self.name);
+        match cx.memory().set(key, &kept).await {
+            // That it cannot be kept is no reason to lose the result.
+            Err(AgentError::Operation(error)) => {
+                tracing::warn!(agent = self.name, %error, "what an agent came to was not kept");
+            }
+            end => drop(end?),
+        }
+        Ok(result)
+    }
+}
+
+/// The agent that a call wants to be made; `None` where the call wants none, and an error in words
+/// where it cannot be made.
+pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<Wanted, String>> {
     let create = leg.agent.spec.create_agent.as_ref()?;
     let definition = leg.agent.offered.get(&call.name)?;
     if call.name != CREATE_AGENT {
@@ -75,8 +278,11 @@ pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<(Assignee, Tas
         if leg.pinned.team.find(name).is_some() {
             return Err(format!("Not made: there is an agent {name:?} already."));
         }
-        let task = Task::from(creation.task).budget(creation.budget);
-        Ok((Assignee::MadeByModel(Box::new(creation.agent)), task))
+        Ok(Wanted {
+            task: Task::from(creation.task).budget(creation.budget),
+            agent: Assignee::MadeByModel(Box::new(creation.agent)),
+            background: creation.background,
+        })
     };
     Some(make())
 }

@@ -1,11 +1,11 @@
 use super::{CallTool, Delegated, approval::fits};
 use crate::{
     contract::BoxFuture,
-    definition::{CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
+    definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
     run::{Leg, RunContext, Task},
     vocabulary::{
-        AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
-        Transfer,
+        AgentError, AnsweredBy, Approved, Effect, ErrorKind, TRANSFERS_FIT_THEIR_SCHEMA, ToolCall,
+        ToolResult, ToolStatus, Transfer,
     },
 };
 
@@ -36,15 +36,31 @@ impl Answered {
 }
 
 impl RunContext {
-    /// The transfer that this call asks for, when it asks for one that the agent may make.
+    /// The transfer that this call asks for, when it asks for one that the agent may make, with
+    /// arguments that fit what its model was shown.
     pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
         let agent = call.name.strip_prefix(TRANSFER_PREFIX)?;
-        self.tools_offered().get(&call.name)?;
+        self.fits_transfer(call)?.ok()?;
         let mut transfer = Transfer::to(agent);
         transfer.request = argument(call, "request");
         let to = self.leg().pinned.team.find(agent);
         transfer.returns = to.is_some_and(|to| to.on_handoff.returns);
         Some(transfer)
+    }
+
+    /// Whether a call fits the tool that transfers the conversation; `None` for one of another tool.
+    fn fits_transfer(&self, call: &ToolCall) -> Option<Result<(), String>> {
+        let offered = self.tools_offered();
+        let offered = offered.get(&call.name)?;
+        if !call.name.starts_with(TRANSFER_PREFIX) {
+            return None;
+        }
+        // What an earlier version let through is recorded, and stays.
+        let is_held = self.start().format >= TRANSFERS_FIT_THEIR_SCHEMA;
+        Some(match is_held {
+            true => fits(offered, &call.arguments),
+            false => Ok(()),
+        })
     }
 
     /// The result of one call that may run. Its operations have their ids.
@@ -58,6 +74,9 @@ impl RunContext {
                 known.join(", ")
             );
             return ready(ToolResult::new(&call, ToolStatus::Error, text));
+        }
+        if let Some(Err(fault)) = self.fits_transfer(&call) {
+            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
         }
         if let Some(transfer) = self.transfer_of(&call) {
             let text = format!("The conversation was handed to {}.", transfer.to);
@@ -81,8 +100,12 @@ impl RunContext {
             let by = |result| Answered::by(AnsweredBy::Engine, result);
             return Box::pin(async move { end.await.map(by) });
         }
-        if call.name == CREATE_AGENT && self.spec().create_agent.is_some() {
-            return self.create_call(call);
+        if let Some(create) = &self.spec().create_agent {
+            match call.name.as_str() {
+                CREATE_AGENT => return self.create_call(call),
+                AGENT_RESULT if create.background => return self.agent_result_call(call),
+                _ => {}
+            }
         }
         let Some(definition) = self.tool_definition(&call.name) else {
             let text = format!("The tool {:?} is not part of the pinned team.", call.name);

@@ -307,6 +307,7 @@ impl Store for SimulatedStore {
         fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
         fn expired(expiry: Expiry) -> Vec<RunRow>;
         fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
+        fn delete_session(session: SessionId, limit: usize) -> Deleted;
         fn deleted(run: RunId) -> Option<Timestamp>;
         fn drop_blobs() -> u64;
     }

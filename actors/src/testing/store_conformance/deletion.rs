@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Checked, Found, Place, appending, commit, ensure, lines, making, refused, row, run, same, texts,
+    Checked, Found, Place, appending, commit, ensure, lines, making, refused, row, run, same,
+    session, texts,
 };
 use crate::{
     contract::{
@@ -355,5 +356,133 @@ pub(super) async fn artifacts(place: &impl Place) -> Checked {
         .scope(artifact_scopes::versions("session:t/s"))
         .await?;
     same!(versions.len(), 3, "versions of the other artifact");
+    Ok(())
+}
+
+/// Entries for a session's journal that this process makes.
+fn in_session(key: &str, texts: &[&str]) -> Batch {
+    Batch::of(Append::new(session(key), 0, 1, lines(texts)))
+}
+
+pub(super) async fn sessions(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    // Two sessions whose entries are of one commit each with those of the other and of a run.
+    let mut both = in_session("a", &["a", "b", "c"]);
+    both.appends.extend(in_session("ab", &["d", "e"]).appends);
+    let mut ended = of_tree(1, 1, RunStatus::Answered);
+    ended.session = Some(session("a"));
+    both.appends.extend(making(ended, &["f"]).appends);
+    for key in ["a", "ab"] {
+        let content = format!("of {key}");
+        let info = ArtifactInfo::of("n", 1, "text/plain", content.as_bytes(), NOW);
+        let scope = format!("session:{}", session(key));
+        both.writes
+            .extend(artifact_writes(&scope, &info, Expected::Any));
+        both.writes.push(StateWrite {
+            scope,
+            key: "k".to_owned(),
+            value: serde_json::value::to_raw_value(&1).ok(),
+            expected: Expected::Any,
+        });
+        both.blobs.push((info.content, content.as_bytes().into()));
+    }
+    commit(&store, both).await?;
+    for key in ["a", "ab"] {
+        let kept = Some(key.as_bytes().to_vec());
+        store.put_checkpoint(session(key), kept).await?;
+    }
+    let mut entries = 0;
+    loop {
+        let deleted = store.delete_session(session("a"), 2).await?;
+        entries += deleted.entries;
+        session_is_gone(&store).await?;
+        if !deleted.more {
+            break;
+        }
+    }
+    same!(entries, 3, "entries that were deleted");
+    place.crash(store).await;
+    let store = place.open().await?;
+    session_is_gone(&store).await?;
+    let again = store.delete_session(session("a"), 2).await?;
+    same!(again, Default::default(), "deleting it twice");
+    // Its key is free for another, which can be deleted as well.
+    for text in ["g", "h"] {
+        commit(&store, in_session("a", &[text])).await?;
+        same!(
+            texts(&store, session("a")).await?,
+            [text],
+            "the session that has its key"
+        );
+        while store.delete_session(session("a"), 1).await?.more {}
+        session_is_gone(&store).await?;
+    }
+    Ok(())
+}
+
+/// That the session `a` is gone, and only it.
+async fn session_is_gone(store: &impl Store) -> Checked {
+    same!(
+        texts(store, session("a")).await?.len(),
+        0,
+        "entries of a deleted session"
+    );
+    let listed = store.sessions(Default::default()).await?;
+    let listed: Vec<_> = listed.into_iter().map(|row| row.session).collect();
+    same!(listed, [session("ab")], "sessions that are listed");
+    same!(
+        store.checkpoint(session("a")).await?,
+        None,
+        "the checkpoint of a deleted session"
+    );
+    for scope in artifact_scopes::of_session(&session("a")) {
+        same!(store.scope(scope).await?.len(), 0, "its state");
+    }
+    same!(
+        texts(store, session("ab")).await?,
+        ["d", "e"],
+        "the session beside it"
+    );
+    for scope in artifact_scopes::of_session(&session("ab")) {
+        same!(store.scope(scope).await?.len(), 1, "the state beside it");
+    }
+    ensure!(
+        store.checkpoint(session("ab")).await?.is_some(),
+        "the checkpoint beside it is gone"
+    );
+    same!(texts(store, run(1)).await?, ["f"], "its run, which stays");
+    Ok(())
+}
+
+pub(super) async fn open_sessions(place: &impl Place) -> Checked {
+    use RunStatus::{Answered, Parked};
+    let store = place.open().await?;
+    let mut batch = in_session("a", &["a"]);
+    let mut row = of_tree(1, 1, Parked);
+    row.session = Some(session("a"));
+    batch.appends.extend(making(row.clone(), &["b"]).appends);
+    commit(&store, batch).await?;
+    refused!(
+        store.delete_session(session("a"), 100).await,
+        StoreError::Open { run: open } if *open == run(1),
+        "deleting a session with a run that is parked"
+    );
+    row.status = Answered;
+    let end = Append::new(run(1), 1, 1, lines(&["c"])).row(row);
+    commit(&store, Batch::of(end)).await?;
+    let other = place.open().await?;
+    refused!(
+        other.delete_session(session("a"), 100).await,
+        StoreError::Owned { .. },
+        "deleting a session that another process owns"
+    );
+    same!(
+        texts(&other, session("a")).await?,
+        ["a"],
+        "entries of a session that was not deleted"
+    );
+    place.crash(store).await;
+    let deleted = other.delete_session(session("a"), 100).await?;
+    same!(deleted.entries, 1, "entries of a session whose owner died");
     Ok(())
 }

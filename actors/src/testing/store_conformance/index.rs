@@ -64,7 +64,7 @@ pub(super) async fn rows(place: &impl Place) -> Checked {
 }
 
 /// Runs 1 to 8, of which 1 and 5 are roots of trees; 6 is what 5 goes on in. Even ones have ended, 3
-/// and 4 are of a session, and 7 and 8 began at the same time.
+/// and 4 are of a session, 2 is of another team, and 7 and 8 began at the same time.
 fn forest() -> Vec<RunRow> {
     let rows = (1..=8).map(|number| {
         let mut row = row(number);
@@ -76,6 +76,9 @@ fn forest() -> Vec<RunRow> {
         }
         if number == 8 {
             row.started_at = Timestamp(1_007);
+        }
+        if number == 2 {
+            row.team = "other".to_owned();
         }
         row
     });
@@ -98,6 +101,25 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
     let prefix = |digits: &str| RunFilter {
         prefix: Some(digits.to_owned()),
         ..all()
+    };
+    let standing = |statuses: &[RunStatus]| RunFilter {
+        statuses: statuses.to_vec(),
+        ..all()
+    };
+    let of_team = |team: &str, limit| RunFilter {
+        team: Some(team.to_owned()),
+        limit,
+        ..all()
+    };
+    // The page behind a run, of which only its id and its time count.
+    let behind = |number: u8, began: u64, limit| {
+        let mut last = row(number);
+        last.started_at = Timestamp(began);
+        RunFilter {
+            after: Some(last),
+            limit,
+            ..all()
+        }
     };
     let some = |numbers: &[u8]| numbers.iter().map(|n| run(*n)).collect::<Vec<RunId>>();
     let cases = [
@@ -169,6 +191,27 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
             },
             some(&[3]),
         ),
+        (of_team("other", 0), some(&[2])),
+        (of_team("team", 2), some(&[8, 7])),
+        (of_team("nobody", 0), some(&[])),
+        (standing(&[RunStatus::Running]), some(&[7, 5, 3, 1])),
+        (
+            standing(&[RunStatus::Parked, RunStatus::Answered]),
+            some(&[8, 6, 4, 2]),
+        ),
+        (standing(&[RunStatus::Failed]), some(&[])),
+        (
+            RunFilter {
+                since: Some(Timestamp(1_006)),
+                ..all()
+            },
+            some(&[8, 7, 6]),
+        ),
+        (behind(8, 1_007, 2), some(&[7, 6])),
+        (behind(7, 1_007, 2), some(&[6, 5])),
+        (behind(2, 1_002, 0), some(&[1])),
+        (behind(1, 1_001, 0), some(&[])),
+        (behind(9, 1_004, 0), some(&[3, 2, 1])),
         (prefix("0"), some(&[8, 7, 6, 5, 4, 3, 2, 1])),
         (prefix("03"), some(&[3])),
         (prefix(""), some(&[8, 7, 6, 5, 4, 3, 2, 1])),

@@ -24,6 +24,8 @@ enum Flaw {
     ForgetsEpochs,
     LosesTheLastLine,
     ForgetsFilters,
+    ForgetsTeams,
+    BeginsPagesAnew,
     ListsOldestFirst,
     ForgetsTakenIds,
     RepeatsMarks,
@@ -49,6 +51,8 @@ enum Flaw {
     ForgetsPages,
     ForgetsVersions,
     ListsNoTakenItems,
+    KeepsWhatASessionHad,
+    KeepsSessionsInSilence,
 }
 
 #[derive(Debug)]
@@ -195,6 +199,12 @@ impl Store for Mutant {
         if self.has(Flaw::ForgetsFilters) {
             filter.roots = false;
         }
+        if self.has(Flaw::ForgetsTeams) {
+            filter.team = None;
+        }
+        if self.has(Flaw::BeginsPagesAnew) {
+            filter.after = None;
+        }
         if self.has(Flaw::WakesSleepers) {
             filter.awake = false;
         }
@@ -293,6 +303,20 @@ impl Store for Mutant {
         }
     }
 
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        if self.has(Flaw::KeepsWhatASessionHad) {
+            return Ok(Deleted::default());
+        }
+        match self.0.delete_session(session, limit).await {
+            Err(_) if self.has(Flaw::KeepsSessionsInSilence) => Ok(Deleted::default()),
+            told => told,
+        }
+    }
+
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         let found = self.0.deleted(run).await?;
         Ok(found.filter(|_| !self.has(Flaw::ForgetsDeletions)))
@@ -357,6 +381,8 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ForgetsEpochs, "outlives the process"),
         (Flaw::LosesTheLastLine, "read as they were committed"),
         (Flaw::ForgetsFilters, "runs are filtered"),
+        (Flaw::ForgetsTeams, "runs are filtered"),
+        (Flaw::BeginsPagesAnew, "runs are filtered"),
         (Flaw::ListsOldestFirst, "latest begun first"),
         (Flaw::ForgetsTakenIds, "outlives the process"),
         (Flaw::RepeatsMarks, "marks tell"),
@@ -388,6 +414,8 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ForgetsPages, "sessions are listed"),
         (Flaw::ForgetsVersions, "versions that never come again"),
         (Flaw::ListsNoTakenItems, "listed by name"),
+        (Flaw::KeepsWhatASessionHad, "a session is deleted"),
+        (Flaw::KeepsSessionsInSilence, "is carried is not deleted"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;
