@@ -4,9 +4,12 @@ use ghostlight_actors::contract::EmbedderHandle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::retrieval::{CachedEmbedder, LexicalEmbedder};
+#[cfg(feature = "openai")]
+use crate::retrieval::CachedEmbedder;
+use crate::retrieval::LexicalEmbedder;
 
 /// How many vectors of questions are kept, so that what is asked again costs nothing.
+#[cfg(feature = "openai")]
 const CACHED: usize = 1_000;
 /// The most numbers of a lexical vector.
 const MAX_DIMENSION: usize = 4_096;
