@@ -206,13 +206,20 @@ impl Policy for SoftBudget {
 
 #[cfg(test)]
 mod tests {
+    use ghostlight_actors::vocabulary::Usage;
+
     use super::*;
 
     fn spent(model_calls: u64, tokens: u64) -> Spent {
-        let mut spent = Spent::default();
-        spent.model_calls = model_calls;
-        spent.usage.input_tokens = tokens;
-        spent
+        let usage = Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        };
+        Spent {
+            usage,
+            model_calls,
+            ..Spent::default()
+        }
     }
 
     #[test]

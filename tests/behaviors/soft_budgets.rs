@@ -105,8 +105,10 @@ async fn a_bound_in_tokens_or_in_time_is_told_too() {
         (json!({ "tokens": 1 }), "no more than 1 tokens"),
         (json!({ "wall_time_ms": 1 }), "no more than 0.001 s"),
     ] {
-        let mut usage = Usage::default();
-        usage.input_tokens = 1;
+        let usage = Usage {
+            input_tokens: 1,
+            ..Usage::default()
+        };
         let settings = json!({ "budget": budget, "then": "finish" });
         let agent = desk("function_calling", json!({}))
             .tool(echo())

@@ -19,6 +19,7 @@ mod interceptor;
 mod line;
 mod model;
 mod origin;
+mod run_status;
 mod session_row;
 mod store;
 mod store_error;
@@ -47,9 +48,10 @@ pub use interceptor::{
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use origin::Origin;
+pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
-    Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, RunStatus, StateSlot, StateValue,
+    Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, StateSlot, StateValue,
     StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;

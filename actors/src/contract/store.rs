@@ -1,11 +1,13 @@
 //! Where journals are kept.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Deleted, Expiry, InboxItem, Inventory, Line, SessionFilter, SessionRow, StoreError};
+use super::{
+    Deleted, Expiry, InboxItem, Inventory, Line, RunStatus, SessionFilter, SessionRow, StoreError,
+};
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
@@ -439,72 +441,6 @@ impl RunRow {
             RunStatus::Waiting => self.wake_at.is_some(),
             _ => false,
         }
-    }
-}
-
-/// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RunStatus {
-    /// It is under way, or will be once a process takes it up.
-    Running,
-    /// All that it waits for is outside: an answer, a message, a timer, a ticket.
-    Waiting,
-    /// It waits until somebody retries, forks or cancels it.
-    Parked,
-    /// It is being cancelled.
-    Cancelling,
-    /// It ended with an answer.
-    Answered,
-    /// It ended before its task was done.
-    Stopped,
-    /// It ended with an error.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-    /// It goes on in another run's journal.
-    Continued,
-}
-
-impl RunStatus {
-    /// Whether the run has ended.
-    pub fn is_ended(self) -> bool {
-        matches!(
-            self,
-            Self::Answered | Self::Stopped | Self::Failed | Self::Cancelled | Self::Continued
-        )
-    }
-
-    /// The word for people and for stores.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Parked => "parked",
-            Self::Cancelling => "cancelling",
-            Self::Answered => "answered",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Continued => "continued",
-        }
-    }
-
-    /// The status of this word.
-    pub fn parse(word: &str) -> Option<Self> {
-        use RunStatus::*;
-        [
-            Running, Waiting, Parked, Cancelling, Answered, Stopped, Failed, Cancelled, Continued,
-        ]
-        .into_iter()
-        .find(|status| status.as_str() == word)
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

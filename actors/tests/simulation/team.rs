@@ -132,7 +132,7 @@ impl Policy for Counting {
     ) -> Result<Verdict, AgentError> {
         self.answers += 1;
         let flagged = Verdict::Flag(format!("the answer {}", self.answers));
-        Ok(if self.answers % 2 == 0 {
+        Ok(if self.answers.is_multiple_of(2) {
             flagged
         } else {
             Verdict::Pass

@@ -21,8 +21,10 @@ impl Sessions {
     /// [`StoreError::Open`] where a run of the session is parked, and [`StoreError::Owned`] where
     /// another process holds the session; [`SystemError::Foreign`]; what else the store fails with.
     pub async fn delete(&self, session: &SessionId) -> Result<Pruned, SystemError> {
-        let mut filter = RunFilter::default();
-        filter.session = Some(session.clone());
+        let filter = RunFilter {
+            session: Some(session.clone()),
+            ..RunFilter::default()
+        };
         match self.journal(session, Use::Act).await {
             Ok(journal) => journal.check_rest(session)?,
             // What a crash left over of a deletion.
