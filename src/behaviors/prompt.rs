@@ -98,7 +98,7 @@ pub(crate) fn tool_list<'a>(tools: impl Iterator<Item = &'a Arc<ToolDefinition>>
     lines.join("\n")
 }
 
-/// What the agent is to do, in the words of who asked: the agent that handed over, or else the
+/// What the agent is to do, in the words of whoever asked: the agent that handed over, or else the
 /// user.
 pub(crate) fn task(cx: &RunContext) -> String {
     cx.request()

@@ -230,7 +230,7 @@ impl Follow {
             View::Json => print_json(record)?,
             View::Screen(screen, timeline) => {
                 screen.follow(record);
-                // Whoever answers it here is shown all of it.
+                // A question that is answered here is shown whole by the prompt.
                 let is_put = matches!(record.event, Event::QuestionAsked { .. });
                 if is_put && self.person.is_some() && !self.yes {
                     return Ok(());

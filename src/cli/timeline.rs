@@ -199,7 +199,7 @@ impl Timeline {
             }
             Event::Custom { name, data } => {
                 if let Some((tone, text)) = decisions::in_words(name, data) {
-                    // That all is well is for who looks back.
+                    // That all is well matters only when one looks back.
                     let is_told = self.detail == Detail::Everything || name != "answer_accepted";
                     return is_told
                         .then(|| (tone, self.short(&text)))
@@ -285,7 +285,7 @@ impl Timeline {
         if !text.trim().is_empty() {
             told.push((Tone::Plain, format!("says: {}", self.short(text))));
         }
-        // Who takes a task or the conversation says so itself.
+        // An agent that takes a task or the conversation has an event of its own.
         let of_agents = |call: &&ToolCall| {
             call.name.starts_with(TRANSFER_PREFIX) || call.name.starts_with(DELEGATE_PREFIX)
         };

@@ -79,7 +79,7 @@ impl Templates<'_> {
         within: &mut Vec<String>,
         above: usize,
     ) -> Result<(), Fault> {
-        // Whoever goes through the agents later does so as deep as they are.
+        // Later passes recurse as deep as the agents nest.
         if above >= TeamSpec::MAX_DEPTH {
             let message = format!("agents nest more than {} deep here", TeamSpec::MAX_DEPTH);
             return Err(Fault::new(FaultKind::Team, agent.place, message));

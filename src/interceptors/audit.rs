@@ -113,7 +113,7 @@ impl Audit {
                 let mut before = path.to_owned().into_os_string();
                 before.push(".1");
                 fs::rename(path, before)?;
-                // Whoever may read the one may read the other; if this fails, it is the user alone.
+                // The new file is readable to the same people; if this fails, to the user alone.
                 let fresh = open(path)?;
                 let _ = fresh.set_permissions(about.permissions());
                 file = fresh;

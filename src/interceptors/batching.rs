@@ -51,7 +51,7 @@ type Gathers = Mutex<Option<Batch>>;
 #[derive(Clone)]
 struct Batch {
     asked: Arc<Asked>,
-    /// Whoever of its calls is alive carries it on. It ends with the last of them.
+    /// Any of its calls that is alive carries it on. It ends with the last of them.
     done: Shared<BoxFuture<'static, Arc<Results>>>,
 }
 
@@ -161,7 +161,7 @@ impl Interceptor for Batching {
             return next.call(arguments, cx).await;
         }
         let (place, batch) = self.join(arguments, &next);
-        // Whoever waits holds its end alone, so a batch that nobody waits for is let go.
+        // Only the waiting calls hold the batch, so one that nobody waits for is dropped.
         let done = batch.done.await;
         match &*done {
             // There are as many results as calls.

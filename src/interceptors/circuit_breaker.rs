@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// once, for a while; then one call is let through, and decides. Each model and each tool has a
 /// circuit of its own.
 ///
-/// What is wrong with a request (a wrong key, arguments that do not fit) is no failure of who is
+/// What is wrong with a request (a wrong key, arguments that do not fit) is no failure of the one that is
 /// asked. The pattern is that of M. Nygard, *Release It!*.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]

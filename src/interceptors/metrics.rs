@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts attempts, failures, tokens and time, for each model and each tool. Cloning shares the
 /// counters, so a clone that is kept reads what the other counts. After each attempt the counters
-/// of who was asked go to `tracing` too, under the target `ghostlight::metrics`.
+/// of the model or tool go to `tracing` too, under the target `ghostlight::metrics`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {

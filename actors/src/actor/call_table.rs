@@ -263,7 +263,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
             KeeperMessage::ForgetRun(run, reply) => {
                 state.calls.retain(|(of, _), _| *of != run);
                 state.ended.retain(|((of, _), ..)| *of != run);
-                // Whoever asked may be gone by now.
+                // The caller may have gone.
                 let _ = reply.send(());
             }
             KeeperMessage::Ended(key, end) => state.ended(key, end),

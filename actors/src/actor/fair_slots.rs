@@ -132,7 +132,7 @@ mod tests {
             assert!(call.now_or_never().is_none());
         }
         drop(held);
-        // Whoever has a slot gives it back when it is polled.
+        // A call that has a slot gives it back when it is polled.
         for _ in 0..waiting.len() {
             waiting.retain_mut(|call| call.now_or_never().is_none());
         }

@@ -71,7 +71,7 @@ impl Session {
         {
             return Err(SystemError::EmptyOwner);
         }
-        // Whoever wants to see its answer in pieces misses none of them.
+        // It is subscribed before it begins, so no piece of the answer is missed.
         let early = (turn.streaming == Some(true)).then(|| {
             let id = turn.id.as_deref().unwrap_or_default();
             let observers = &shared.services.previewer.observers;
@@ -239,7 +239,7 @@ impl Run {
         let live = &services.previewer.live;
         let mut watch = live.watch(self.id);
         if live.is_live(self.id) && !self.system.shared().is_stopped() {
-            // Whoever forgets the run tells, and so does a System that stops. A run whose actor is
+            // The agent that forgets the run rings, and so does a System that stops. A run whose actor is
             // killed stays live until its next life has ended.
             watch.rung().await;
         }

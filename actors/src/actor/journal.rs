@@ -22,7 +22,7 @@ const FOR_OTHERS: usize = 16;
 /// Commits batches in the order in which they come. While one commit is under way the next
 /// batches gather, and become durable together. Cloning shares it.
 ///
-/// Whoever comes while none is under way begins the commit itself; a store in memory is done
+/// A caller that comes while no commit is under way begins one itself; a store in memory is done
 /// with it at once. What the store needs time for is left to the journal's actor.
 #[derive(Clone)]
 pub(crate) struct Journal(Arc<Inner>);
@@ -86,7 +86,7 @@ impl Journal {
     }
 }
 
-/// A commit that the store has begun, and who is told of it.
+/// A commit that the store has begun, and the callers that are told of it.
 type UnderWay = (BoxFuture<'static, CommitResult>, Vec<Acknowledge>);
 
 /// The right to commit, which one at a time has.
@@ -113,7 +113,7 @@ impl CommitPermit {
 }
 
 impl Drop for CommitPermit {
-    /// Whoever had the right is lost, and with it what waited: those who asked hear of it.
+    /// The holder of the permit is lost, and with it what waited: the callers hear of it.
     fn drop(&mut self) {
         if let Some(journal) = self.0.take() {
             let waiting = {

@@ -123,13 +123,13 @@ pub(crate) async fn recover_together(
     let journals = rows.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
     let journals = journals.map(|(row, _)| of_session(row)).collect();
     let claims = claims_of(services, journals).await?;
-    // A run belongs to who has its session: without that it is left alone, since a process that
+    // A run belongs to the process that has its session: without that it is left alone, since a process that
     // begins to take it up may have claimed the one and not yet the other.
     hold(&mut taken, claims, |taken| &mut taken.session.claim);
     let runs = taken.iter().flatten().map(|taken| taken.run.run.into());
     let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
-    // Whoever is not named has an empty inbox; what comes later is told.
+    // A run that is not named has an empty inbox; what comes later is told.
     let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
     for RecoveredSession { run, .. } in taken.iter_mut().flatten() {

@@ -129,7 +129,7 @@ impl Run {
         };
         let (own, over) = self.own_questions().await?;
         if over.contains(&operation) {
-            // Who goes on may ask something else under this operation.
+            // The run that goes on may ask something else under this operation.
             return Err(refuse(AnswerError::Over { operation }));
         }
         let own = own.into_iter().find(|(_, asked, _)| *asked == operation);

@@ -282,7 +282,7 @@ impl Ports for Services {
     }
 
     fn posted(&self, runs: Vec<RunId>) {
-        // One that sleeps, or that another process carries, is found by who looks for it.
+        // A run that sleeps, or that another process carries, is looked up in the store.
         for run in runs {
             self.previewer.live.tell(run, Command::Inbox);
         }

@@ -1,4 +1,4 @@
-//! The one who looks after what sleeps.
+//! The actor that wakes what sleeps.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},

@@ -244,7 +244,7 @@ impl CreateAgentSpec {
         let max_steps = wanted.max_steps.unwrap_or(self.max_steps);
         let plain = |name: String, tools: Vec<String>| AgentSpec {
             tools,
-            // Made agents do not get around who is asked before a tool is called.
+            // A made agent cannot get around the approval that a tool needs.
             approval: creator.spec.approval.clone(),
             model: Some(creator.model.clone()),
             settings: creator.spec.settings.clone(),

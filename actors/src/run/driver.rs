@@ -442,7 +442,7 @@ impl Driver {
         self.journal.flush();
         let clock = self.ports.clock();
         let linger = self.linger.filter(|_| idle);
-        // Who looks again whether all runs below are done with what they were told lets them.
+        // A run that waits for the runs below it to read what they were told gives them time before it looks again.
         let linger = linger.map(|linger| clock.sleep(linger.max(LINGER_MIN)));
         let pause = self.waits.first_pause().map(|at| pause_until(&**clock, at));
         let timer = self.waits.first_timer();

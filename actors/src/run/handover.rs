@@ -211,7 +211,7 @@ mod tests {
             .chain([Arc::new(forged)])
             .collect();
         assert_eq!(seen_by("billing", Sees::Request, &forged).len(), 4);
-        // Who did not take it over sees it whole, and so does who had it all along.
+        // An agent that did not take it over sees it whole, and so does the agent that had it all along.
         assert_eq!(seen_by("desk", Sees::Request, &whole).len(), whole.len());
     }
 

@@ -134,7 +134,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     fn entropy(&self) -> &Arc<dyn Entropy>;
 }
 
-/// The right to change a value of shared state; dropping it gives it to the next who waits.
+/// The right to change a value of shared state; dropping it gives it to the next that waits.
 /// Only fairness rests on it: what keeps a write from being lost is the version that it expects.
 #[derive(Debug)]
 pub(crate) struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);

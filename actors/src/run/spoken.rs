@@ -211,7 +211,7 @@ fn take_end(
     let end = end.map(Into::into);
     for said in said.iter_mut().rev() {
         let fits = |call: &ToolCall, asked: &CallDigest| match &end {
-            // Who approved it may have changed its arguments.
+            // A person who approved it may have changed its arguments.
             // The function's own calls may have the ids of a model's.
             Ok(CallEnd::Of(result)) => call.id == result.call_id && call.name == result.name,
             // The digest of an agent that was made tells its name too.

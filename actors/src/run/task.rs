@@ -308,7 +308,7 @@ impl Carrier {
                 if let Err(error) = self.driver.journal.durable.reached(entries).await {
                     return RunExit::Store(error);
                 }
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = told.send(());
             }
         }

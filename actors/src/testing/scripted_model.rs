@@ -146,7 +146,7 @@ impl ScriptedModel {
         self
     }
 
-    /// The requests that arrived, in order, each with who asked.
+    /// The requests that arrived, in order, each with the agent that sent it.
     pub fn seen(&self) -> Vec<SeenRequest> {
         self.shared.seen.lock().clone()
     }

@@ -502,7 +502,7 @@ impl RunEnd {
         self
     }
 
-    /// The outcome for who waits for it; a run that went on elsewhere has none.
+    /// The outcome for those that wait for it; a run that went on elsewhere has none.
     ///
     /// # Errors
     /// What the run failed with.

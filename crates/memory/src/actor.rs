@@ -62,7 +62,7 @@ pub(crate) enum MemoryMessage {
     Read(String, Result<Vec<(String, StateValue)>, OperationError>),
 }
 
-/// Who is answered when a scope was looked at.
+/// A caller that is answered when a scope was looked at.
 enum Waiter {
     View(oneshot::Sender<ViewResult>),
     Search(

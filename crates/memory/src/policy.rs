@@ -198,7 +198,7 @@ impl MemoryPolicy {
         let mut query = MemoryQuery::new(clean_line(asked, SUMMARY)).k(self.spec.recall);
         query.min_relevance = RELEVANCE;
         if self.goals.contains(asked) {
-            // Whoever works on the goal has been told of the others.
+            // The agent that works on the goal was told of the other kinds before.
             query.kinds.extend([
                 MemoryKind::Working,
                 MemoryKind::Semantic,

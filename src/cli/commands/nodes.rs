@@ -1,4 +1,4 @@
-//! `ghostlight nodes`: who has a store open that several processes share.
+//! `ghostlight nodes`: the processes that have a shared store open.
 
 use super::note;
 use crate::cli::{

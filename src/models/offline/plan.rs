@@ -126,7 +126,7 @@ fn from_other_calls(part: &Part, turn: &CurrentTurn) -> Option<String> {
 }
 
 fn arguments(tool: &ToolDefinition, part: &Part, turn: &CurrentTurn) -> Option<Value> {
-    // Who takes the conversation over takes over the whole task.
+    // An agent that takes the conversation over takes over the whole task.
     let text = match routing::kind(&tool.name) {
         Kind::Transfer => turn.task.as_str(),
         Kind::Tool | Kind::Delegate => part.text.as_str(),

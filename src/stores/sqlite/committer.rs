@@ -134,7 +134,7 @@ where
             // Only a job that was not worked on has nothing, and dropping the reply says so.
             (Ok(()), None) => return,
         };
-        // Who does not wait any more does not want to know.
+        // The caller may have stopped waiting.
         let _ = self.reply.send(answer);
     }
 }

@@ -281,7 +281,7 @@ pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
     if !is_missing()? {
         return Ok(());
     }
-    // Whoever is making it may be through with it, and have written to it, once we have the guard.
+    // Another process may have made it, and written to it, by the time we have the guard.
     let guard = Guard::wait(path).map_err(|error| io(&place, "locking it", &error))?;
     if !is_missing()? {
         return Ok(());

@@ -190,7 +190,7 @@ impl Tree<'_> {
                         end => return Ok(end),
                     }
                 }
-                // Who says the same in words twice means it.
+                // A model that answers in words a second time means them as its answer.
                 ModelTurn::Answer(text) if said_only => {
                     return Ok(Step::Ends(NodeEnd::Reached(text)));
                 }

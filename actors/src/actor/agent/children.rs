@@ -325,7 +325,7 @@ impl AgentState {
         if let Some(session) = &mut self.session {
             session.loaded = None;
             if !matches!(error, StoreError::Stale { .. }) {
-                // Nothing reads the session again by itself: who waits for its turn hears of it.
+                // Nothing reads the session again by itself: the callers whose turns wait hear of it.
                 session.refuse_waiting(|| error.clone().into());
             }
         }

@@ -42,7 +42,7 @@ pub(super) fn first_start(
 /// Answers whoever woke a run, if anybody did.
 pub(super) fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
     if let Some(reply) = reply {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = reply.send(result);
     }
 }

@@ -257,7 +257,7 @@ impl Sessions {
         self.acting().check(owner.as_deref(), Use::Look, named)?;
         let scope = operations::session_scope(&session);
         let mut batch = Batch::default();
-        // Whoever wrote the document has approved nothing here.
+        // An approval in the document was not given here.
         let values = document.state.iter();
         let values = values.filter(|(key, _)| !operations::is_grant(key));
         let values = values.map(|(key, (value, version))| {

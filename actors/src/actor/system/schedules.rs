@@ -191,7 +191,7 @@ impl Shared {
         });
         let (sender, written) = oneshot::channel();
         let tell = move |result: Result<_, StoreError>| {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = sender.send(result.map(drop));
         };
         self.services.commit(batch, Box::new(tell));

@@ -1,4 +1,4 @@
-//! What is charged to the run's budget, and who is warned of it.
+//! What is charged to the run's budget, and the warnings of it.
 
 use super::{Driver, LegEnd};
 use crate::{

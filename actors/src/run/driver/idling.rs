@@ -35,9 +35,9 @@ impl Driver {
         idle
     }
 
-    /// What the run was told to wait for is over. Nobody above may fall asleep over what follows, and
-    /// the commit that ends the wait says so in the index: a process that starts recovers who is at
-    /// work, and leaves who waits.
+    /// What the run was told to wait for is over. No run above may fall asleep over what follows, and
+    /// the commit that ends the wait says so in the index: a process that starts recovers the runs that
+    /// are at work, and leaves those that wait.
     pub(super) fn goes_on(&mut self) {
         if self.tell_at_work() {
             self.journal.change_row(|row| {

@@ -23,7 +23,7 @@ const POLLS: u32 = 32;
 /// After so many of these turns a function counts as one that wakes itself for ever.
 const TURNS: u32 = 1024;
 
-/// Who holds a function's waker at the least: the function, its task, and its driver.
+/// How many hold a function's waker at the least: the function, its task, and its driver.
 const HOLDERS: usize = 3;
 
 /// Wakes the driver when the function can go on.

@@ -107,7 +107,7 @@ fn versioned(slot: StateSlot) -> Option<(Value, u64)> {
 pub(crate) type Decide =
     Arc<dyn Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync>;
 
-/// Who is told of the value that was written, through their inboxes, and what, by name.
+/// The runs that are told of the written value through their inboxes, with the name and content of what they are told.
 pub(super) type Tell = fn(&Value) -> Vec<(RunId, String, Value)>;
 
 /// A read, a decision and a write, as one operation: when somebody else writes in between, the

@@ -19,7 +19,7 @@ pub struct GoalEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GoalStatus {
-    /// Whoever worked on it says that it was reached.
+    /// The agent that worked on it says that it was reached.
     Reached,
     /// It was not.
     Missed,

@@ -341,7 +341,7 @@ async fn journals(memory: &InMemoryStore) -> Journals {
     journals
 }
 
-/// How the runs stand, and the last entry of each, for who looks for a hang.
+/// How the runs stand, and the last entry of each, for a person who looks for a hang.
 async fn standing(memory: &InMemoryStore) -> String {
     let mut words = Vec::new();
     for row in rows(memory).await {

@@ -78,7 +78,7 @@ fn records(world: &World) -> Records {
     rows.into_iter().map(record).collect()
 }
 
-/// How the open runs stand, and the last entry of each, for who looks for a hang.
+/// How the open runs stand, and the last entry of each, for a person who looks for a hang.
 pub(super) fn standing(world: &World) -> String {
     let records = records(world);
     let open = records

@@ -93,7 +93,7 @@ pub(super) async fn versions(place: &impl Place) -> Checked {
         writing([write("k", json!(4), Expected::Version(5))]),
     )
     .await?;
-    // Who read version 1 to 3 must not take the new value for the one that was read.
+    // A reader of versions 1 to 3 must not take the new value for the one that it read.
     same!(
         value(&store, "k").await?,
         Some((json!(4), 6)),

@@ -351,7 +351,7 @@ impl Actor for ConnectionActor {
         let task = tokio::spawn(async move {
             let reason = shared.carry(stopped).await;
             shared.is_over(&reason);
-            // Nobody is told who has ended.
+            // A run that has ended is told nothing.
             let _ = myself.cast(Lost(reason));
         });
         Ok(Carrying {

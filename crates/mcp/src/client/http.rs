@@ -49,7 +49,7 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// Chooses who does the cryptography of TLS. Another provider that the program has chosen stays.
+/// Chooses the library that does the cryptography of TLS. Another provider that the program has chosen stays.
 pub(super) fn choose_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

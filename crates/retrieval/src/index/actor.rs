@@ -182,7 +182,7 @@ fn serve<T: Send + 'static>(
 ) {
     tokio::spawn(async move {
         match tokio::task::spawn_blocking(work).await {
-            // Who asked may be gone, and the next life answers what this one may not.
+            // The caller may have gone; what a closed index does not answer, its next life does.
             Ok(Err(IndexError::Closed)) => {}
             Ok(answer) => drop(port.send(answer)),
             Err(_) => drop(actor.cast(Request::Broken)),

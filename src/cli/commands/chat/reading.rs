@@ -59,7 +59,7 @@ impl Reading {
         let read = move || {
             let mut source = Source::new(terminal, history);
             for wish in wishes {
-                // Who does not wait any more has left.
+                // The chat may have ended meanwhile.
                 let _ = wish.send(source.next());
             }
         };

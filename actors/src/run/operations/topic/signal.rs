@@ -21,8 +21,8 @@ impl AgentMessage for Signal {
     const NAME: &'static str = "signal";
 }
 
-/// Waits until there is something to look at. Who is not known to the topic as one who waits looks
-/// at once: what it was told there it was told as another run, from which it was forked.
+/// Waits until there is something to look at. A run that the topic does not know as waiting
+/// looks at once: it is a fork, and what was told to the run that it comes from does not reach it.
 pub(super) struct Look {
     signal: Receive<Signal>,
     is_known: bool,

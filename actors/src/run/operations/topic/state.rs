@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::vocabulary::RunId;
 
-/// Who waits for an answer, and on which channel of its inbox.
+/// A run that waits for an answer, and the channel of its inbox.
 pub(super) type Reply = (RunId, String);
 
 /// What a full queue does with an event that comes.
@@ -127,7 +127,7 @@ pub(super) struct Report {
     pub(super) dropped: u32,
     /// The full queues for which the publisher has to wait.
     pub(super) full: Vec<String>,
-    /// Who is told to look, with the commit of the change, and on which channel.
+    /// The runs that are told to look, with the commit of the change, and on which channel.
     pub(super) wake: Vec<Reply>,
     pub(super) taken: Option<Item>,
     /// The members of a queue among whom those are to be looked for that have ended.
@@ -245,8 +245,8 @@ impl TopicState {
             .retain(|_, queue| !(queue.members.is_empty() && queue.holds_up()));
     }
 
-    /// Lets go of who waits in the runs of which this is a copy: their copies look for themselves.
-    /// Of who asked only those are kept who are copies too.
+    /// Forgets the waiting runs of the tree of which this is a copy: their copies look for themselves.
+    /// Of the runs that asked, only copies are kept.
     pub(super) fn let_waiters_go(&mut self, is_copy: impl Fn(RunId) -> bool) {
         self.blocked.clear();
         let mut items: Vec<&mut Item> = self.report.taken.iter_mut().collect();

@@ -14,7 +14,7 @@ const PATH: &str = "/callback";
 const MAX_BYTES: usize = 16 << 10;
 /// How long one request may take.
 const ONE_REQUEST: Duration = Duration::from_secs(10);
-/// What a person reads who has come back.
+/// The page that a person sees after signing in.
 const DONE: &str = "Thank you. You can close this page and go back to the program.";
 
 /// Listens for the browser.
