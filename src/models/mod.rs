@@ -8,7 +8,9 @@ mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
 pub mod gemini;
+// Some of it only OpenAI's adapter uses.
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+#[cfg_attr(not(feature = "openai"), allow(dead_code, unused_imports))]
 pub(crate) mod http;
 pub mod offline;
 #[cfg(feature = "openai")]
@@ -27,6 +29,7 @@ pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings};
 #[cfg(any(
+    feature = "a2a",
     feature = "anthropic",
     feature = "gemini",
     feature = "openai",

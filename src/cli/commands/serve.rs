@@ -77,13 +77,16 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     #[cfg(not(feature = "server"))]
     let mut listening = ();
     let watching = (&mut watch, &mut watched);
-    let mut result = keep(&system, &keeping, watching, &mut listening, &mut interrupt).await;
+    let result = keep(&system, &keeping, watching, &mut listening, &mut interrupt).await;
     #[cfg(feature = "server")]
-    if let Some(listening) = listening {
+    let result = match listening {
         // No more is accepted, and then runs let go where they stand.
-        let ended = listening.end().await;
-        result = result.and_then(|exit| ended.map(|()| exit));
-    }
+        Some(listening) => {
+            let ended = listening.end().await;
+            result.and_then(|exit| ended.map(|()| exit))
+        }
+        None => result,
+    };
     super::stop(&system, &mut interrupt, result).await
 }
 
