@@ -265,6 +265,7 @@ mod tests {
                 "keep_state" => json!({"keys": ["k"]}),
                 "throttle" => json!({"tools": {"send": "to"}}),
                 "tool_limits" => json!({"calls": {"send": 1}}),
+                "soft_budget" => json!({"budget": {"tokens": 1}}),
                 _ => json!({}),
             };
             assert!(make(&settings).is_ok(), "{name} needs no other settings");

@@ -249,7 +249,7 @@ fn a_budget_of_the_command_line_stops_the_run_and_is_shown() {
     );
     assert!(
         done.err
-            .contains("has used at least 80% of its model calls"),
+            .contains("has used 1 of its 1 model calls (a warning at 80%)"),
         "{}",
         done.err
     );

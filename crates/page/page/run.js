@@ -156,6 +156,7 @@ export function run(place, context, id) {
   }
 
   let headed = "";
+  let steerable = false;
   function drawHead() {
     const now = JSON.stringify([details, recorded.of(id)?.input?.length]);
     if (now === headed) return;
@@ -178,7 +179,11 @@ export function run(place, context, id) {
         open || one.status === "parked" ? h("button", { type: "button", class: "danger", onclick: () => cancelRun(act) }, "Cancel…") : null));
     const end = details.end;
     if (end && (end.stopped || end.error)) head.append(h("p", { class: end.error ? "fault" : "caution" }, line(end.error ?? `It stopped: ${end.stopped}`, 400)));
-    show(steer, open ? steerBox({ run: id, tell }) : null);
+    // Drawn anew only when it comes or goes: what a person is writing stays.
+    if (open !== steerable) {
+      steerable = open;
+      show(steer, open ? steerBox({ run: id, tell }) : null);
+    }
     context.name(line(input, 60));
   }
 

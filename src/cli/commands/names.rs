@@ -47,6 +47,7 @@ pub(super) const BEHAVIORS: &[(&str, &str)] = &[
         "graph",
         "nodes and ways between them, by rules over named values",
     ),
+    ("remote", "an agent elsewhere, over Agent2Agent"),
     ("router", "the agent that fits the task"),
     (
         "round_robin",
