@@ -212,7 +212,7 @@ fn faults_of_servers_are_told_with_their_places() {
         (
             "mcp: [time]",
             "team.yaml:1:6",
-            "a mapping of names to servers",
+            "a mapping of names to settings",
         ),
         (
             "mcp: { time: mcp-server-time }",
