@@ -108,6 +108,10 @@ impl Store for Contested {
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
+        // A System that starts looks whether the store is an unfinished copy; only reads of runs are held up.
+        if scope == "copy" {
+            return self.inner.state(scope, key).await;
+        }
         go(&self.reads_wait).await;
         if one_of(&self.failures) {
             return Err(StoreError::Io {

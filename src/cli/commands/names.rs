@@ -165,6 +165,7 @@ pub(super) const PROVIDERS: &[(&str, &str)] = &[
 
 /// Kinds of tools.
 pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
+    ("a2a", "an agent elsewhere, for a member with `remote`"),
     (
         "approval_webhook",
         "asks a server for approval, and waits for its answer",

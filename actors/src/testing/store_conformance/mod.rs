@@ -185,11 +185,11 @@ promises! {
     "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;
     "a deletion gives no mark a second time" => deletion::marks;
     "a tree with a run that has not ended is not deleted" => deletion::open_trees;
-    "a session is deleted with its state and artifacts, and nothing else is" => deletion::sessions;
-    "a session that another process owns or in which a run is carried is not deleted" => deletion::open_sessions;
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;
     "the contents of artifacts stay as long as a version refers to them" => deletion::artifacts;
+    "a session is deleted with its state and artifacts, and nothing else is" => deletion::sessions;
+    "a session that another process owns or in which a run is carried is not deleted" => deletion::open_sessions;
     "all that is held is listed by name, what was taken or deleted too" => inventory::names;
     "anyone may post while another process owns the run" => inbox::from_outside;
 }
