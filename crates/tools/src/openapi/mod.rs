@@ -53,7 +53,7 @@ const OPERATIONS: usize = 2_000;
 /// }"#;
 /// let settings = OpenApiSettings::new("").base_url("https://parcels.example/v1");
 /// let parcels = OpenApi::read(document, settings)?;
-/// let tools = parcels.tools()?;
+/// let tools = parcels.tools().map_err(|error| error.message)?;
 /// assert_eq!(tools[0].definition().name, "track");
 /// assert_eq!(tools[0].definition().effect, Effect::Read);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
