@@ -185,7 +185,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
         for journal in journals {
             match journal {
                 JournalId::Session(_) => self.session(journal).await?,
-                // What was claimed and never written has no row.
+                // A journal that was claimed and never written to has no row.
                 JournalId::Run(run) => {
                     if let Some(row) = self.from.run(*run).await? {
                         let began = trees.entry(row.root).or_insert(row.started_at);

@@ -462,7 +462,7 @@ impl ToolOutput {
     }
 
     /// Nothing yet: a person is asked first, or some time passes, and then the tool is called again with what
-    /// it says here ([`ToolContext::continued`]). What is asked and how it goes on is recorded, so this may
+    /// it says here ([`ToolContext::continued`]). The question and the continuation are recorded, so this may
     /// take days and restarts. A model's calls are carried on so; code that calls the tool itself by
     /// [`RunContext::tool`](crate::run::RunContext::tool) gets
     /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues).

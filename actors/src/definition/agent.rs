@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ApprovalRule, ClarifySpec, ContextSpec, CreateAgentSpec, MemorySpec, OnHandoff};
 use crate::vocabulary::{Budget, ModelSettings};
 
-/// What the name begins with under which a behavior is registered that is an agent's own code.
+/// The prefix of the name under which an agent's own code is registered as a behavior.
 pub(crate) const OWN_BEHAVIOR: &str = "agent:";
 
 /// An agent: who it is, what it may use, how it works, and who is below it.

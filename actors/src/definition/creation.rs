@@ -45,7 +45,7 @@ pub struct CreateAgentSpec {
     /// The bounds of each, beyond these.
     pub budget: Budget,
     /// Whether it may make agents that work in the background: the model goes on at once, and waits for one with
-    /// the tool `agent_result`. What has not ended when the run does is cancelled.
+    /// the tool `agent_result`. An agent that still works when the run ends is cancelled.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
 }

@@ -54,8 +54,8 @@ pub struct MemorySpec {
     /// Whether what is said in each turn is kept, so that the tool finds it in all conversations of the user.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conversations: bool,
-    /// What makes vectors, so that things are found by meaning; left out, they are found by their words. Which
-    /// embedders there are is for who registers the policy: `ghostlight` has those of `document_search`.
+    /// The embedder, so that memories are found by meaning; left out, they are found by their words. The program
+    /// that registers the policy says which embedders there are: `ghostlight` has those of `document_search`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedder: Option<serde_json::Value>,
 }

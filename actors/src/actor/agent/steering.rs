@@ -127,7 +127,7 @@ impl AgentState {
         }
         let (store, myself) = (self.services().store.clone(), myself.clone());
         self.loads.spawn(async move {
-            // What cannot be read now is found when the next process starts.
+            // An inbox that cannot be read now is read when the next process starts.
             for item in store.inbox(run).await.unwrap_or_default() {
                 if let Some(turn) = turn_of(item.body) {
                     let _ = myself.cast(AgentMessage::Unread(run, Box::new(turn)));

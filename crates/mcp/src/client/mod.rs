@@ -13,6 +13,7 @@ mod import;
 mod life;
 mod pins;
 mod place;
+mod private_file;
 mod process;
 mod references;
 mod settings;

@@ -5,15 +5,13 @@
 //! was first seen, and a person is asked before each call of a tool that says something else now. Whoever
 //! accepts the change takes the tool's entry out of the file.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use ghostlight_actors::vocabulary::Digest;
 use rmcp::model::Tool;
 use serde::{Deserialize, Serialize};
+
+use super::private_file;
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -77,7 +75,8 @@ pub(super) fn compare(
         });
     }
     if is_new {
-        write(file, &document).map_err(|error| format!("{}: {error}", file.display()))?;
+        private_file::write(file, &document)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(compared)
 }
@@ -145,24 +144,4 @@ fn read(file: &Path) -> Result<Document, String> {
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     // What cannot be read is never taken for what is not there.
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
-}
-
-/// Writes beside the file first: a crash leaves the old one or the new one.
-fn write(file: &Path, document: &Document) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
-    }
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written = fs::write(&beside, serde_json::to_vec_pretty(document)?);
-    let written = written.and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }

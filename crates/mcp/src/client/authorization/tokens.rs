@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 
+use crate::client::private_file;
+
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
@@ -92,7 +94,7 @@ impl Tokens {
         let grant = document.servers.entry(self.0.server.clone()).or_default();
         change(grant);
         let grant = grant.clone();
-        write(file, &document).map_err(|error| wrong(file, &error))?;
+        private_file::write(file, &document).map_err(|error| wrong(file, &error))?;
         let changed = fs::metadata(file).and_then(|found| found.modified()).ok();
         *known = (changed, grant);
         Ok(())
@@ -142,36 +144,6 @@ fn read(file: &Path) -> Result<Document, AuthError> {
     }
     let text = fs::read(file).map_err(|error| wrong(file, &error))?;
     serde_json::from_slice(&text).map_err(|error| wrong(file, &error))
-}
-
-/// Writes beside the file first: a crash leaves the old one or the new one.
-fn write(file: &Path, document: &Document) -> io::Result<()> {
-    use std::io::Write as _;
-    if let Some(folder) = file.parent() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
-    }
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    // What a killed process left may have another mode.
-    let _ = fs::remove_file(&beside);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut new| {
-        new.write_all(&serde_json::to_vec_pretty(document)?)?;
-        new.sync_all()
-    });
-    let written = written.and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 #[cfg(test)]
