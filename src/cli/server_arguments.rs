@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::arguments::{ShowArguments, StoreArguments, age};
-use crate::server::{Scope, Visibility};
+use crate::server::{Quota, QuotaFor, Scope, Visibility};
 
 /// How `serve` answers over HTTP.
 #[derive(Clone, Debug, Args)]
@@ -31,9 +31,21 @@ pub(super) struct HttpArguments {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(super) tls_key: Option<PathBuf>,
+    /// How much each subject, the team, or each subject at the team may use, such as subject=100/1h or
+    /// team=2000000tokens/1d; may be given several times
+    #[arg(long, value_name = "WHOSE=QUOTA", value_parser = quota, requires = "listen")]
+    pub(super) quota: Vec<(QuotaFor, Quota)>,
     /// Who learns of the team over the network
     #[arg(long, value_enum, default_value_t, requires = "listen")]
     pub(super) visibility: Shown,
+}
+
+/// A quota, and whose it is.
+fn quota(text: &str) -> Result<(QuotaFor, Quota), String> {
+    let (whose, quota) = text
+        .split_once('=')
+        .ok_or_else(|| "give whose it is, such as subject=100/1h".to_owned())?;
+    Ok((whose.parse()?, quota.parse()?))
 }
 
 /// Who learns of the team.
@@ -102,6 +114,9 @@ pub(super) enum KeyCommand {
         /// When it ends, such as 12h or 90d [default: never]
         #[arg(long, value_name = "AGE", value_parser = age)]
         expires: Option<Duration>,
+        /// How much may be used with it, such as 100/1h or 200000tokens/1d; may be given several times
+        #[arg(long, value_name = "QUOTA")]
+        quota: Vec<Quota>,
         #[command(flatten)]
         keys: KeyArguments,
     },

@@ -16,6 +16,7 @@ use crate::{
     cookie,
     endpoint::Access,
     problem::Problem,
+    quotas::Slot,
     server::{Shared, State as ServerState},
 };
 
@@ -136,8 +137,14 @@ pub(crate) async fn check(
 ) -> Response {
     match judge(&state, access, request.headers()).await {
         Ok(Some(caller)) => {
+            let slot = Slot::default();
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            request.extensions_mut().insert(slot.clone());
+            let mut response = next.run(request).await;
+            if let Some(standing) = slot.get() {
+                standing.tell(response.headers_mut());
+            }
+            response
         }
         Ok(None) => next.run(request).await,
         Err(problem) => problem.into_response(),

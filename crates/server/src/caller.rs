@@ -6,6 +6,8 @@ use ghostlight_actors::{actor::System, vocabulary::SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::quotas::Quota;
+
 /// What the holder of a key may do.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -58,15 +60,24 @@ impl FromStr for Scope {
 pub(crate) enum Caller {
     /// Whoever operates the program: everybody, where the server has no keys, and the holder of an admin key.
     Operator,
-    /// The subject of a key, with its scopes.
-    Subject(Arc<str>, Vec<Scope>),
+    /// The subject of a key.
+    Subject(Arc<Holder>),
+}
+
+/// A subject, and what its key is good for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) subject: String,
+    pub(crate) scopes: Vec<Scope>,
+    /// The id of the key, and its own quotas.
+    pub(crate) key: Option<(String, Vec<Quota>)>,
 }
 
 impl Caller {
     pub(crate) fn may(&self, scope: Scope) -> bool {
         match self {
             Self::Operator => true,
-            Self::Subject(_, scopes) => scopes.contains(&scope),
+            Self::Subject(holder) => holder.scopes.contains(&scope),
         }
     }
 
@@ -74,14 +85,25 @@ impl Caller {
     pub(crate) fn system(&self, system: &System) -> System {
         match self {
             Self::Operator => system.as_operator(),
-            Self::Subject(subject, _) => system.acting_for(subject.as_ref()),
+            Self::Subject(holder) => system.acting_for(holder.subject.as_str()),
         }
     }
 
     pub(crate) fn subject(&self) -> Option<&str> {
         match self {
             Self::Operator => None,
-            Self::Subject(subject, _) => Some(subject),
+            Self::Subject(holder) => Some(&holder.subject),
+        }
+    }
+
+    /// The id of its key, with the quotas of the key itself.
+    pub(crate) fn key(&self) -> Option<(&str, &[Quota])> {
+        match self {
+            Self::Operator => None,
+            Self::Subject(holder) => {
+                let key = holder.key.as_ref();
+                key.map(|(id, quotas)| (id.as_str(), quotas.as_slice()))
+            }
         }
     }
 
@@ -90,7 +112,7 @@ impl Caller {
     pub(crate) fn session(&self, team: &str, key: &str) -> SessionId {
         let key = match self {
             Self::Operator => key.to_owned(),
-            Self::Subject(subject, _) => format!("{subject}/{key}"),
+            Self::Subject(holder) => format!("{}/{key}", holder.subject),
         };
         let team = team.to_owned();
         SessionId { team, key }
@@ -100,8 +122,8 @@ impl Caller {
     pub(crate) fn key_of<'s>(&self, session: &'s SessionId) -> Option<&'s str> {
         match self {
             Self::Operator => Some(&session.key),
-            Self::Subject(subject, _) => {
-                let key = session.key.strip_prefix(subject.as_ref())?;
+            Self::Subject(holder) => {
+                let key = session.key.strip_prefix(&holder.subject)?;
                 key.strip_prefix('/')
             }
         }
@@ -122,7 +144,13 @@ mod tests {
 
     #[test]
     fn no_subject_reaches_a_session_of_another() {
-        let [ada, ad] = ["ada", "ad"].map(|name| Caller::Subject(name.into(), vec![]));
+        let [ada, ad] = ["ada", "ad"].map(|name| {
+            let subject = name.to_owned();
+            Caller::Subject(Arc::new(Holder {
+                subject,
+                ..Holder::default()
+            }))
+        });
         let hers = ada.session("desk", "1");
         assert_eq!(ada.key_of(&hers), Some("1"));
         assert_eq!(ad.key_of(&hers), None);

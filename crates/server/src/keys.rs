@@ -16,7 +16,10 @@ use ring::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::caller::{Caller, Scope, fault_of_subject};
+use crate::{
+    caller::{Caller, Holder, Scope, fault_of_subject},
+    quotas::Quota,
+};
 
 /// How long a file is trusted to be as it was read: a key that is revoked is refused after that at the latest.
 const FRESH: Duration = Duration::from_millis(500);
@@ -72,6 +75,9 @@ pub struct Key {
     /// When it was revoked, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at_ms: Option<u64>,
+    /// How much may be used with it; beside it the quotas of its subject hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<Quota>,
     /// The HMAC-SHA-256 of the secret. A secret has 256 random bits, so that no slow hash is needed.
     hash: String,
 }
@@ -165,6 +171,21 @@ impl KeyFile {
         scopes: &[Scope],
         life: Option<Duration>,
     ) -> Result<NewKey, KeyError> {
+        self.add_with_quotas(subject, scopes, life, &[])
+    }
+
+    /// The same, with which no more may be used than these quotas allow. A key with the scope `admin` has no bounds, and
+    /// takes none.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_with_quotas(
+        &self,
+        subject: &str,
+        scopes: &[Scope],
+        life: Option<Duration>,
+        quotas: &[Quota],
+    ) -> Result<NewKey, KeyError> {
         if let Some(fault) = fault_of_subject(subject) {
             return Err(KeyError::Invalid(format!(
                 "{subject:?} is no subject: {fault}"
@@ -173,6 +194,11 @@ impl KeyFile {
         if scopes.is_empty() {
             return Err(KeyError::Invalid(
                 "a key without a scope opens nothing".to_owned(),
+            ));
+        }
+        if !quotas.is_empty() && scopes.contains(&Scope::Admin) {
+            return Err(KeyError::Invalid(
+                "a key with the scope admin has no quotas: leave one of the two out".to_owned(),
             ));
         }
         let (mut id, mut secret) = ([0; 6], [0; 32]);
@@ -193,6 +219,7 @@ impl KeyFile {
             created_at_ms: now,
             expires_at_ms: life.map(|life| now.saturating_add(life.as_millis() as u64)),
             revoked_at_ms: None,
+            quotas: quotas.to_vec(),
             hash: URL_SAFE_NO_PAD.encode(hmac::sign(&hashing(), secret.as_bytes())),
             id: id.clone(),
         };
@@ -291,8 +318,11 @@ impl KeyFile {
         if key.scopes.contains(&Scope::Admin) {
             return Ok(Some(Caller::Operator));
         }
-        let subject = key.subject.as_str().into();
-        Ok(Some(Caller::Subject(subject, key.scopes.clone())))
+        Ok(Some(Caller::Subject(Arc::new(Holder {
+            subject: key.subject,
+            scopes: key.scopes,
+            key: Some((key.id, key.quotas)),
+        }))))
     }
 
     /// The keys, as they were so long ago at the earliest.

@@ -36,6 +36,7 @@ use crate::{
     metrics::Metrics,
     page::PageFile,
     problem::Problem,
+    quotas::{Quota, QuotaFor, Quotas},
 };
 
 /// Who learns of a team.
@@ -63,6 +64,7 @@ pub(crate) struct State {
     /// Whether clients reach the server over TLS of its own.
     pub(crate) has_tls: bool,
     pub(crate) limits: ServerLimits,
+    pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: CancellationToken,
     pub(crate) hosts: Vec<String>,
@@ -141,6 +143,7 @@ pub struct Server {
     token: Option<Token>,
     page: &'static [PageFile],
     limits: ServerLimits,
+    quotas: Vec<(QuotaFor, Quota)>,
     hosts: Vec<String>,
     origins: Vec<String>,
     schema: Option<Value>,
@@ -161,6 +164,7 @@ impl Server {
             token: None,
             page: &[],
             limits: ServerLimits::default(),
+            quotas: Vec::new(),
             hosts: Vec::new(),
             origins: Vec::new(),
             schema: None,
@@ -199,6 +203,16 @@ impl Server {
     #[must_use]
     pub fn limits(mut self, limits: ServerLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Lets each subject, each team, or each subject at each team use no more than this; several quotas hold at once, and
+    /// those of a [key](KeyFile::add_with_quotas) beside them. What is used is kept in the System's store, so a restart
+    /// forgets nothing, and all servers over one store share it. A turn too many is answered with 429 and takes
+    /// nothing; a turn that is recorded costs nothing when it is sent again. The operator has only the quotas of teams.
+    #[must_use]
+    pub fn quota(mut self, whose: QuotaFor, quota: Quota) -> Self {
+        self.quotas.push((whose, quota));
         self
     }
 
@@ -290,6 +304,7 @@ impl Server {
             token: self.token.clone(),
             has_tls: self.tls.is_some(),
             limits: self.limits,
+            quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),
             stopping: CancellationToken::new(),
             hosts,

@@ -53,13 +53,14 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
             subject,
             scopes,
             expires,
+            quota,
             keys,
         } => {
             let keys = file(keys)?;
             if let Some(folder) = keys.path().parent().filter(|folder| !folder.exists()) {
                 files::make_private_folder(folder)?;
             }
-            let new = keys.add(subject, scopes, *expires)?;
+            let new = keys.add_with_quotas(subject, scopes, *expires, quota)?;
             super::print(&new.secret)?;
             super::note(&format!(
                 "key {} of {subject} ({}); it is shown this once",
@@ -86,6 +87,7 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
                         "created_at": key.created_at_ms,
                         "expires_at": key.expires_at_ms,
                         "revoked_at": key.revoked_at_ms,
+                        "quotas": key.quotas,
                         "valid": key.is_valid_at(now.0),
                     }))?;
                 } else {

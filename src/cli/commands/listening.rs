@@ -106,6 +106,9 @@ impl Listening {
         for host in &arguments.host {
             server = server.host(host);
         }
+        for (whose, quota) in &arguments.quota {
+            server = server.quota(*whose, *quota);
+        }
         if let Some(address) = &arguments.address {
             server = server.address(address);
         }

@@ -204,7 +204,7 @@ impl Agent {
         let said = tokio::time::timeout(self.asked.state.limits.wait, said).await;
         let run = match said {
             Ok(Ok(run)) => run,
-            Ok(Err(problem)) => return Err(refused(&problem)),
+            Ok(Err(unsaid)) => return Err(refused(&unsaid.into())),
             Err(_) => {
                 let text = "the turns before it in its context have not ended: send it again, under the same id";
                 return Err(ProtocolError::new(ErrorCode::Unavailable, text));

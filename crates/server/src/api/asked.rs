@@ -11,7 +11,7 @@ use ghostlight_actors::{
     vocabulary::{JournalId, RunId, SessionId},
 };
 
-use crate::{caller::Caller, problem::Problem, server::Shared};
+use crate::{caller::Caller, problem::Problem, quotas::Slot, server::Shared};
 
 /// A request, with who asks.
 pub(crate) struct Asked {
@@ -19,6 +19,8 @@ pub(crate) struct Asked {
     pub(crate) caller: Caller,
     /// The System, as the caller may use it.
     pub(crate) system: System,
+    /// Where it is left how the quotas of its turn stand.
+    pub(crate) slot: Slot,
 }
 
 impl FromRequestParts<Shared> for Asked {
@@ -31,10 +33,12 @@ impl FromRequestParts<Shared> for Asked {
         })?;
         let system = caller.system(&state.system);
         let state = state.clone();
+        let slot = parts.extensions.get::<Slot>().cloned().unwrap_or_default();
         Ok(Self {
             state,
             caller,
             system,
+            slot,
         })
     }
 }

@@ -49,18 +49,43 @@ struct Me {
     subject: Option<String>,
     /// What it may do.
     scopes: Vec<Scope>,
+    /// How much it may use, without the quotas of teams.
+    quotas: Vec<QuotaView>,
 }
 
-async fn me(asked: Asked) -> Json<Me> {
+/// A quota, as it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+struct QuotaView {
+    /// Whose it is: `key` or `subject`.
+    whose: &'static str,
+    /// Such as `100turns/3600s`.
+    quota: String,
+    /// How many turns or tokens are left.
+    left: u64,
+    /// In how many seconds all of it is there again.
+    full_in_s: u64,
+}
+
+async fn me(asked: Asked) -> Result<Json<Me>, Problem> {
     let scopes = match &asked.caller {
         Caller::Operator => Scope::ALL.to_vec(),
-        Caller::Subject(_, scopes) => scopes.clone(),
+        Caller::Subject(holder) => holder.scopes.clone(),
     };
-    Json(Me {
+    let standings = asked.state.quotas.standings(&asked.caller).await?;
+    let quotas = standings
+        .into_iter()
+        .map(|(whose, quota, left, full_in_s)| QuotaView {
+            whose,
+            quota: quota.to_string(),
+            left,
+            full_in_s,
+        });
+    Ok(Json(Me {
         operator: asked.caller == Caller::Operator,
         subject: asked.caller.subject().map(str::to_owned),
         scopes,
-    })
+        quotas: quotas.collect(),
+    }))
 }
 
 #[derive(Deserialize, JsonSchema)]

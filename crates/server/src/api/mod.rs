@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) use asked::Asked;
-pub(crate) use turns::turn_id;
+pub(crate) use turns::{Unsaid, turn_id};
 
 const GET: Method = Method::GET;
 const POST: Method = Method::POST;

@@ -23,6 +23,7 @@ use crate::{
     body::{Json as Body, MaybeJson},
     endpoint::Endpoints,
     problem::Problem,
+    quotas::used,
 };
 
 /// How many runs or entries a page has, if not said otherwise, and at the most.
@@ -523,6 +524,17 @@ async fn fork(
     if body.todays_team {
         fork = fork.todays_team();
     }
-    let forked = run.fork(fork).await?;
+    let quotas = &asked.state.quotas;
+    let admission = quotas
+        .admit_fork(&asked.caller, &row.team, &asked.slot)
+        .await?;
+    let forked = run.fork(fork).await;
+    match (&forked, admission) {
+        // What was consumed before the fork was another's to pay.
+        (Ok(forked), Some(admission)) => quotas.follow(admission, forked, used(forked).await?),
+        (Err(_), Some(admission)) => quotas.give_back(admission).await,
+        (_, None) => {}
+    }
+    let forked = forked?;
     Ok(Json(RunView::of(&forked.status().await?, &asked.caller)))
 }

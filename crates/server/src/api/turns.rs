@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     actor::{Run, SystemError},
     session::Turn,
-    vocabulary::{Budget, Data, DataSource, Message, Part, Role, SessionId, Timestamp},
+    vocabulary::{Budget, Data, DataSource, Message, Part, Role, RunId, SessionId, Timestamp},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,19 +163,53 @@ pub(crate) fn turn_id(
     Ok(id)
 }
 
-impl Asked {
-    /// Says a turn. What is somebody else's session is a key that is taken.
-    pub(crate) async fn say(&self, session: &SessionId, turn: Turn) -> Result<Run, Problem> {
-        let (team, key) = (session.team.clone(), session.key.clone());
-        let session = self.system.session(team, key);
-        tokio::select! {
-            biased;
-            sent = session.send(turn) => sent.map_err(|error| match error {
-                SystemError::Foreign { .. } => Problem::conflict("the session's key is taken"),
-                error => error.into(),
-            }),
-            () = self.state.stopping.cancelled() => Err(Problem::stopping()),
+/// Why a turn was not said.
+pub(crate) enum Unsaid {
+    /// The run under way waits for answers.
+    Asking(RunId),
+    /// Something else.
+    Problem(Problem),
+}
+
+impl From<Unsaid> for Problem {
+    fn from(unsaid: Unsaid) -> Self {
+        match unsaid {
+            Unsaid::Asking(run) => SystemError::Asking { run }.into(),
+            Unsaid::Problem(problem) => problem,
         }
+    }
+}
+
+impl From<Problem> for Unsaid {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl Asked {
+    /// Says a turn, where its quotas allow it. What is somebody else's session is a key that is taken.
+    pub(crate) async fn say(&self, id: &SessionId, mut turn: Turn) -> Result<Run, Unsaid> {
+        let quotas = &self.state.quotas;
+        let admission = quotas
+            .admit(&self.caller, id, &mut turn, &self.slot)
+            .await?;
+        let session = self.system.session(id.team.clone(), id.key.clone());
+        let sent = tokio::select! {
+            biased;
+            sent = session.send(turn) => sent,
+            () = self.state.stopping.cancelled() => return Err(Problem::stopping().into()),
+        };
+        match (&sent, admission) {
+            (Ok(run), Some(admission)) => quotas.follow(admission, run, 0),
+            // It may be recorded, and is settled when that is known.
+            (Err(SystemError::Stopped | SystemError::Store(_)), _) | (_, None) => {}
+            (Err(_), Some(admission)) => quotas.give_back(admission).await,
+        }
+        sent.map_err(|error| match error {
+            SystemError::Asking { run } => Unsaid::Asking(run),
+            SystemError::Foreign { .. } => Problem::conflict("the session's key is taken").into(),
+            error => Problem::from(error).into(),
+        })
     }
 }
 

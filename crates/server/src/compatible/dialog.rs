@@ -5,7 +5,7 @@ use std::pin::Pin;
 use axum::http::HeaderMap;
 use futures_util::{Stream, stream::unfold};
 use ghostlight_actors::{
-    actor::{Run, SystemError, TextStream},
+    actor::{Run, TextStream},
     session::Turn,
     vocabulary::{
         Data, DataSource, Message, Part, Question, QuestionKind, Role, StopReason, Usage,
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     access::fresh_id,
-    api::{Asked, turn_id},
+    api::{Asked, Unsaid, turn_id},
     problem::Problem,
     server::Shared,
     waiting::{Waited, asks, wait_for_end},
@@ -179,18 +179,13 @@ pub(super) async fn begin(
     });
     let id = asked.session(&team, &key)?;
     let text = turn.message.content();
-    match asked
-        .system
-        .session(id.team.clone(), id.key.clone())
-        .send(turn)
-        .await
-    {
+    match asked.say(&id, turn).await {
         Ok(run) => Ok(Dialog {
             run,
             session: key,
             goes_on: false,
         }),
-        Err(SystemError::Asking { run }) => {
+        Err(Unsaid::Asking(run)) => {
             let run = asked.system.run(run);
             answer(&run, &text).await?;
             Ok(Dialog {
@@ -199,8 +194,7 @@ pub(super) async fn begin(
                 goes_on: true,
             })
         }
-        Err(SystemError::Foreign { .. }) => Err(Problem::conflict("the session's key is taken")),
-        Err(error) => Err(error.into()),
+        Err(unsaid) => Err(unsaid.into()),
     }
 }
 

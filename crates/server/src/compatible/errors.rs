@@ -24,7 +24,12 @@ pub(crate) async fn in_their_form(request: Request, next: Next) -> Response {
     };
     let mut theirs = Json(render(problem)).into_response();
     *theirs.status_mut() = problem.status();
-    for name in ["retry-after", "www-authenticate"] {
+    for name in [
+        "ratelimit",
+        "ratelimit-policy",
+        "retry-after",
+        "www-authenticate",
+    ] {
         if let Some(value) = response.headers().get(name) {
             theirs.headers_mut().insert(name, value.clone());
         }

@@ -15,6 +15,7 @@ mod keys;
 mod load;
 mod owners;
 mod page;
+mod quotas;
 mod runs;
 mod sdks;
 mod site;

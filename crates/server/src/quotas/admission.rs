@@ -1,0 +1,252 @@
+//! Which turns may begin, and what they consumed when their runs have ended.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ghostlight_actors::{
+    actor::{Run, System, SystemError},
+    contract::StoreError,
+    session::Turn,
+    vocabulary::{RunId, SessionId},
+};
+
+use super::{
+    ledger::{Act, Buckets, Ledger, Slot, now_ms},
+    quota::{Measure, Quota, QuotaFor},
+};
+use crate::{access::fresh_id, caller::Caller, problem::Problem};
+
+/// How many tokens a turn reserves whose budget has no bound on them.
+const RESERVED: u64 = 4_096;
+/// The shortest time between two looks which turns have ended that reserved tokens of a quota.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How many quotas are remembered of which that was looked at.
+const MAX_SWEPT: usize = 10_000;
+
+/// The quotas of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Quotas {
+    system: System,
+    rules: Arc<[(QuotaFor, Quota)]>,
+    ledger: Ledger,
+    swept: Arc<parking_lot::Mutex<BTreeMap<String, Instant>>>,
+}
+
+/// A turn that may begin.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    id: String,
+    buckets: Buckets,
+}
+
+impl Quotas {
+    pub(crate) fn new(system: &System, rules: &[(QuotaFor, Quota)]) -> Self {
+        Self {
+            system: system.as_operator(),
+            rules: rules.into(),
+            ledger: Ledger::new(system.store().clone()),
+            swept: Arc::default(),
+        }
+    }
+
+    /// Takes a turn out of all quotas that are its, or out of none; nothing where it has none, or is recorded already.
+    /// A turn without an id is given one, so that its run is known.
+    pub(crate) async fn admit(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        turn: &mut Turn,
+        slot: &Slot,
+    ) -> Result<Option<Admission>, Problem> {
+        let buckets = self.buckets(caller, &session.team);
+        if buckets.is_empty() {
+            return Ok(None);
+        }
+        let id = turn.id.get_or_insert_with(fresh_id);
+        let run = RunId::of_turn(session, id);
+        if self.system.store().run(run).await?.is_some() {
+            return Ok(None);
+        }
+        let mut tokens = turn.budget.tokens;
+        if buckets
+            .values()
+            .any(|quota| quota.measure == Measure::Tokens)
+        {
+            let teams = self.system.teams();
+            let team = teams.iter().find(|team| team.name == session.team);
+            let of_team = team.and_then(|team| team.budget.tokens);
+            tokens = tokens.into_iter().chain(of_team).min();
+        }
+        let id = run.to_string();
+        self.take(id, buckets, tokens, slot).await.map(Some)
+    }
+
+    /// The same for a run that begins without a turn, such as a fork.
+    pub(crate) async fn admit_fork(
+        &self,
+        caller: &Caller,
+        team: &str,
+        slot: &Slot,
+    ) -> Result<Option<Admission>, Problem> {
+        let buckets = self.buckets(caller, team);
+        if buckets.is_empty() {
+            return Ok(None);
+        }
+        let id = format!("fork-{}", fresh_id());
+        self.take(id, buckets, None, slot).await.map(Some)
+    }
+
+    /// The names of the buckets out of which a caller's turn is taken.
+    fn buckets(&self, caller: &Caller, team: &str) -> Buckets {
+        let mut buckets = Buckets::new();
+        for (whose, quota) in self.rules.iter() {
+            let name = match (whose, caller.subject()) {
+                (QuotaFor::Team, _) => format!("team/{team}"),
+                (QuotaFor::Subject, Some(subject)) => format!("subject/{subject}"),
+                (QuotaFor::SubjectAndTeam, Some(subject)) => format!("subject/{subject}/{team}"),
+                (_, None) => continue,
+            };
+            buckets.insert(format!("{quota}/{name}"), *quota);
+        }
+        if let Some((key, quotas)) = caller.key() {
+            let name = |quota: &Quota| (format!("{quota}/key/{key}"), *quota);
+            buckets.extend(quotas.iter().map(name));
+        }
+        buckets
+    }
+
+    async fn take(
+        &self,
+        id: String,
+        buckets: Buckets,
+        tokens: Option<u64>,
+        slot: &Slot,
+    ) -> Result<Admission, Problem> {
+        let tokens = u32::try_from(tokens.unwrap_or(RESERVED)).unwrap_or(u32::MAX);
+        let act = Act::Take(tokens);
+        // What an earlier life of the program left unsettled is settled first.
+        self.sweep(&buckets, Duration::MAX).await?;
+        let mut standing = self.ledger.change(&id, buckets.clone(), act).await?;
+        let refused = standing.as_ref().and_then(|standing| standing.refusal());
+        if refused.is_some() && self.sweep(&buckets, SWEEP).await? {
+            standing = self.ledger.change(&id, buckets.clone(), act).await?;
+        }
+        let refused = standing.as_ref().and_then(|standing| standing.refusal());
+        if let Some(standing) = standing {
+            let _ = slot.set(standing);
+        }
+        refused.map_or(Ok(Admission { id, buckets }), Err)
+    }
+
+    /// Settles a turn when its run has ended, in a task of its own. Should the process die before, the reservation is
+    /// settled by whoever looks at the quota next.
+    pub(crate) fn follow(&self, admission: Admission, run: &Run, before: u64) {
+        let Admission { id, mut buckets } = admission;
+        buckets.retain(|_, quota| quota.measure == Measure::Tokens);
+        if buckets.is_empty() {
+            return;
+        }
+        let (quotas, run) = (self.clone(), self.system.run(run.id()));
+        let is_own = run.id().to_string() == id || id.starts_with("fork-");
+        tokio::spawn(async move {
+            let used = if is_own {
+                let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
+                    return;
+                };
+                used(&run).await.map(|used| used.saturating_sub(before))
+            } else {
+                // It went into a run that was under way, whose own turn pays.
+                Ok(0)
+            };
+            let settled = match used {
+                Ok(used) => quotas.ledger.change(&id, buckets, Act::Settle(used)).await,
+                Err(error) => return tracing::warn!(run = id, %error, "a quota is not settled yet"),
+            };
+            if let Err(error) = settled {
+                tracing::warn!(run = id, %error, "a quota is not settled yet");
+            }
+        });
+    }
+
+    /// How the quotas of a caller stand: each with whose it is, how much is left, and in how many seconds all is there
+    /// again. Those of teams are not told.
+    pub(crate) async fn standings(
+        &self,
+        caller: &Caller,
+    ) -> Result<Vec<(&'static str, Quota, u64, u64)>, StoreError> {
+        let mut standings = Vec::new();
+        for (name, quota) in self.buckets(caller, "") {
+            let whose = match name.split('/').nth(2) {
+                Some("key") => "key",
+                Some("subject") if !name.ends_with('/') => "subject",
+                _ => continue,
+            };
+            let bucket = self.ledger.bucket(&name, quota).await?;
+            let full_in_s = bucket.full_in_ms(quota).div_ceil(1_000);
+            standings.push((whose, quota, bucket.left(quota), full_in_s));
+        }
+        Ok(standings)
+    }
+
+    /// Gives back what a turn took that was not said.
+    pub(crate) async fn give_back(&self, admission: Admission) {
+        let Admission { id, buckets } = admission;
+        if let Err(error) = self.ledger.change(&id, buckets, Act::GiveBack).await {
+            tracing::warn!(run = id, %error, "what a refused turn took of its quotas is not given back");
+        }
+    }
+
+    /// Settles the turns that have ended, at quotas at which nobody looked for this long; whether there was any.
+    async fn sweep(&self, buckets: &Buckets, since: Duration) -> Result<bool, StoreError> {
+        let mut any = false;
+        for (name, quota) in buckets {
+            if quota.measure != Measure::Tokens || !self.is_due(name, since) {
+                continue;
+            }
+            let bucket = self.ledger.bucket(name, *quota).await?;
+            let window_ms = u64::from(quota.window_s) * 1_000;
+            for (id, tokens, at_ms) in bucket.reservations() {
+                let run = id.parse::<RunId>().ok();
+                let row = match run {
+                    Some(run) => self.system.store().run(run).await?,
+                    None => None,
+                };
+                let used = match (run, row) {
+                    (Some(run), Some(row)) if row.status.is_ended() => {
+                        used(&self.system.run(run)).await.ok()
+                    }
+                    (_, Some(_)) => None,
+                    // A turn that waits for its session, or whose process died: it costs what it reserved.
+                    (_, None) if now_ms().saturating_sub(at_ms) > window_ms => Some(tokens.into()),
+                    (_, None) => None,
+                };
+                if let Some(used) = used {
+                    let one = Buckets::from([(name.clone(), *quota)]);
+                    self.ledger.change(id, one, Act::Settle(used)).await?;
+                    any = true;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn is_due(&self, name: &str, since: Duration) -> bool {
+        let mut swept = self.swept.lock();
+        if swept.get(name).is_some_and(|at| at.elapsed() < since) {
+            return false;
+        }
+        if swept.len() >= MAX_SWEPT {
+            swept.clear();
+        }
+        swept.insert(name.to_owned(), Instant::now());
+        true
+    }
+}
+
+/// The tokens that a run has consumed.
+pub(crate) async fn used(run: &Run) -> Result<u64, SystemError> {
+    Ok(run.budget().await?.spent.usage.total_tokens())
+}

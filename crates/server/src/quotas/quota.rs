@@ -1,0 +1,208 @@
+//! What a quota allows, and for whom.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// The longest window, in seconds: 31 days.
+const MAX_WINDOW_S: u32 = 31 * 24 * 3_600;
+/// The largest amount: with the longest window it fits into 62 bits.
+const MAX_AMOUNT: u32 = 1_000_000_000;
+
+/// What a quota counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Turns that are said, and forks.
+    #[default]
+    Turns,
+    /// Tokens of model calls, of requests and responses together. They are reserved when a turn begins (what its budget
+    /// allows, or 4,096) and settled when its run has ended.
+    Tokens,
+}
+
+impl Measure {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turns => "turns",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// So much within a time. It is read from a text such as `100/1h` (turns) or `200000tokens/1d`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+#[non_exhaustive]
+pub struct Quota {
+    /// What is counted.
+    pub measure: Measure,
+    /// How much of it is allowed.
+    pub amount: u32,
+    /// Within how many seconds.
+    pub window_s: u32,
+}
+
+impl Quota {
+    /// So many turns within this time.
+    ///
+    /// # Errors
+    /// A sentence, unless the amount is 1 to 1,000,000,000 and the time a second to 31 days.
+    pub fn turns(amount: u32, window: Duration) -> Result<Self, String> {
+        Self::new(Measure::Turns, amount, window)
+    }
+
+    /// So many tokens within this time.
+    ///
+    /// # Errors
+    /// As [`turns`](Self::turns).
+    pub fn tokens(amount: u32, window: Duration) -> Result<Self, String> {
+        Self::new(Measure::Tokens, amount, window)
+    }
+
+    fn new(measure: Measure, amount: u32, window: Duration) -> Result<Self, String> {
+        let window_s = u32::try_from(window.as_secs()).unwrap_or(u32::MAX);
+        if !(1..=MAX_AMOUNT).contains(&amount) || !(1..=MAX_WINDOW_S).contains(&window_s) {
+            return Err(format!(
+                "a quota is 1 to {MAX_AMOUNT} within 1 second to 31 days, such as 100/1h"
+            ));
+        }
+        Ok(Self {
+            measure,
+            amount,
+            window_s,
+        })
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (amount, measure) = (self.amount, self.measure.as_str());
+        write!(f, "{amount}{measure}/{}s", self.window_s)
+    }
+}
+
+impl From<Quota> for String {
+    fn from(quota: Quota) -> Self {
+        quota.to_string()
+    }
+}
+
+impl TryFrom<String> for Quota {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Quota {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "{text:?} is no quota: write it as 100/1h or 200000tokens/1d, with s, m, h, d or w"
+            )
+        };
+        let (amount, window) = text.split_once('/').ok_or_else(wrong)?;
+        let digits = amount.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let measure = match amount[digits.len()..].trim() {
+            "" | "turns" => Measure::Turns,
+            "tokens" => Measure::Tokens,
+            _ => return Err(wrong()),
+        };
+        let number = window.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let unit = match &window[number.len()..] {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 24 * 3_600,
+            "w" => 7 * 24 * 3_600,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let window = Duration::from_secs(number.saturating_mul(unit));
+        Self::new(measure, digits.parse().map_err(|_| wrong())?, window)
+    }
+}
+
+/// For whom a quota is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum QuotaFor {
+    /// Each subject.
+    Subject,
+    /// Each team, whoever uses it.
+    Team,
+    /// Each subject at each team.
+    SubjectAndTeam,
+}
+
+impl QuotaFor {
+    const ALL: [Self; 3] = [Self::Subject, Self::Team, Self::SubjectAndTeam];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Subject => "subject",
+            Self::Team => "team",
+            Self::SubjectAndTeam => "subject-and-team",
+        }
+    }
+}
+
+impl FromStr for QuotaFor {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|whose| whose.as_str() == word);
+        found.ok_or_else(|| {
+            format!("{word:?} has no quotas: give subject, team or subject-and-team")
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_read_as_it_is_written() {
+        for (text, measure, amount, window_s) in [
+            ("1/1s", Measure::Turns, 1, 1),
+            ("100/1h", Measure::Turns, 100, 3_600),
+            ("5turns/10m", Measure::Turns, 5, 600),
+            ("200000tokens/1d", Measure::Tokens, 200_000, 86_400),
+            ("7 tokens/1w", Measure::Tokens, 7, 604_800),
+        ] {
+            let quota: Quota = text.parse().unwrap();
+            let read = (quota.measure, quota.amount, quota.window_s);
+            assert_eq!(read, (measure, amount, window_s), "{text}");
+            assert_eq!(quota.to_string().parse(), Ok(quota));
+        }
+        for wrong in [
+            "",
+            "/",
+            "1",
+            "1/",
+            "/1h",
+            "0/1h",
+            "1/0s",
+            "1/1y",
+            "x/1h",
+            "1/h",
+            "1/32d",
+            "-1/1h",
+            "1euro/1h",
+            "1/1hé",
+            "2000000000/1h",
+            "99999999999/1h",
+            "1/99999999999999999999d",
+        ] {
+            assert!(wrong.parse::<Quota>().is_err(), "{wrong}");
+        }
+    }
+}
