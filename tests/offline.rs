@@ -13,8 +13,8 @@ use ghostlight_actors::{
     definition::TAKEN_OVER,
     vocabulary::{
         Arguments, Delta, Effect, FinishReason, Message, ModelRequest, ModelResponse,
-        ModelSettings, OutputSchema, Preview, ToolChoice, ToolDefinition, ToolResult, ToolSet,
-        ToolStatus, Transcript,
+        ModelSettings, Preview, ToolChoice, ToolDefinition, ToolResult, ToolSet, ToolStatus,
+        Transcript,
     },
 };
 use serde_json::{Value, json};
@@ -377,45 +377,13 @@ async fn the_tool_choice_is_kept() {
             .calls()
             .is_empty()
     );
-    let forced = chosen("Hello", ToolChoice::Tool("poem".into())).await;
-    assert_eq!(calls(&forced), [("poem".into(), json!({"topic": "Hello"}))]);
-    let required = chosen("Hello", ToolChoice::Required).await;
-    assert_eq!(calls(&required).len(), 1);
+    let poem = ToolChoice::Tool("poem".into());
+    let other = chosen("How do runs resume?", poem).await;
+    assert!(other.calls().is_empty(), "a search is not allowed");
     let mut settings = ModelSettings::default();
     settings.parallel_tool_calls = Some(false);
     let one = ask(request(DEMO, &team()).settings(settings)).await;
     assert_eq!(calls(&one).len(), 1);
-}
-
-#[tokio::test]
-async fn an_answer_takes_the_form_of_the_schema() {
-    let schema = OutputSchema {
-        name: "sum".into(),
-        schema: json!({
-            "type": "object",
-            "properties": {"answer": {"type": "string"}, "value": {"type": "number"}},
-            "required": ["answer", "value"],
-            "additionalProperties": false
-        }),
-        strict: true,
-    };
-    let first = request(
-        "what is 17% of 2340?",
-        &[ToolHandle::new(Calculator).definition().as_ref().clone()],
-    );
-    let first = first.output(schema);
-    let response = ask(first.clone()).await;
-    let last = ask(answered(
-        first,
-        &response,
-        &[(ToolStatus::Success, "397.8")],
-    ))
-    .await;
-    let value: Value = serde_json::from_str(&last.content()).unwrap();
-    assert_eq!(
-        value,
-        json!({"answer": "17% of 2340 = 397.8", "value": 397.8})
-    );
 }
 
 #[tokio::test]
@@ -433,10 +401,7 @@ async fn it_streams_word_by_word_what_it_then_answers() {
         .await
         .unwrap();
     assert!(heard.lock().unwrap().is_empty(), "nobody asked for deltas");
-    let answer = OfflineModel
-        .respond(quiet.streaming(), cx.clone())
-        .await
-        .unwrap();
+    let answer = OfflineModel.respond(quiet.streaming(), cx).await.unwrap();
     let pieces = std::mem::take(&mut *heard.lock().unwrap());
     let words = pieces.iter().map(|delta| match delta {
         Delta::Text(text) => text.as_str(),
@@ -444,14 +409,6 @@ async fn it_streams_word_by_word_what_it_then_answers() {
     });
     assert_eq!(words.collect::<String>(), answer.content());
     assert!(pieces.len() > 10);
-
-    OfflineModel
-        .respond(request(DEMO, &team()).streaming(), cx)
-        .await
-        .unwrap();
-    let calls = heard.lock().unwrap();
-    let named = |delta: &Delta| matches!(delta, Delta::ToolCall { name: Some(_), .. });
-    assert!(calls.len() == 2 && calls.iter().all(named));
 }
 
 #[tokio::test]

@@ -1,138 +1,178 @@
-//! What to do next: which calls to make, or what to answer.
+//! What to do next: which tools to call, or what to answer.
 
 use std::sync::Arc;
 
-use ghostlight_actors::vocabulary::{
-    ModelRequest, ToolCall, ToolChoice, ToolDefinition, ToolSet, Transcript,
+use ghostlight_actors::{
+    definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
+    vocabulary::{Effect, ModelRequest, ToolCall, ToolChoice, ToolDefinition, ToolSet},
 };
 use serde_json::Value;
 
 use super::{
     answering,
-    question::{CurrentTurn, MadeCall, Part},
-    routing::{self, Kind, Router},
-    schema_filling::Filler,
+    arguments::arguments,
+    text,
+    turn::{CurrentTurn, MadeCall, Question},
 };
+use crate::retrieval::{bm25::Bm25Index, terms::content_terms};
 
-/// How many tools are tried for one part.
+/// How many tools are tried for one question.
 const MAX_TRIES: usize = 3;
-/// The share of a part's words that a result of somebody else's call must have to answer it.
-const MIN_OVERLAP: f64 = 0.5;
+
+/// Words of tools and agents that calculate. A question with arithmetic in it implies them.
+const ARITHMETIC_WORDS: &str = "calculate arithmetic math number expression percentage sum";
+/// Words of tools and agents that look things up. Every other question implies them.
+const LOOKUP_WORDS: &str = "search find look documentation document information knowledge";
+/// How much an implied word counts beside one that is said.
+const ARITHMETIC_WEIGHT: f64 = 2.0;
+const LOOKUP_WEIGHT: f64 = 0.5;
+/// How near an agent that takes the conversation over is beside a tool that fits as well.
+const TRANSFER_WEIGHT: f64 = 0.9;
 
 /// What the model does.
 pub(super) enum Plan {
     /// It asks for tools.
     Call(Vec<ToolCall>),
     /// It answers.
-    Answer {
-        /// What was asked.
-        task: String,
-        /// The answer.
-        text: String,
-    },
+    Answer(String),
 }
 
-/// What becomes of one part of the task.
+/// The next step of one question.
 enum Step {
-    /// A tool is to be called for it.
     Call(Arc<ToolDefinition>, Value),
-    /// It has an answer.
     Answered(String),
-    /// Nothing helped; what was tried says why.
+    /// Nothing helped. What was tried says why.
     Failed(Vec<String>),
 }
 
-/// Decides by the request alone, so the same conversation always goes on the same way: a call
-/// that was made is recognised by its name and arguments, and never asked for again.
+/// Decides by the request alone: a call that was made is recognised by its name and arguments, and
+/// never asked for again.
 pub(super) fn plan(request: &ModelRequest) -> Plan {
     let turn = CurrentTurn::of(&request.conversation);
-    let parts = turn.parts();
-    let allowed = allowed_tools(request);
-    let router = Router::new(&allowed);
-    let steps: Vec<Step> = parts
-        .iter()
-        .map(|part| step(part, &turn, &router))
-        .collect();
-    let calls = calls(request, &steps);
-    if !calls.is_empty() {
-        return Plan::Call(calls);
-    }
-    if turn.made.is_empty()
-        && let Some(call) = forced_call(request, &turn)
-    {
-        return Plan::Call(vec![call]);
-    }
-    let text = answer(&parts, steps, request);
-    let task = turn.task;
-    Plan::Answer { task, text }
-}
-
-fn allowed_tools(request: &ModelRequest) -> ToolSet {
-    match &request.settings.tool_choice {
+    let tools = match &request.settings.tool_choice {
         Some(ToolChoice::None) => ToolSet::default(),
         Some(ToolChoice::Tool(name)) => request.tools.get(name).cloned().into_iter().collect(),
         _ => request.tools.clone(),
+    };
+    let questions = turn.questions();
+    let steps = questions
+        .iter()
+        .map(|question| step(question, &turn, &tools));
+    let steps: Vec<Step> = steps.collect();
+    let calls = calls(request, &steps);
+    match calls.is_empty() {
+        true => Plan::Answer(answer(&questions, steps, request)),
+        false => Plan::Call(calls),
     }
 }
 
 /// Tries the nearest tools in turn.
-fn step(part: &Part, turn: &CurrentTurn, router: &Router<'_>) -> Step {
+fn step(question: &Question, turn: &CurrentTurn, tools: &ToolSet) -> Step {
     let mut failures = Vec::new();
-    for tool in router.ranked(part) {
+    for tool in nearest(tools, question) {
         if failures.len() >= MAX_TRIES {
             break;
         }
-        let Some(arguments) = arguments(tool, part, turn) else {
+        // An agent that takes the conversation over takes over the whole task.
+        let text = match is_transfer(&tool.name) {
+            true => &turn.task,
+            false => &question.text,
+        };
+        let Some(arguments) = arguments(tool, text, &turn.task) else {
             continue;
         };
-        let made = turn
-            .made
-            .iter()
-            .find(|made| made.is(&tool.name, &arguments));
-        match made {
+        let mut made = turn.made.iter();
+        match made.find(|made| made.is(&tool.name, &arguments)) {
             None => return Step::Call(tool.clone(), arguments),
-            // It came back, so the other agent could not do it.
-            Some(_) if routing::kind(&tool.name) == Kind::Transfer => {}
-            Some(made) => match answering::from_result(part, made) {
-                Some(answer) => return Step::Answered(answer),
-                None => failures.push(failure(made)),
+            // The conversation came back, so the other agent could not do it.
+            Some(_) if is_transfer(&tool.name) => {}
+            Some(made) => match answering::from_call(question, made) {
+                Ok(answer) => return Step::Answered(answer),
+                Err(failure) => failures.push(failure),
             },
         }
     }
-    match failures.is_empty() {
-        true => from_other_calls(part, turn).map_or(Step::Failed(failures), Step::Answered),
-        false => Step::Failed(failures),
+    match other_call(question, turn).filter(|_| failures.is_empty()) {
+        Some(answer) => Step::Answered(answer),
+        None => Step::Failed(failures),
     }
 }
 
-fn failure(made: &MadeCall) -> String {
-    match made.success() {
-        Some(_) => format!("{} found nothing about it.", made.call.name),
-        None => answering::from_failure(made),
+/// An answer from a call of another agent, which handed the conversation over.
+fn other_call(question: &Question, turn: &CurrentTurn) -> Option<String> {
+    let about = question.arithmetic.as_ref().unwrap_or(&question.text);
+    let of_question = |made: &&MadeCall| {
+        !is_transfer(&made.call.name) && made.call.arguments.text().contains(about.as_str())
+    };
+    let mut made = turn.made.iter().rev().filter(of_question);
+    made.find_map(|made| answering::from_call(question, made).ok())
+}
+
+/// The tools that fit a question, the nearest first; of equals the first of the request.
+fn nearest<'t>(tools: &'t ToolSet, question: &Question) -> Vec<&'t Arc<ToolDefinition>> {
+    let tools: Vec<&Arc<ToolDefinition>> = tools.iter().collect();
+    let index = Bm25Index::new(tools.iter().map(|tool| words_of(tool)));
+    let implied = match &question.arithmetic {
+        Some(_) => (ARITHMETIC_WORDS, ARITHMETIC_WEIGHT),
+        None if text::asks(&question.text) => (LOOKUP_WORDS, LOOKUP_WEIGHT),
+        None => ("", 0.0),
+    };
+    let mut scores = vec![0.0; tools.len()];
+    for (words, weight) in [(question.text.as_str(), 1.0), implied] {
+        for hit in index.search(words, tools.len()) {
+            scores[hit.document] += weight * hit.score;
+        }
     }
+    let mut ranked: Vec<(f64, &Arc<ToolDefinition>)> = Vec::new();
+    for (tool, score) in tools.into_iter().zip(scores) {
+        let nearness = match is_transfer(&tool.name) {
+            true => TRANSFER_WEIGHT,
+            false => 1.0,
+        };
+        if score > 0.0 && is_safe(tool, question) {
+            ranked.push((score * nearness, tool));
+        }
+    }
+    // The sort is stable.
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// An answer from a call that this agent would not make, such as one of the agent that
-/// transferred the conversation.
-fn from_other_calls(part: &Part, turn: &CurrentTurn) -> Option<String> {
-    let told = |made: &&MadeCall| routing::kind(&made.call.name) != Kind::Transfer;
-    let of_part = |made: &&MadeCall| {
-        let about = part.arithmetic.as_deref().unwrap_or(&part.text);
-        let text = made.call.arguments.text();
-        text.contains(about) || answering::overlap(part, text) >= MIN_OVERLAP
-    };
-    let mut made = turn.made.iter().rev().filter(told).filter(of_part);
-    made.find_map(|made| answering::from_result(part, made))
+/// The words by which a tool is found. Those of its name stand there twice, so that they count more.
+fn words_of(tool: &ToolDefinition) -> String {
+    let prefixes = [TRANSFER_PREFIX, DELEGATE_PREFIX];
+    let agent = prefixes.iter().find_map(|of| tool.name.strip_prefix(of));
+    if let Some(agent) = agent {
+        // Only the agent's own words tell it from the others.
+        let own = tool.description.split_once(&format!("{agent}: "));
+        return format!("{agent} {agent} {}", own.map_or("", |(_, own)| own));
+    }
+    let name = &tool.name;
+    let properties = tool.parameters.get("properties").and_then(Value::as_object);
+    let properties: Vec<&str> = properties
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .collect();
+    format!(
+        "{name} {name} {} {}",
+        tool.description,
+        properties.join(" ")
+    )
 }
 
-fn arguments(tool: &ToolDefinition, part: &Part, turn: &CurrentTurn) -> Option<Value> {
-    // An agent that takes the conversation over takes over the whole task.
-    let text = match routing::kind(&tool.name) {
-        Kind::Transfer => turn.task.as_str(),
-        Kind::Tool | Kind::Delegate => part.text.as_str(),
-    };
-    let filled = Filler::arguments(&tool.parameters, text, &turn.task).fill()?;
-    filled.is_object().then_some(filled)
+/// A stand-in does not act on a guess: what changes the world must be asked for by a word of the
+/// tool's name, and never by a question.
+fn is_safe(tool: &ToolDefinition, question: &Question) -> bool {
+    let said = content_terms(&question.text);
+    let named = content_terms(&tool.name)
+        .iter()
+        .any(|term| said.contains(term));
+    let delegates = is_transfer(&tool.name) || tool.name.starts_with(DELEGATE_PREFIX);
+    tool.effect == Effect::Read || delegates || named && !text::asks(&question.text)
+}
+
+fn is_transfer(name: &str) -> bool {
+    name.starts_with(TRANSFER_PREFIX)
 }
 
 /// The calls to make now. A transfer ends this agent's part in the run, so it comes alone and
@@ -146,70 +186,34 @@ fn calls(request: &ModelRequest, steps: &[Step]) -> Vec<ToolCall> {
             wanted.push((tool, arguments));
         }
     }
-    let is_transfer = |tool: &Arc<ToolDefinition>| routing::kind(&tool.name) == Kind::Transfer;
-    if wanted.iter().any(|(tool, _)| !is_transfer(tool)) {
-        wanted.retain(|(tool, _)| !is_transfer(tool));
-    } else {
-        wanted.truncate(1);
+    match wanted.iter().any(|(tool, _)| !is_transfer(&tool.name)) {
+        true => wanted.retain(|(tool, _)| !is_transfer(&tool.name)),
+        false => wanted.truncate(1),
     }
     if request.settings.parallel_tool_calls == Some(false) {
         wanted.truncate(1);
     }
-    let first = calls_before(&request.conversation);
-    let calls = wanted.into_iter().enumerate();
-    calls
-        .map(|(place, (tool, arguments))| call(first + place, tool, arguments.clone()))
+    let messages = request.conversation.messages();
+    let before: usize = messages.iter().map(|m| m.tool_calls().count()).sum();
+    let numbered = wanted.into_iter().zip(before + 1..);
+    numbered
+        .map(|((tool, arguments), number)| {
+            ToolCall::new(format!("offline-{number}"), &tool.name, arguments.clone())
+        })
         .collect()
 }
 
-/// The call that the request insists on although no part of the task leads to one.
-fn forced_call(request: &ModelRequest, turn: &CurrentTurn) -> Option<ToolCall> {
-    let mut tools: Vec<&Arc<ToolDefinition>> = match &request.settings.tool_choice {
-        Some(ToolChoice::Tool(name)) => request.tools.get(name).into_iter().collect(),
-        Some(ToolChoice::Required) => request.tools.iter().collect(),
-        _ => return None,
-    };
-    let whole = Part::whole(&turn.task);
-    let allowed: ToolSet = tools.iter().map(|tool| Arc::clone(tool)).collect();
-    let nearest = Router::new(&allowed).ranked(&whole);
-    let rank = |tool: &&Arc<ToolDefinition>| {
-        let place = nearest.iter().position(|near| near.name == tool.name);
-        place.unwrap_or(usize::MAX)
-    };
-    tools.sort_by_key(rank);
-    let first = calls_before(&request.conversation);
-    let mut calls = tools.into_iter().filter_map(|tool| {
-        let arguments = arguments(tool, &whole, turn)?;
-        Some(call(first, tool, arguments))
-    });
-    calls.next()
-}
-
-fn calls_before(conversation: &Transcript) -> usize {
-    let messages = conversation.messages();
-    messages
-        .iter()
-        .map(|message| message.tool_calls().count())
-        .sum()
-}
-
-fn call(number: usize, tool: &ToolDefinition, arguments: Value) -> ToolCall {
-    ToolCall::new(format!("offline-{}", number + 1), &tool.name, arguments)
-}
-
-fn answer(parts: &[Part], steps: Vec<Step>, request: &ModelRequest) -> String {
+fn answer(questions: &[Question], steps: Vec<Step>, request: &ModelRequest) -> String {
     let mut answers: Vec<String> = Vec::new();
     let mut unfit: Vec<&str> = Vec::new();
-    for (part, step) in parts.iter().zip(steps) {
+    for (question, step) in questions.iter().zip(steps) {
         match step {
             Step::Answered(answer) if answers.contains(&answer) => {}
             Step::Answered(answer) => answers.push(answer),
-            Step::Failed(failures) if failures.is_empty() => unfit.push(&part.text),
-            Step::Failed(failures) => {
-                answers.push(format!("\"{}\": {}", part.text, failures.join(" ")));
+            Step::Failed(failures) if !failures.is_empty() => {
+                answers.push(format!("\"{}\": {}", question.text, failures.join(" ")));
             }
-            // Without leave to call tools nothing is called.
-            Step::Call(..) => unfit.push(&part.text),
+            Step::Failed(_) | Step::Call(..) => unfit.push(&question.text),
         }
     }
     if answers.is_empty() || !unfit.is_empty() {
@@ -220,35 +224,28 @@ fn answer(parts: &[Part], steps: Vec<Step>, request: &ModelRequest) -> String {
 
 /// What the model is, what it has, and that it can do no more.
 fn limits(unfit: &[&str], request: &ModelRequest) -> String {
-    let mut text = String::from(
+    let names: Vec<&str> = request.tools.iter().map(|t| t.name.as_str()).collect();
+    let tools = match names.is_empty() {
+        true => String::from("no tools here"),
+        false => names.join(", "),
+    };
+    let unfit: Vec<String> = unfit
+        .iter()
+        .map(|text| format!("\"{}\"", beginning(text)))
+        .collect();
+    let nothing = match unfit.is_empty() {
+        true => String::new(),
+        false => format!("; nothing fits {}", unfit.join(" or ")),
+    };
+    format!(
         "I am the offline model: a built-in stand-in without a neural network. I hand a task to \
          the tool or agent whose description shares words with it, and repeat what comes back; \
-         I cannot reason or write.",
-    );
-    let names: Vec<&str> = request
-        .tools
-        .iter()
-        .map(|tool| tool.name.as_str())
-        .collect();
-    let have = match names.is_empty() {
-        true => String::from("I have no tools here"),
-        false => format!("I have {}", names.join(", ")),
-    };
-    if unfit.is_empty() {
-        text.push_str(&format!(" {have}."));
-    } else {
-        let parts: Vec<String> = unfit
-            .iter()
-            .map(|part| format!("\"{}\"", brief(part)))
-            .collect();
-        text.push_str(&format!(" {have}; nothing fits {}.", parts.join(" or ")));
-    }
-    text.push_str(" Choose another model for more.");
-    text
+         I cannot reason or write. I have {tools}{nothing}. Choose another model for more."
+    )
 }
 
 /// The beginning of a text that may be long.
-fn brief(text: &str) -> String {
+fn beginning(text: &str) -> String {
     const MOST: usize = 120;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
