@@ -231,6 +231,7 @@ fn posted(session: &SessionId, id: String, turn: &Turn) -> PostedTurn {
         deadline: turn.deadline,
         dry_run: turn.dry_run,
         streaming: turn.streaming,
+        tools: turn.tools.clone(),
     }
 }
 
@@ -240,5 +241,6 @@ fn turn_of(posted: PostedTurn) -> Turn {
         .budget(posted.budget);
     (turn.owner, turn.deadline) = (posted.owner, posted.deadline);
     (turn.dry_run, turn.streaming) = (posted.dry_run, posted.streaming);
+    turn.tools = posted.tools;
     turn
 }

@@ -1,9 +1,13 @@
 //! What comes to a run from outside.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::vocabulary::{Budget, Message, OperationId, RunId, SessionId, Timestamp};
+use crate::vocabulary::{
+    Budget, Message, OperationId, RunId, SessionId, Timestamp, ToolDefinition,
+};
 
 /// Something from outside for a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,4 +115,7 @@ pub struct PostedTurn {
     pub dry_run: bool,
     /// Whether models show their answers piece by piece.
     pub streaming: Option<bool>,
+    /// Tools of the caller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Arc<ToolDefinition>>,
 }

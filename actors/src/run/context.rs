@@ -214,9 +214,15 @@ impl RunContext {
         request
     }
 
-    /// The agent's tools, and those that reach other agents.
+    /// The agent's tools, those that reach other agents, and those of the turn's caller.
     pub fn tools_offered(&self) -> ToolSet {
-        self.agent().offered.clone()
+        let own = &self.agent().offered;
+        let given = &self.start().tools;
+        if given.is_empty() {
+            return own.clone();
+        }
+        let given = given.iter().filter(|tool| own.get(&tool.name).is_none());
+        own.iter().chain(given).cloned().collect()
     }
 
     /// Tells observers something. It is recorded once, and not told again in replay.

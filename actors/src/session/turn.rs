@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::vocabulary::{Budget, Message, Timestamp};
+use crate::vocabulary::{Budget, Message, Timestamp, ToolDefinition};
 
 /// Something that a user says to a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Turn {
     pub dry_run: bool,
     /// Whether models show their answers piece by piece; where it is left out, as each agent says.
     pub streaming: Option<bool>,
+    /// Tools of the caller, beside those of the agents that carry the turn.
+    pub tools: Vec<Arc<ToolDefinition>>,
 }
 
 impl Turn {
@@ -66,6 +68,17 @@ impl Turn {
         self
     }
 
+    /// Adds a tool of the caller's: each call of it is a question
+    /// ([`QuestionKind::ToolResult`](crate::vocabulary::QuestionKind::ToolResult)), whose answer is its
+    /// result. It is offered to the agents that carry the turn, and not to those to which they
+    /// delegate; a tool of an agent's own that has its name stands in its place.
+    #[must_use]
+    pub fn tool(mut self, definition: ToolDefinition) -> Self {
+        self.tools.retain(|known| known.name != definition.name);
+        self.tools.push(Arc::new(definition));
+        self
+    }
+
     /// Sets when the run must have ended.
     #[must_use]
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
@@ -85,6 +98,7 @@ impl From<Message> for Turn {
             deadline: None,
             dry_run: false,
             streaming: None,
+            tools: Vec::new(),
         }
     }
 }

@@ -67,8 +67,10 @@ impl<T> TurnQueue<T> {
             .is_some_and(|id| fold.turns.contains_key(id));
         match self.while_busy {
             _ if !self.busy || known || is_foreign(fold, &turn) => self.queue(fold, turn, reply),
-            // What is under way may have effects, which this turn must not.
-            WhileBusy::Steer if turn.dry_run => self.queue(fold, turn, reply),
+            // What is under way may have effects, which this turn must not, and has none of its tools.
+            WhileBusy::Steer if turn.dry_run || !turn.tools.is_empty() => {
+                self.queue(fold, turn, reply)
+            }
             WhileBusy::Queue => self.queue(fold, turn, reply),
             WhileBusy::Refuse => Admission::Busy(reply),
             WhileBusy::Steer => Admission::Steer(turn, reply),

@@ -93,7 +93,9 @@ fn usual_answer(question: &Question) -> Value {
         QuestionKind::Approval | QuestionKind::Confirmation => Value::Bool(true),
         QuestionKind::InDoubt => Value::Bool(false),
         QuestionKind::Choice => question.options.first().cloned().into(),
-        QuestionKind::Text | QuestionKind::Authentication => "yes".into(),
+        QuestionKind::Text | QuestionKind::Authentication | QuestionKind::ToolResult => {
+            "yes".into()
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Message,
     OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent, StopReason,
-    ToolResult, budget::charge, format,
+    ToolDefinition, ToolResult, budget::charge, format,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -337,6 +337,9 @@ pub struct RunStart {
     /// Whether models show their answers piece by piece, where that is not left to the agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streaming: Option<bool>,
+    /// Tools of the caller: each call of one is a question, whose answer is its result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Arc<ToolDefinition>>,
 }
 
 /// Where a run was forked from another.
@@ -401,6 +404,7 @@ impl RunStart {
             owner: None,
             dry_run: false,
             streaming: None,
+            tools: Vec::new(),
         }
     }
 }

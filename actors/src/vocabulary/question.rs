@@ -171,4 +171,8 @@ pub enum QuestionKind {
     InDoubt,
     /// A password, code or key for one call, or `false`. The answer is never recorded.
     Authentication,
+    /// The result of a call of one of the caller's own tools
+    /// ([`Turn::tool`](crate::session::Turn::tool)): a text or another JSON value, or an object whose one field is
+    /// `error`, with a text.
+    ToolResult,
 }

@@ -11,6 +11,7 @@ mod arguments;
 mod artifacts;
 mod blocked_threads;
 mod budgets;
+mod callers_tools;
 mod cancellation;
 mod cancelled_calls;
 mod causal_events;

@@ -14,6 +14,9 @@ use crate::{problem::Problem, server::Shared};
 /// The first and the longest pause between two looks whether a run asks something.
 const LOOK: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(400));
 
+/// A question that has its answer, by the run that asked and its operation.
+pub(crate) type Answered = (RunId, OperationId);
+
 /// What a run came to while somebody waited.
 #[derive(Debug)]
 pub(crate) enum Waited {
@@ -25,21 +28,31 @@ pub(crate) enum Waited {
     GoesOn,
 }
 
-/// Waits for a run's end or its questions, at most so long, and not when the server stops.
-pub(crate) async fn wait(state: &Shared, run: &Run, most: Duration) -> Result<Waited, Problem> {
+/// Waits for a run's end or its questions, other than those that were answered a moment ago; at most so long, and not
+/// when the server stops.
+pub(crate) async fn wait(
+    state: &Shared,
+    run: &Run,
+    most: Duration,
+    answered: &[Answered],
+) -> Result<Waited, Problem> {
     let most = most.min(state.limits.wait);
     tokio::select! {
         biased;
         outcome = run.outcome() => Ok(Waited::Ended(outcome?)),
-        questions = asks(run) => Ok(Waited::Asks(questions?)),
+        questions = asks(run, answered) => Ok(Waited::Asks(questions?)),
         () = tokio::time::sleep(most) => Ok(Waited::GoesOn),
         () = state.stopping.cancelled() => Err(Problem::stopping()),
     }
 }
 
 /// The same, where a run that goes on is a failure.
-pub(crate) async fn wait_for_end(state: &Shared, run: &Run) -> Result<Waited, Problem> {
-    match wait(state, run, state.limits.wait).await? {
+pub(crate) async fn wait_for_end(
+    state: &Shared,
+    run: &Run,
+    answered: &[Answered],
+) -> Result<Waited, Problem> {
+    match wait(state, run, state.limits.wait, answered).await? {
         Waited::GoesOn => {
             let detail = format!(
                 "run {} is still under way; follow it at /api/v1/runs/{}/events",
@@ -56,8 +69,11 @@ pub(crate) async fn wait_for_end(state: &Shared, run: &Run) -> Result<Waited, Pr
     }
 }
 
-/// Waits until a run asks something, and tells what.
-pub(crate) async fn asks(run: &Run) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
+/// Waits until a run asks something else than this, and tells what.
+pub(crate) async fn asks(
+    run: &Run,
+    answered: &[Answered],
+) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
     let (mut pause, most) = LOOK;
     loop {
         tokio::time::sleep(pause).await;
@@ -65,7 +81,8 @@ pub(crate) async fn asks(run: &Run) -> Result<Vec<(RunId, OperationId, Question)
         let status = run.status().await?.status;
         // A run that went on in another journal waits there.
         if matches!(status, RunStatus::Waiting | RunStatus::Continued) {
-            let questions = run.questions().await?;
+            let mut questions = run.questions().await?;
+            questions.retain(|(asker, operation, _)| !answered.contains(&(*asker, *operation)));
             if !questions.is_empty() {
                 return Ok(questions);
             }

@@ -36,6 +36,7 @@ pub(super) fn first_start(
     start.at = now;
     start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
     (start.dry_run, start.streaming) = (turn.dry_run, turn.streaming);
+    start.tools.clone_from(&turn.tools);
     start
 }
 

@@ -9,6 +9,7 @@ mod assignee;
 mod authentication;
 mod batch;
 mod budget;
+mod callers_tool;
 pub(crate) mod changes;
 mod child;
 mod clarify;

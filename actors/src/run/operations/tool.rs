@@ -236,7 +236,7 @@ pub(crate) async fn call_or_reconcile(
 }
 
 /// What a call would do that a dry run does not make.
-fn would_call(call: &ToolCall) -> ToolResult {
+pub(super) fn would_call(call: &ToolCall) -> ToolResult {
     let arguments = safety::redact_arguments(call.arguments.text());
     let text = format!(
         "Dry run: {} was not called. It would have been called with {arguments}. Go on as if it \

@@ -50,8 +50,8 @@ impl RunContext {
 
     /// Whether a call fits the tool that transfers the conversation; `None` for one of another tool.
     fn fits_transfer(&self, call: &ToolCall) -> Option<Result<(), String>> {
-        let offered = self.tools_offered();
-        let offered = offered.get(&call.name)?;
+        // No tool of a caller's is one, whatever it is called.
+        let offered = self.agent().offered.get(&call.name)?;
         if !call.name.starts_with(TRANSFER_PREFIX) {
             return None;
         }
@@ -74,6 +74,10 @@ impl RunContext {
                 known.join(", ")
             );
             return ready(ToolResult::new(&call, ToolStatus::Error, text));
+        }
+        if let Some(tool) = self.callers_tool(&call.name) {
+            let tool = tool.clone();
+            return self.ask_caller(call, &tool);
         }
         if let Some(Err(fault)) = self.fits_transfer(&call) {
             return ready(ToolResult::new(&call, ToolStatus::Error, fault));

@@ -232,7 +232,7 @@ pub(super) async fn say(
     }
     let mut view = None;
     if let Some(seconds) = query.wait {
-        view = Some(wait(&asked.state, &run, Duration::from_secs(seconds.into())).await);
+        view = Some(wait(&asked.state, &run, Duration::from_secs(seconds.into()), &[]).await);
     }
     let row = run.status().await?;
     let (mut end, mut questions) = (None, Vec::new());

@@ -12,9 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    dialog::{Finish, Piece, Said, Spoken, begin, finished, pieces},
+    calls::arguments,
+    dialog::{Finish, Finished, Piece, Spoken, begin, finished, pieces},
     errors::openai,
-    no_tools, session_of,
+    said::{Said, tools_of},
+    session_of,
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
@@ -32,6 +34,8 @@ pub(super) struct Request {
     n: Option<u32>,
     #[serde(default)]
     tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -45,7 +49,6 @@ pub(super) async fn create(
     headers: HeaderMap,
     Body(request): Body<Request>,
 ) -> Result<Response, Problem> {
-    no_tools(&request.tools)?;
     if request.n.is_some_and(|n| n != 1) {
         return Err(Problem::invalid("a turn has one answer: leave `n` out"));
     }
@@ -54,6 +57,7 @@ pub(super) async fn create(
         team: request.model.clone(),
         session: session_of(&headers)?,
         messages: request.messages,
+        tools: tools_of(request.tools, request.tool_choice.as_ref())?,
         streaming,
     };
     let dialog = begin(&asked, spoken, &headers).await?;
@@ -81,7 +85,11 @@ pub(super) async fn create(
                 Piece::Text(text) => vec![chunk(&head, json!({ "content": text }), None)],
                 Piece::Done(Err(problem)) => vec![openai(&problem).to_string()],
                 Piece::Done(Ok(end)) => {
-                    let mut last = vec![chunk(&head, json!({}), Some(reason(end.finish)))];
+                    let mut last = Vec::new();
+                    if let Some(calls) = calls_of(&end, true) {
+                        last.push(chunk(&head, json!({ "tool_calls": calls }), None));
+                    }
+                    last.push(chunk(&head, json!({}), Some(reason(end.finish))));
                     if usage {
                         let mut counted = with_object(&head, "chat.completion.chunk");
                         counted["choices"] = json!([]);
@@ -98,13 +106,21 @@ pub(super) async fn create(
             .map(|data| Event::default().data(data));
         return Ok(respond(&asked.state, events));
     }
-    let end = finished(&asked.state, &dialog.run).await?;
+    let answered = dialog.answered.as_deref().unwrap_or_default();
+    let end = finished(&asked.state, &dialog.run, answered).await?;
     let mut answer = with_object(&head, "chat.completion");
+    let mut message = json!({
+        "role": "assistant", "content": end.text, "refusal": null, "annotations": [],
+    });
+    if let Some(calls) = calls_of(&end, false) {
+        message["tool_calls"] = calls;
+        if end.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+    }
     answer["choices"] = json!([{
         "index": 0,
-        "message": {
-            "role": "assistant", "content": end.text, "refusal": null, "annotations": [],
-        },
+        "message": message,
         "logprobs": null,
         "finish_reason": reason(end.finish),
     }]);
@@ -129,7 +145,21 @@ fn reason(finish: Finish) -> &'static str {
     match finish {
         Finish::Stop | Finish::Asks => "stop",
         Finish::Length => "length",
+        Finish::Calls => "tool_calls",
     }
+}
+
+/// The calls that the client is to make, where there are any; in a stream each has its place.
+fn calls_of(end: &Finished, streamed: bool) -> Option<Value> {
+    let calls = end.calls.iter().enumerate().map(|(place, (id, call))| {
+        let function = json!({ "name": call.name, "arguments": arguments(call) });
+        let mut call = json!({ "id": id, "type": "function", "function": function });
+        if streamed {
+            call["index"] = place.into();
+        }
+        call
+    });
+    (!end.calls.is_empty()).then(|| calls.collect())
 }
 
 fn usage_of(usage: &Usage) -> Value {

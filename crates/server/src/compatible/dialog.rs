@@ -8,97 +8,22 @@ use ghostlight_actors::{
     actor::{Run, TextStream},
     session::Turn,
     vocabulary::{
-        Data, DataSource, Message, Part, Question, QuestionKind, Role, StopReason, Usage,
+        Message, Part, Question, QuestionKind, Role, StopReason, ToolCall, ToolDefinition, Usage,
     },
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::{
+    calls::{call_id, go_on},
+    said::Said,
+};
 use crate::{
     access::fresh_id,
     api::{Asked, Unsaid, turn_id},
     problem::Problem,
     server::Shared,
-    waiting::{Waited, asks, wait_for_end},
+    waiting::{Answered, Waited, asks, wait_for_end},
 };
-
-/// A message of a client's.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Said {
-    /// user, assistant, system or developer.
-    pub(super) role: String,
-    #[serde(default)]
-    pub(super) content: Content,
-}
-
-/// What a message says.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum Content {
-    Text(String),
-    Parts(Vec<Value>),
-    Nothing(()),
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Nothing(())
-    }
-}
-
-impl Content {
-    /// Its parts, whichever interface they are of.
-    fn into_parts(self) -> Result<Vec<Part>, Problem> {
-        match self {
-            Self::Nothing(()) => Ok(Vec::new()),
-            Self::Text(text) => Ok(vec![Part::Text(text)]),
-            Self::Parts(parts) => parts.iter().map(part).collect(),
-        }
-    }
-}
-
-fn part(part: &Value) -> Result<Part, Problem> {
-    let text = |pointer: &str| {
-        part.pointer(pointer)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let fault = || Problem::invalid("a part of a message says less than its type needs");
-    let data = |media_type: String, source| {
-        Part::Data(Data {
-            media_type,
-            name: None,
-            source,
-        })
-    };
-    match part["type"].as_str().unwrap_or_default() {
-        "text" | "input_text" | "output_text" => text("/text").map(Part::Text).ok_or_else(fault),
-        "image_url" | "input_image" => {
-            let url = text("/image_url/url")
-                .or_else(|| text("/image_url"))
-                .ok_or_else(fault)?;
-            let inline = url
-                .strip_prefix("data:")
-                .and_then(|rest| rest.split_once(";base64,"));
-            Ok(match inline {
-                Some((kind, bytes)) => data(kind.to_owned(), DataSource::Base64(bytes.to_owned())),
-                None => data("image/*".to_owned(), DataSource::Url(url)),
-            })
-        }
-        "image" | "document" => {
-            let kind = text("/source/media_type").unwrap_or_else(|| "image/*".to_owned());
-            match (text("/source/data"), text("/source/url")) {
-                (Some(bytes), _) => Ok(data(kind, DataSource::Base64(bytes))),
-                (None, Some(url)) => Ok(data(kind, DataSource::Url(url))),
-                (None, None) => Err(fault()),
-            }
-        }
-        other => Err(Problem::invalid(format!(
-            "a part of type {other:?} is nothing that an agent is told; say text or an image"
-        ))),
-    }
-}
 
 /// What a client says, and where.
 pub(super) struct Spoken {
@@ -106,20 +31,25 @@ pub(super) struct Spoken {
     /// The session in which the team keeps the conversation; without one it is in the messages.
     pub(super) session: Option<String>,
     pub(super) messages: Vec<Said>,
+    /// Tools of the client's.
+    pub(super) tools: Vec<ToolDefinition>,
     pub(super) streaming: bool,
 }
 
 impl Spoken {
+    /// Takes off what the client says after the last message of the assistant.
+    pub(super) fn last(&mut self) -> Vec<Said> {
+        let before = self.messages.iter().rposition(|said| !said.is_clients());
+        self.messages.split_off(before.map_or(0, |at| at + 1))
+    }
+
     /// The turn: what the user said last. Without a session it comes with what was said before.
-    fn turn(self, headers: &HeaderMap) -> Result<(String, Option<String>, Turn), Problem> {
-        let is_last = |said: &Said| said.role == "user";
-        let kept = self
-            .messages
-            .iter()
-            .rposition(|said| !is_last(said))
-            .map_or(0, |at| at + 1);
-        let mut messages = self.messages;
-        let last = messages.split_off(kept);
+    fn turn(
+        self,
+        last: Vec<Said>,
+        headers: &HeaderMap,
+    ) -> Result<(String, Option<String>, Turn), Problem> {
+        let messages = self.messages;
         if last.is_empty() {
             return Err(Problem::invalid("the last message is the user's"));
         }
@@ -127,10 +57,7 @@ impl Spoken {
         if self.session.is_none() && !messages.is_empty() {
             let mut before = String::from("What was said before:\n");
             for said in messages {
-                let role = said.role.clone();
-                let texts = said.content.into_parts()?;
-                let texts: Vec<&str> = texts.iter().filter_map(Part::as_text).collect();
-                before.push_str(&format!("\n{role}: {}\n", texts.join("\n")));
+                before.push_str(&format!("\n{}\n", said.line()?));
             }
             before.push_str("\nWhat the user says now:\n");
             parts.push(Part::Text(before));
@@ -144,6 +71,9 @@ impl Spoken {
         if self.streaming {
             turn = turn.streaming(true);
         }
+        for tool in self.tools {
+            turn = turn.tool(tool);
+        }
         if let Some(id) = turn_id(headers, None)? {
             turn = turn.id(id);
         }
@@ -155,17 +85,27 @@ impl Spoken {
 pub(super) struct Dialog {
     pub(super) run: Run,
     pub(super) session: String,
-    /// Whether what it said before has been heard: it went on with an answer.
-    goes_on: bool,
+    /// Whether what it said before has been heard: it went on with answers to these questions.
+    pub(super) answered: Option<Vec<Answered>>,
 }
 
-/// Says a turn. Where the session's run asks something, it is the answer.
+/// Says a turn. Where the session's run asks something, it is the answer; results of calls are answers to the run that
+/// made the calls.
 pub(super) async fn begin(
     asked: &Asked,
     spoken: Spoken,
     headers: &HeaderMap,
 ) -> Result<Dialog, Problem> {
-    let (team, session, turn) = spoken.turn(headers)?;
+    let mut spoken = spoken;
+    let last = spoken.last();
+    let mut returned = Vec::new();
+    for said in &last {
+        returned.extend(said.returned()?);
+    }
+    if !returned.is_empty() {
+        return go_on(asked, &spoken.team, returned, last).await;
+    }
+    let (team, session, turn) = spoken.turn(last, headers)?;
     let known = asked.state.teams().iter().any(|known| known.name == team);
     if !known {
         return Err(Problem::not_found(format!(
@@ -183,15 +123,15 @@ pub(super) async fn begin(
         Ok(run) => Ok(Dialog {
             run,
             session: key,
-            goes_on: false,
+            answered: None,
         }),
         Err(Unsaid::Asking(run)) => {
             let run = asked.system.run(run);
-            answer(&run, &text).await?;
+            let answered = answer(&run, &text).await?;
             Ok(Dialog {
                 run,
                 session: key,
-                goes_on: true,
+                answered: Some(vec![answered]),
             })
         }
         Err(unsaid) => Err(unsaid.into()),
@@ -199,15 +139,21 @@ pub(super) async fn begin(
 }
 
 /// Answers the one question that a run asks.
-pub(crate) async fn answer(run: &Run, text: &str) -> Result<(), Problem> {
+async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
     let open = run.questions().await?;
-    let [(_, operation, question)] = open.as_slice() else {
+    let [(asker, operation, question)] = open.as_slice() else {
         let id = run.id();
         let detail = format!("run {id} asks several things: answer at /api/v1/runs/{id}/answers");
         return Err(Problem::conflict(detail));
     };
+    if question.kind == QuestionKind::ToolResult {
+        let id = run.id();
+        let detail =
+            format!("run {id} waits for the result of a call: send that, or cancel the run");
+        return Err(Problem::conflict(detail));
+    }
     run.answer(*operation, answer_of(question, text)?).await?;
-    Ok(())
+    Ok((*asker, *operation))
 }
 
 /// What a text answers to a question.
@@ -237,19 +183,28 @@ pub(super) enum Finish {
     Length,
     /// The next message of the session is its answer.
     Asks,
+    /// The client is to make calls, and to send their results.
+    Calls,
 }
 
 /// All that a run said by its end or its question.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) text: String,
+    /// Calls of the client's tools, each with the id by which the client answers it.
+    pub(super) calls: Vec<(String, ToolCall)>,
     pub(super) finish: Finish,
     pub(super) usage: Usage,
 }
 
-/// Waits for a run's end or its question.
-pub(super) async fn finished(state: &Shared, run: &Run) -> Result<Finished, Problem> {
-    let (text, finish) = match wait_for_end(state, run).await? {
+/// Waits for a run's end or its question, other than those that were answered a moment ago.
+pub(super) async fn finished(
+    state: &Shared,
+    run: &Run,
+    answered: &[Answered],
+) -> Result<Finished, Problem> {
+    let mut calls = Vec::new();
+    let (text, finish) = match wait_for_end(state, run, answered).await? {
         Waited::Ended(outcome) => match outcome.stop_reason() {
             None => (outcome.text().to_owned(), Finish::Stop),
             Some(reason @ (StopReason::Cancelled(_) | StopReason::ContentFilter)) => {
@@ -261,8 +216,23 @@ pub(super) async fn finished(state: &Shared, run: &Run) -> Result<Finished, Prob
             Some(_) => (outcome.text().to_owned(), Finish::Length),
         },
         Waited::Asks(open) => {
-            let prompts: Vec<String> = open.iter().map(|(.., asked)| prompt(asked)).collect();
-            (prompts.join("\n"), Finish::Asks)
+            let mut prompts = Vec::new();
+            for (asker, operation, question) in open {
+                let mut call = None;
+                if question.kind == QuestionKind::ToolResult {
+                    let asker = state.system.as_operator().run(asker);
+                    call = asker.unredacted(operation).await?;
+                }
+                match call {
+                    Some(call) => calls.push((call_id(asker, operation), call)),
+                    None => prompts.push(prompt(&question)),
+                }
+            }
+            let finish = match calls.is_empty() {
+                true => Finish::Asks,
+                false => Finish::Calls,
+            };
+            (prompts.join("\n"), finish)
         }
         // `wait_for_end` tells that as a problem.
         Waited::GoesOn => (String::new(), Finish::Length),
@@ -270,6 +240,7 @@ pub(super) async fn finished(state: &Shared, run: &Run) -> Result<Finished, Prob
     let usage = run.budget().await?.spent.usage;
     Ok(Finished {
         text,
+        calls,
         finish,
         usage,
     })
@@ -302,6 +273,7 @@ struct Speaking {
     run: Run,
     text: Option<TextStream>,
     asking: Asking,
+    answered: Vec<Answered>,
     said: bool,
     /// What is left when the text is over.
     end: Option<Result<Finished, Problem>>,
@@ -313,8 +285,9 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
     let asker = run.clone();
     let speaking = Speaking {
         state: state.clone(),
-        text: (!dialog.goes_on).then(|| run.text_stream()),
-        asking: Box::pin(async move { drop(asks(&asker).await) }),
+        text: dialog.answered.is_none().then(|| run.text_stream()),
+        asking: Box::pin(async move { drop(asks(&asker, &[]).await) }),
+        answered: dialog.answered.unwrap_or_default(),
         run,
         said: false,
         end: None,
@@ -338,10 +311,12 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
                 () = &mut speaking.asking => {}
             }
         }
-        let end = finished(&speaking.state, &speaking.run).await;
+        let end = finished(&speaking.state, &speaking.run, &speaking.answered).await;
         // Text that was not said piece by piece: the answer of a run that went on, or a question.
         let unsaid = match &end {
-            Ok(end) if end.finish == Finish::Asks || !speaking.said => end.text.clone(),
+            Ok(end) if !matches!(end.finish, Finish::Stop | Finish::Length) || !speaking.said => {
+                end.text.clone()
+            }
             _ => String::new(),
         };
         if unsaid.is_empty() {

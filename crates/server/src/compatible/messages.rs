@@ -12,9 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    dialog::{Content, Finish, Piece, Said, Spoken, begin, finished, pieces},
+    calls::arguments,
+    dialog::{Finish, Finished, Piece, Spoken, begin, finished, pieces},
     errors::anthropic,
-    no_tools, session_of,
+    said::{Content, Said, tools_of},
+    session_of,
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
@@ -30,6 +32,8 @@ pub(super) struct Request {
     stream: Option<bool>,
     #[serde(default)]
     tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
 }
 
 pub(super) async fn create(
@@ -37,17 +41,16 @@ pub(super) async fn create(
     headers: HeaderMap,
     Body(request): Body<Request>,
 ) -> Result<Response, Problem> {
-    no_tools(&request.tools)?;
     let streaming = request.stream.unwrap_or_default();
     let mut messages = request.messages;
     if let Some(content) = request.system {
-        let role = "system".to_owned();
-        messages.insert(0, Said { role, content });
+        messages.insert(0, Said::text("system", content));
     }
     let spoken = Spoken {
         team: request.model.clone(),
         session: session_of(&headers)?,
         messages,
+        tools: tools_of(request.tools, request.tool_choice.as_ref())?,
         streaming,
     };
     let dialog = begin(&asked, spoken, &headers).await?;
@@ -64,28 +67,23 @@ pub(super) async fn create(
     if streaming {
         let first = [
             json!({ "type": "message_start", "message": message }),
-            json!({
-                "type": "content_block_start", "index": 0,
-                "content_block": { "type": "text", "text": "", "citations": null },
-            }),
             json!({ "type": "ping" }),
         ];
-        let rest = pieces(&asked.state, dialog).flat_map(|piece| {
+        let mut speaks = false;
+        let rest = pieces(&asked.state, dialog).flat_map(move |piece| {
             stream::iter(match piece {
-                Piece::Text(text) => vec![json!({
-                    "type": "content_block_delta", "index": 0,
-                    "delta": { "type": "text_delta", "text": text },
-                })],
+                Piece::Text(text) => {
+                    let block = json!({ "type": "text", "text": "", "citations": null });
+                    let delta = json!({ "type": "text_delta", "text": text });
+                    let delta =
+                        json!({ "type": "content_block_delta", "index": 0, "delta": delta });
+                    match std::mem::replace(&mut speaks, true) {
+                        false => vec![started(0, block), delta],
+                        true => vec![delta],
+                    }
+                }
                 Piece::Done(Err(problem)) => vec![anthropic(&problem)],
-                Piece::Done(Ok(end)) => vec![
-                    json!({ "type": "content_block_stop", "index": 0 }),
-                    json!({
-                        "type": "message_delta",
-                        "delta": { "stop_reason": reason(end.finish), "stop_sequence": null },
-                        "usage": usage_of(&end.usage),
-                    }),
-                    json!({ "type": "message_stop" }),
-                ],
+                Piece::Done(Ok(end)) => ended(&end, speaks),
             })
         });
         let events = stream::iter(first).chain(rest).map(|event| {
@@ -94,8 +92,17 @@ pub(super) async fn create(
         });
         return Ok(respond(&asked.state, events));
     }
-    let end = finished(&asked.state, &dialog.run).await?;
-    message["content"] = json!([{ "type": "text", "text": end.text, "citations": null }]);
+    let answered = dialog.answered.as_deref().unwrap_or_default();
+    let end = finished(&asked.state, &dialog.run, answered).await?;
+    let mut content = Vec::new();
+    if end.calls.is_empty() || !end.text.is_empty() {
+        content.push(json!({ "type": "text", "text": end.text, "citations": null }));
+    }
+    for (id, call) in &end.calls {
+        let input = serde_json::from_str::<Value>(&arguments(call)).unwrap_or_default();
+        content.push(used(id, &call.name, input));
+    }
+    message["content"] = content.into();
     message["stop_reason"] = reason(end.finish).into();
     message["usage"] = usage_of(&end.usage);
     Ok(Json(message).into_response())
@@ -105,7 +112,44 @@ fn reason(finish: Finish) -> &'static str {
     match finish {
         Finish::Stop | Finish::Asks => "end_turn",
         Finish::Length => "max_tokens",
+        Finish::Calls => "tool_use",
     }
+}
+
+/// A block by which the client is asked to make a call.
+fn used(id: &str, name: &str, input: Value) -> Value {
+    json!({ "type": "tool_use", "id": id, "name": name, "input": input, "caller": { "type": "direct" } })
+}
+
+fn started(index: usize, block: Value) -> Value {
+    json!({ "type": "content_block_start", "index": index, "content_block": block })
+}
+
+/// The last events of a stream.
+fn ended(end: &Finished, speaks: bool) -> Vec<Value> {
+    let stopped = |index: usize| json!({ "type": "content_block_stop", "index": index });
+    let mut events = Vec::new();
+    if !speaks && end.calls.is_empty() {
+        let block = json!({ "type": "text", "text": "", "citations": null });
+        events.extend([started(0, block), stopped(0)]);
+    }
+    if speaks {
+        events.push(stopped(0));
+    }
+    for (place, (id, call)) in end.calls.iter().enumerate() {
+        let index = place + usize::from(speaks);
+        let delta = json!({ "type": "input_json_delta", "partial_json": arguments(call) });
+        events.push(started(index, used(id, &call.name, json!({}))));
+        events.push(json!({ "type": "content_block_delta", "index": index, "delta": delta }));
+        events.push(stopped(index));
+    }
+    events.push(json!({
+        "type": "message_delta",
+        "delta": { "stop_reason": reason(end.finish), "stop_sequence": null },
+        "usage": usage_of(&end.usage),
+    }));
+    events.push(json!({ "type": "message_stop" }));
+    events
 }
 
 fn usage_of(usage: &Usage) -> Value {

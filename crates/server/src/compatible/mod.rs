@@ -1,13 +1,16 @@
 //! OpenAI's and Anthropic's interfaces: an agent is a model, a request is a turn, a stream is what its run says.
 //!
 //! Clients give the conversation with each request, or name a session, in which the team keeps it. What such an
-//! interface has no word for (tool calls of the team's own, delegation) happens in the run and is seen there.
+//! interface has no word for (tool calls of the team's own, delegation) happens in the run and is seen there. A call of a
+//! client's tool is a question of the run, and its result the answer.
 
+mod calls;
 mod chat;
 mod dialog;
 mod errors;
 mod messages;
 mod responses;
+mod said;
 
 use axum::{
     Json,
@@ -122,14 +125,4 @@ fn session_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         .map(|key| key.to_str().map(str::to_owned));
     name.transpose()
         .map_err(|_| Problem::invalid("`X-Session-Id` is ASCII"))
-}
-
-/// Refuses tools of the client's: an agent has its own.
-fn no_tools(tools: &Option<Vec<Value>>) -> Result<(), Problem> {
-    match tools {
-        Some(tools) if !tools.is_empty() => Err(Problem::invalid(
-            "an agent calls its own tools and none of the client's: leave `tools` out, and give them to the team",
-        )),
-        _ => Ok(()),
-    }
 }

@@ -17,9 +17,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    dialog::{Content, Finish, Finished, Piece, Said, Spoken, begin, finished, pieces},
+    calls::arguments,
+    dialog::{Finish, Finished, Piece, Spoken, begin, finished, pieces},
     errors::openai,
-    no_tools, session_of,
+    said::{Content, Said, tools_of},
+    session_of,
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
@@ -44,6 +46,8 @@ pub(super) struct Request {
     background: Option<bool>,
     #[serde(default)]
     tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -61,33 +65,20 @@ pub(super) async fn create(
     headers: HeaderMap,
     Body(request): Body<Request>,
 ) -> Result<Response, Problem> {
-    no_tools(&request.tools)?;
     let session = session(&asked, &request, &headers).await?;
     let streaming = request.stream.unwrap_or_default();
     let mut messages = match request.input {
         Input::Messages(messages) => messages,
-        Input::Text(text) => {
-            let role = "user".to_owned();
-            vec![Said {
-                role,
-                content: Content::Text(text),
-            }]
-        }
+        Input::Text(text) => vec![Said::text("user", Content::Text(text))],
     };
     if let Some(text) = request.instructions {
-        let role = "system".to_owned();
-        messages.insert(
-            0,
-            Said {
-                role,
-                content: Content::Text(text),
-            },
-        );
+        messages.insert(0, Said::text("system", Content::Text(text)));
     }
     let spoken = Spoken {
         team: request.model,
         session,
         messages,
+        tools: tools_of(request.tools, request.tool_choice.as_ref())?,
         streaming,
     };
     let dialog = begin(&asked, spoken, &headers).await?;
@@ -123,7 +114,8 @@ pub(super) async fn create(
     if request.background == Some(true) {
         return Ok(Json(response.json("in_progress", None)).into_response());
     }
-    let end = finished(&asked.state, &dialog.run).await?;
+    let answered = dialog.answered.as_deref().unwrap_or_default();
+    let end = finished(&asked.state, &dialog.run, answered).await?;
     Ok(Json(response.ended(&end)).into_response())
 }
 
@@ -172,13 +164,19 @@ fn begun(row: &RunRow) -> Vec<Value> {
     vec![
         json!({ "type": "response.created", "response": response }),
         json!({ "type": "response.in_progress", "response": response }),
+    ]
+}
+
+/// The events with which a message begins.
+fn message_begun(run: &str) -> [Value; 2] {
+    [
         json!({
             "type": "response.output_item.added", "output_index": 0,
-            "item": item(&row.run.to_string(), "in_progress", None),
+            "item": item(run, "in_progress", None),
         }),
         json!({
             "type": "response.content_part.added", "output_index": 0, "content_index": 0,
-            "item_id": item_id(&row.run.to_string()), "part": part(""),
+            "item_id": item_id(run), "part": part(""),
         }),
     ]
 }
@@ -194,11 +192,16 @@ fn events(response: &Shown, text: &mut String, piece: Piece) -> Vec<Value> {
     };
     match piece {
         Piece::Text(more) => {
+            let mut events = Vec::new();
+            if text.is_empty() {
+                events.extend(message_begun(&response.run));
+            }
             text.push_str(&more);
             let delta = json!({
                 "type": "response.output_text.delta", "delta": more, "logprobs": [],
             });
-            vec![at(delta)]
+            events.push(at(delta));
+            events
         }
         Piece::Done(Err(problem)) => {
             let error = openai(&problem)["error"].clone();
@@ -212,21 +215,50 @@ fn events(response: &Shown, text: &mut String, piece: Piece) -> Vec<Value> {
             let whole = response.ended(&end);
             let name = match end.finish {
                 Finish::Length => "response.incomplete",
-                Finish::Stop | Finish::Asks => "response.completed",
+                Finish::Stop | Finish::Asks | Finish::Calls => "response.completed",
             };
-            vec![
-                at(json!({
-                    "type": "response.output_text.done", "text": end.text, "logprobs": [],
-                })),
-                at(json!({ "type": "response.content_part.done", "part": part(&end.text) })),
-                json!({
-                    "type": "response.output_item.done", "output_index": 0,
-                    "item": whole["output"][0],
-                }),
-                json!({ "type": name, "response": whole }),
-            ]
+            let mut events = Vec::new();
+            if end.text.is_empty() && end.calls.is_empty() {
+                events.extend(message_begun(&response.run));
+            }
+            for (place, item) in whole["output"].as_array().into_iter().flatten().enumerate() {
+                if item["type"] == "message" {
+                    events.push(at(json!({
+                        "type": "response.output_text.done", "text": end.text, "logprobs": [],
+                    })));
+                    let part = part(&end.text);
+                    events.push(at(
+                        json!({ "type": "response.content_part.done", "part": part }),
+                    ));
+                } else {
+                    events.extend(called(place, item));
+                }
+                events.push(json!({
+                    "type": "response.output_item.done", "output_index": place, "item": item,
+                }));
+            }
+            events.push(json!({ "type": name, "response": whole }));
+            events
         }
     }
+}
+
+/// The events of a call that the client is to make, up to its end.
+fn called(place: usize, item: &Value) -> [Value; 3] {
+    let mut begun = item.clone();
+    (begun["status"], begun["arguments"]) = ("in_progress".into(), "".into());
+    let (id, arguments) = (&item["id"], &item["arguments"]);
+    [
+        json!({ "type": "response.output_item.added", "output_index": place, "item": begun }),
+        json!({
+            "type": "response.function_call_arguments.delta", "output_index": place, "item_id": id,
+            "delta": arguments,
+        }),
+        json!({
+            "type": "response.function_call_arguments.done", "output_index": place, "item_id": id,
+            "name": item["name"], "arguments": arguments,
+        }),
+    ]
 }
 
 fn item_id(run: &str) -> String {
@@ -308,13 +340,23 @@ impl Shown {
     fn ended(&self, end: &Finished) -> Value {
         let status = match end.finish {
             Finish::Length => "incomplete",
-            Finish::Stop | Finish::Asks => "completed",
+            Finish::Stop | Finish::Asks | Finish::Calls => "completed",
         };
         let mut response = self.json(status, Some(&end.usage));
         if end.finish == Finish::Length {
             response["incomplete_details"] = json!({ "reason": "max_output_tokens" });
         }
-        response["output"] = json!([item(&self.run, status, Some(&end.text))]);
+        let mut output = Vec::new();
+        if end.calls.is_empty() || !end.text.is_empty() {
+            output.push(item(&self.run, status, Some(&end.text)));
+        }
+        for (id, call) in &end.calls {
+            output.push(json!({
+                "type": "function_call", "id": format!("fc_{id}"), "call_id": id,
+                "name": call.name, "arguments": arguments(call), "status": "completed",
+            }));
+        }
+        response["output"] = output.into();
         response
     }
 }
@@ -350,10 +392,10 @@ async fn shown(asked: &Asked, run: &Run, row: &RunRow) -> Result<Value, Problem>
             Ok(failed)
         }
         RunStatus::Answered | RunStatus::Stopped => {
-            Ok(response.ended(&finished(&asked.state, run).await?))
+            Ok(response.ended(&finished(&asked.state, run, &[]).await?))
         }
         RunStatus::Waiting if !run.questions().await?.is_empty() => {
-            Ok(response.ended(&finished(&asked.state, run).await?))
+            Ok(response.ended(&finished(&asked.state, run, &[]).await?))
         }
         _ => Ok(response.json("in_progress", None)),
     }

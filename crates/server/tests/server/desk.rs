@@ -6,7 +6,7 @@ use ghostlight_actors::{
     actor::{Limits, System},
     run::{Agent, RunContext},
     testing::InMemoryStore,
-    vocabulary::{AgentError, Outcome, Question, Scope as State},
+    vocabulary::{AgentError, Outcome, Question, Scope as State, ToolCall},
 };
 use ghostlight_server::{KeyFile, Scope, Server, ServerLimits};
 use serde_json::{Value, json};
@@ -42,6 +42,17 @@ async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
             cx.artifacts(State::Session)
                 .save("note.txt", "text/html", rest.as_bytes())
                 .await?;
+        }
+        "call" => {
+            // Calls tools of these names at once, each with its place.
+            let calls = rest.split(' ').enumerate().map(|(place, name)| {
+                ToolCall::new(place.to_string(), name, json!({ "place": place }))
+            });
+            let results = cx.tools(calls).await?;
+            let heard = results
+                .iter()
+                .map(|result| format!("{:?} {}", result.status, result.text));
+            return Ok(Outcome::answer(heard.collect::<Vec<_>>().join("; ")));
         }
         "delegate" => {
             let done = cx.delegate("helper", rest).await?;

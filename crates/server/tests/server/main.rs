@@ -8,6 +8,7 @@ mod a2a_access;
 #[cfg(feature = "a2a")]
 mod a2a_peers;
 mod client;
+mod client_tools;
 mod compatible;
 mod desk;
 mod hostile;

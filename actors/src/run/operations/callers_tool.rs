@@ -1,0 +1,76 @@
+//! Tools of whoever says the turn.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    Ask,
+    approval::fits,
+    tool::would_call,
+    toolset::{Answered, CallEnd, as_result, ready},
+};
+use crate::{
+    run::RunContext,
+    safety,
+    vocabulary::{
+        AnsweredBy, Effect, ErrorKind, Question, QuestionKind, ToolCall, ToolDefinition,
+        ToolResult, ToolStatus,
+    },
+};
+
+impl RunContext {
+    /// The caller's tool of this name, unless the agent has one of that name.
+    pub(super) fn callers_tool(&self, name: &str) -> Option<&Arc<ToolDefinition>> {
+        let given = &self.start().tools;
+        let found = given.iter().find(|tool| tool.name == name)?;
+        self.agent().offered.get(name).is_none().then_some(found)
+    }
+
+    /// Asks the caller for the result of a call of its tool.
+    pub(super) fn ask_caller(&self, call: ToolCall, tool: &ToolDefinition) -> CallEnd {
+        if let Err(fault) = fits(tool, &call.arguments) {
+            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
+        }
+        if self.start().dry_run && tool.effect != Effect::Read {
+            return ready(would_call(&call));
+        }
+        let mut question = Question::new(format!("What is the result of {}?", call.name));
+        question.kind = QuestionKind::ToolResult;
+        question.call = Some(call.clone());
+        let answer = self.perform(Ask::new(question));
+        let most = tool.output_limit as usize;
+        Box::pin(async move {
+            let result = match answer.await {
+                Ok(answer) => result_of(&call, &answer, most),
+                Err(failed) if failed.kind() == Some(&ErrorKind::Expired) => {
+                    let text = "Nobody gave a result in time.";
+                    ToolResult::new(&call, ToolStatus::Error, text)
+                }
+                Err(failed) => as_result(&call, Err(failed))?,
+            };
+            Ok(Answered::by(AnsweredBy::Person(None), result))
+        })
+    }
+}
+
+/// What an answer says, as the model reads it.
+fn result_of(call: &ToolCall, answer: &Value, most: usize) -> ToolResult {
+    let error = answer
+        .as_object()
+        .filter(|fields| fields.len() == 1)
+        .and_then(|fields| fields.get("error")?.as_str());
+    let (status, text) = match (error, answer) {
+        (Some(error), _) => (ToolStatus::Error, error.to_owned()),
+        (None, Value::String(text)) => (ToolStatus::Success, text.clone()),
+        (None, other) => (ToolStatus::Success, other.to_string()),
+    };
+    let text = safety::sanitize(&text);
+    let (kept, cut) = match text.char_indices().nth(most) {
+        Some((end, _)) => text.split_at(end),
+        None => (&*text, ""),
+    };
+    let mut result = ToolResult::new(call, status, kept);
+    result.truncated = cut.chars().count() as u64;
+    result
+}
