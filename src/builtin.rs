@@ -1,4 +1,4 @@
-//! What the command knows without being told.
+//! The registry of everything that is built in.
 
 use ghostlight_actors::{
     contract::{ModelHandle, ToolHandle},

@@ -191,8 +191,8 @@ pub use open::SystemExt;
 #[doc(hidden)]
 pub use tools::generated_code as __private;
 
-/// What a System, its store, its definitions and its models fail with, so that `?` works all
-/// through a program's `main`.
+/// The error of a System, its store, its definitions and its models, so that `?` works throughout a
+/// program's `main`.
 pub use ghostlight_actors::actor::SystemError as Error;
 
 /// The README's programs compile.

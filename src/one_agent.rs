@@ -62,7 +62,7 @@ const SESSION: &str = "one";
 /// the call with [`Error::Asking`]. An agent without a model uses the one that a System would find
 /// under the name `default`, and there is none: give it one by [`Agent::model`].
 pub trait AgentExt {
-    /// Gives this to the agent and waits for its answer.
+    /// Asks the agent and waits for its answer.
     ///
     /// # Errors
     /// What is wrong with the agent's definition; [`Error::Failed`]; [`Error::NoAnswer`] where it
@@ -72,11 +72,10 @@ pub trait AgentExt {
         input: impl Into<Turn> + Send,
     ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
-    /// Gives this to the agent, whose model is held to the schema of this type, and waits for the
-    /// value.
+    /// Asks the agent, whose model is held to the schema of this type, and waits for the value.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run); [`Error::NoAnswer`] where the answer is no such value.
+    /// The errors of [`run`](Self::run); [`Error::NoAnswer`] where the answer is no such value.
     fn run_as<T: DeserializeOwned + JsonSchema>(
         &self,
         input: impl Into<Turn> + Send,
@@ -89,7 +88,7 @@ pub trait AgentExt {
     #[must_use]
     fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self;
 
-    /// Gives this to the agent and hands out what it says, piece by piece as its model gives it.
+    /// Asks the agent and streams what it says, piece by piece as its model gives it.
     ///
     /// # Errors
     /// What is wrong with the agent's definition.
@@ -158,7 +157,7 @@ impl AnswerStream {
     /// The next piece; `None` when the agent has answered.
     ///
     /// # Errors
-    /// Those of [`AgentExt::run`]; nothing comes after one.
+    /// The errors of [`AgentExt::run`]; nothing comes after one.
     pub async fn next(&mut self) -> Option<Result<TextDelta, Error>> {
         let alone = self.alone.as_ref()?;
         let piece = tokio::select! {

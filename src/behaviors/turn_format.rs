@@ -2,9 +2,9 @@
 
 use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCall, ToolResult};
 
-/// How a [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and tells the model what its
-/// calls came to. Implement it to change one of these and nothing else; every method has the
-/// way of native tool calling as its default.
+/// How a [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and tells the model the results of its
+/// calls. Implement it to change one of these and nothing else; by default every method does what native tool calling
+/// does.
 ///
 /// ```
 /// use ghostlight::behaviors::TurnFormat;
@@ -60,8 +60,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A response of which the conversation keeps this, and which asks for that. An answer, or
-    /// else the text of what is kept, is for the reader.
+    /// A response with the message that the conversation keeps, and with what it asks for. The
+    /// reader gets the answer, or else the text of that message.
     pub fn new(said: Message, turn: ModelTurn) -> Self {
         let text = match &turn {
             ModelTurn::Answer(answer) => answer.clone(),

@@ -68,7 +68,7 @@ pub fn parse(text: impl Into<String>, origin: impl Into<String>) -> Result<TeamF
     parse_with(text, origin, environment::variable)
 }
 
-/// Like [`parse`], with variables of one's own.
+/// Like [`parse`], with your own variables.
 ///
 /// # Errors
 /// The first fault with its place.

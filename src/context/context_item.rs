@@ -1,22 +1,22 @@
-//! What a context may be built from.
+//! The pieces that a context is built from.
 
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::vocabulary::{Message, Part, Role, Transcript};
 
-/// Where a piece of context comes from, which decides under what it stands.
+/// Where a piece of context comes from, which decides under which heading it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ContextItemSource {
-    /// Who the agent is and what it must keep to: always there.
+    /// The role of the agent and what it must keep to: always there.
     System,
-    /// What was found for the task: documents, search results.
+    /// Findings for the task: documents, search results.
     Retrieved,
-    /// What is remembered.
+    /// Memories.
     Memory,
     /// Anything else.
     Custom,
-    /// What was said before, a whole turn each.
+    /// What was said before, one item for each turn.
     Conversation,
 }
 
@@ -59,9 +59,8 @@ impl ContextItem {
         }
     }
 
-    /// Sets how much it has to do with the task, from 0 to 1, as an index or an embedder says;
-    /// otherwise [`ContextBuilder::scored_by`](super::ContextBuilder::scored_by) says it, or it is the
-    /// share of words that both have.
+    /// Sets how much it has to do with the task, from 0 to 1, as an index or an embedder measures it. Left out,
+    /// [`ContextBuilder::scored_by`](super::ContextBuilder::scored_by) measures it, or else the share of common words.
     #[must_use]
     pub fn relevance(mut self, relevance: f64) -> Self {
         self.set_relevance(relevance);
@@ -72,7 +71,8 @@ impl ContextItem {
         self.relevance = relevance.is_finite().then(|| relevance.clamp(0.0, 1.0));
     }
 
-    /// Sets how old it is: a day makes it count about a third as recent. What is not set is of now.
+    /// Sets how old it is: a day makes it count about a third as recent. Without an age it counts
+    /// as new.
     #[must_use]
     pub fn age(mut self, age: Duration) -> Self {
         self.recency = (-age.as_secs_f64() / (24.0 * 3600.0)).exp();

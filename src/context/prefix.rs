@@ -1,22 +1,23 @@
-//! How much of a request the one before began with.
+//! How much of its beginning a request shares with the one before.
 
 use ghostlight_actors::vocabulary::{Digest, ModelRequest, Transcript};
 use serde::{Deserialize, Serialize};
 
 use super::TokenCounter;
 
-/// How much of a request begins as the one before did: what a provider's cache may serve.
+/// How much of its beginning a request shares with the one before: what a provider's cache may
+/// serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PrefixReport {
     /// How many tokens the request has.
     pub tokens: u64,
-    /// How many of them are at its beginning as they were at that of the request before: its
-    /// instructions and tools, and then its first messages.
+    /// How many of them belong to the shared beginning: its instructions and tools, and then its
+    /// first messages.
     pub stable_tokens: u64,
-    /// How many messages that is.
+    /// How many messages belong to it.
     pub stable_messages: usize,
-    /// What the stable beginning hashes to; the same for two requests whose beginning is the same.
+    /// The hash of the shared beginning.
     pub hash: Digest,
 }
 

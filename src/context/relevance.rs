@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use ghostlight_actors::{contract::BoxFuture, run::RunContext, vocabulary::AgentError};
 
-/// Says how much texts have to do with a task: an embedder, an index, a model. Without one a
-/// [`ContextBuilder`](super::ContextBuilder) counts the words that both have.
+/// Measures how much texts have to do with a task: an embedder, an index, a model. Without one a
+/// [`ContextBuilder`](super::ContextBuilder) counts common words.
 ///
 /// What asks the world goes through the context, so that it is recorded and not asked again in replay:
 ///

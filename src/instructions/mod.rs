@@ -55,11 +55,11 @@ const WORD: usize = 32;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Instructions {
-    /// Who the agent is, before its instructions.
+    /// The role of the agent, before its instructions.
     pub role: String,
-    /// How it is to work, after its instructions.
+    /// Guidance on how it works, after its instructions.
     pub guidance: String,
-    /// What it is told instead of its own instructions.
+    /// The text in the place of its own instructions.
     pub system: Option<String>,
     /// A tool of the agent whose result is its instructions, taken as it is and not as a template.
     /// The model does not see the tool.
@@ -72,7 +72,7 @@ pub struct Instructions {
     composed: Option<Arc<str>>,
 }
 
-/// What an instruction provider is asked for.
+/// The request to an instruction provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InstructionRequest {
@@ -80,7 +80,7 @@ pub struct InstructionRequest {
     pub agent: String,
     /// The session, unless the task was delegated.
     pub session: Option<SessionId>,
-    /// Who owns it.
+    /// The owner of the session.
     pub owner: Option<String>,
     /// The task or the user's turn.
     pub input: String,
@@ -104,21 +104,21 @@ impl Instructions {
         Self::default()
     }
 
-    /// Sets who the agent is, before its instructions.
+    /// Sets the role of the agent, before its instructions.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = role.into();
         self
     }
 
-    /// Sets how it is to work, after its instructions.
+    /// Sets the guidance on how it works, after its instructions.
     #[must_use]
     pub fn guidance(mut self, guidance: impl Into<String>) -> Self {
         self.guidance = guidance.into();
         self
     }
 
-    /// Sets what it is told instead of its own instructions.
+    /// Sets the text in the place of its own instructions.
     #[must_use]
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());

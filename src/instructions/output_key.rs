@@ -20,12 +20,12 @@ pub struct OutputKey {
     /// The key: a letter or underscore and then letters, digits and underscores, as a template
     /// names it. `todos` is taken by the policy of that name.
     pub key: String,
-    /// Whose state.
+    /// The scope of the state.
     #[serde(default)]
     pub scope: OutputScope,
 }
 
-/// Whose state an answer is kept in.
+/// The scope of the state in which an answer is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ impl OutputKey {
         }
     }
 
-    /// Sets whose state.
+    /// Sets the scope of the state.
     #[must_use]
     pub fn scope(mut self, scope: OutputScope) -> Self {
         self.scope = scope;

@@ -33,7 +33,7 @@ struct Names {
 }
 
 impl Authorization {
-    /// Allows everything yet.
+    /// Allows everything until a rule is added.
     pub fn new() -> Self {
         Self::default()
     }

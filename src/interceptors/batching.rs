@@ -63,7 +63,7 @@ struct Asked {
 }
 
 impl Batching {
-    /// Has calls that come together done by this function, which gives as many results, in the same
+    /// Gives calls that come together to this function, which returns as many results, in the same
     /// order: at most 32 calls, of which none waits longer than ten milliseconds for others.
     pub fn new<F, Fut>(work: F) -> Self
     where
@@ -78,14 +78,14 @@ impl Batching {
         }
     }
 
-    /// Sets how many calls are done together at most.
+    /// Sets the most calls of one batch.
     #[must_use]
     pub fn max(mut self, calls: usize) -> Self {
         self.max = calls.max(1);
         self
     }
 
-    /// Sets how long a call waits for others at most.
+    /// Sets how long a call waits at most for others.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.within = time;

@@ -13,7 +13,7 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// Gives again what was given for the same request a while ago.
+/// Gives a recent answer to the same request again.
 ///
 /// Models: the whole request must be the same. Tools: only those whose effect is `read`, with the
 /// same arguments, and only their successes; put it around those alone whose answer depends on
@@ -52,7 +52,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// So many answers, each for so long.
+    /// Keeps at most this many answers, each for this long.
     pub fn new(ttl: Duration, entries: usize) -> Self {
         Self {
             ttl,

@@ -10,7 +10,7 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// Stops asking what keeps failing: after so many failures in a row every call is refused at
+/// Stops calls to what keeps failing: after a number of failures in a row every call is refused at
 /// once, for a while; then one call is let through, and decides. Each model and each tool has a
 /// circuit of its own.
 ///
@@ -55,7 +55,7 @@ struct Passage<'a> {
 }
 
 impl CircuitBreaker {
-    /// Opens after so many failures in a row, for so long.
+    /// Opens after this many failures in a row, for this long.
     pub fn new(failures: u32, open: Duration) -> Self {
         Self {
             failures,

@@ -26,7 +26,7 @@ pub struct Metrics {
 pub struct Metered {
     /// Attempts that ended.
     pub calls: u64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub failures: u64,
     /// The tokens of all answers.
     pub tokens: u64,

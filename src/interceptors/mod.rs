@@ -1,4 +1,4 @@
-//! What stands around the calls to models and tools.
+//! Interceptors: code around the calls to models and tools.
 //!
 //! An [`Interceptor`](crate::contract::Interceptor) runs once for each real attempt and never in
 //! replay: what it changes is in the recorded result. The first that is installed is the
@@ -75,8 +75,8 @@ pub use timeout::Timeout;
 pub use tracing::Tracing;
 pub use validation::Validation;
 
-/// What a guard decided of a call: the content of the event `guarded`, which is recorded with the
-/// call's end. It names what was found, and never the text.
+/// The decision of a guard about a call: the content of the event `guarded`, which is recorded with
+/// the call's end. It names what was found, and never the text.
 ///
 /// ```
 /// use ghostlight::{interceptors::{GUARDED, GuardDecision}, vocabulary::Event};
@@ -94,9 +94,9 @@ pub struct GuardDecision {
     /// The kind of guard, as in a team file: `authorization`, `personal_data`, `sanitize` or
     /// `validation`.
     pub guard: String,
-    /// Where it stood.
+    /// The point at which the guard stood.
     pub at: GuardedPoint,
-    /// What it did.
+    /// Its action.
     pub action: GuardAction,
     /// Why, or what was found.
     pub reason: String,

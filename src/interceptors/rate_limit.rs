@@ -17,8 +17,8 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 /// How many tokens an answer is expected to have where its request sets no bound.
 const EXPECTED_ANSWER: u64 = 500;
 
-/// Holds calls, and the tokens of models, to so many in so long a time; each model and each tool
-/// for itself. Who comes too early waits its turn, and is refused where that would take too long.
+/// Bounds calls, and the tokens of models, within a time; each model and each tool by itself. A
+/// call that comes too early waits its turn, and is refused where that would take too long.
 ///
 /// The tokens of a model's call are reserved by an estimate, and settled when the answer says how
 /// many they were.
@@ -63,7 +63,7 @@ struct Reserved<'a> {
 }
 
 impl RateLimit {
-    /// So many calls in so long a time.
+    /// Bounds the calls within this time.
     pub fn calls(calls: u32, per: Duration) -> Self {
         Self {
             calls: Some(calls),
@@ -72,7 +72,7 @@ impl RateLimit {
         }
     }
 
-    /// So many tokens in so long a time.
+    /// Bounds the tokens within this time.
     pub fn tokens(tokens: u64, per: Duration) -> Self {
         Self {
             tokens: Some(tokens),

@@ -9,7 +9,8 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-/// Asks again what failed in passing, after a pause that doubles each time, with jitter.
+/// Repeats a call that failed for a passing reason, after a pause that doubles each time, with
+/// jitter.
 ///
 /// A model's call is repeated when its error says that this can help. A tool's is repeated unless
 /// it was refused or its effect is `once`. Around a model it takes the place of the gateway's own

@@ -22,8 +22,8 @@ use super::Checked;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct InputFiles {
-    /// Whether they are the session's owner's, in all of their sessions, and not this session's
-    /// alone; of a session that nobody owns they are the session's.
+    /// Whether the files belong to the session's owner, in all of the owner's sessions, and not to
+    /// this session alone. In a session that nobody owns they belong to the session.
     pub of_user: bool,
     #[serde(skip)]
     saved: Vec<ArtifactInfo>,

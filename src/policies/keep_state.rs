@@ -1,4 +1,4 @@
-//! What agents below wrote into the memory of their tree, kept beyond it.
+//! State that agents below wrote, kept beyond their tree.
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext},
@@ -12,9 +12,9 @@ use super::Checked;
 use crate::instructions::OutputScope;
 
 /// Keeps values of the tree's working memory in the session when the agent has answered, or hands
-/// the conversation on. Delegated tasks write into that memory whatever they write as state of the
-/// session, and it goes with its run: these keys are what comes back of it. Keys that nobody wrote,
-/// and outcomes that are no answer, change nothing.
+/// the conversation on. State of the session that delegated tasks write goes into that memory,
+/// which is deleted with its run: the values of these keys are copied to the session. Keys that
+/// nobody wrote, and outcomes that are no answer, change nothing.
 ///
 /// ```yaml
 /// policies: [{ name: keep_state, keys: [findings, sources] }]
@@ -25,7 +25,7 @@ use crate::instructions::OutputScope;
 pub struct KeepState {
     /// The keys.
     pub keys: Vec<String>,
-    /// Whose state they are kept in.
+    /// The scope in which they are kept.
     #[serde(default)]
     pub scope: OutputScope,
 }
@@ -39,7 +39,7 @@ impl KeepState {
         }
     }
 
-    /// Sets whose state they are kept in.
+    /// Sets the scope in which they are kept.
     #[must_use]
     pub fn scope(mut self, scope: OutputScope) -> Self {
         self.scope = scope;

@@ -41,7 +41,7 @@ pub struct Planning {
     /// After how many revisions in a row without another successful call a reflection is asked
     /// for; 0 for never.
     pub stagnation_threshold: u32,
-    /// How often the model is told the same in a row before it is let go on.
+    /// How often in a row the model is told the same before it may go on.
     pub patience: u32,
     #[serde(skip)]
     state: PlanningState,

@@ -54,7 +54,7 @@ pub struct Observation {
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// How what was found begins.
+    /// The beginning of what was found.
     pub content: String,
 }
 

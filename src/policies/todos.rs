@@ -54,7 +54,7 @@ impl Checked for Todos {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Todo {
-    /// What tells it from others.
+    /// Its id, unique in the list.
     pub id: String,
     /// What is to be done.
     pub content: String,

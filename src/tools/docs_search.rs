@@ -153,7 +153,7 @@ pub enum DocsSearchError {
     /// A file or folder cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// What failed.
         source: std::io::Error,
@@ -201,7 +201,7 @@ impl DocsSearch {
         Self::open_within(folder, DocsLimits::default())
     }
 
-    /// Like [`open`](Self::open), with limits of one's own.
+    /// Like [`open`](Self::open), with your own limits.
     ///
     /// # Errors
     /// When the folder cannot be read, holds nothing, or holds more than the limits allow.

@@ -15,8 +15,8 @@ use crate::{
 pub struct Quiet {
     /// How the run ended.
     pub status: RunStatus,
-    /// Calls of its tree that were told to stop, and whose code blocks: nothing of them is
-    /// recorded any more, but what they do outside goes on until they return.
+    /// Calls of its tree that were told to stop and whose code blocks. They record nothing any
+    /// more, but what they do outside goes on until they return.
     pub still_running: Vec<StillRunning>,
 }
 
@@ -113,8 +113,8 @@ impl Run {
         Ok(None)
     }
 
-    /// Waits until nothing of the run and the runs below it can record or start anything any more,
-    /// and tells how the run ended, and what code could not be stopped.
+    /// Waits until the run and the runs below it can neither record nor start anything any more.
+    /// Returns how the run ended, and the code that could not be stopped.
     ///
     /// A run's end is recorded after those of all runs below it and of all their calls, so this is
     /// when the run has ended. A child that outlives its parent is a tree of its own.

@@ -101,7 +101,7 @@ pub struct Companion<M> {
 }
 
 impl<M: Message> Companion<M> {
-    /// Asks it something, and asks its next life where it dies before it answers.
+    /// Asks it something. If it dies before it answers, its next life is asked.
     ///
     /// # Errors
     /// When it does not come back.
@@ -122,7 +122,7 @@ impl<M: Message> Companion<M> {
         Err(OperationError::new(ErrorKind::Other, message).retryable())
     }
 
-    /// Tells it something; what it is told while it is dead is lost.
+    /// Sends it a message. A message that is sent while it is down is lost.
     pub fn tell(&self, message: M) {
         let _ = self.slot.send(message);
     }

@@ -112,9 +112,8 @@ impl EventStream {
         self
     }
 
-    /// The same stream for a reader who wants the newest and not all: of the recorded events that
-    /// wait for it at most so many are kept, one at least. The oldest are left out and
-    /// [counted](Self::missed). Without this the stream waits for its reader and leaves out nothing.
+    /// The same stream with a bound on the recorded events that wait for the reader, at least 1. Past it the oldest are
+    /// left out and [counted](Self::missed). Without a bound the stream waits for its reader and leaves out nothing.
     #[must_use]
     pub fn bounded(mut self, most: usize) -> Self {
         self.most = Some(most.max(1));
@@ -126,10 +125,9 @@ impl EventStream {
         self.missed
     }
 
-    /// The same stream from after this position on ([`EventRecord::position`]): what was recorded up
-    /// to there is left out. It is the way to go on where an earlier reader stopped, after a
-    /// restart too. The events of one entry share its position; for a reader who may have stopped between
-    /// them there is [`after_event`](Self::after_event).
+    /// The same stream, beginning after this position ([`EventRecord::position`]). It is the way to go on where an
+    /// earlier reader stopped, after a restart too. The events of one entry share its position; for a reader that may
+    /// have stopped between them there is [`after_event`](Self::after_event).
     ///
     /// What was recorded before is read, and not given: which steps are under way depends on it.
     #[must_use]
@@ -140,7 +138,8 @@ impl EventStream {
         self
     }
 
-    /// The same stream from after the event with this position and part on ([`EventRecord::part`]).
+    /// The same stream, beginning after the event with this position and part
+    /// ([`EventRecord::part`]).
     #[must_use]
     pub fn after_event(self, position: u64, part: u32) -> Self {
         let mut stream = self.after(position.saturating_sub(1));

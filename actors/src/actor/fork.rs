@@ -40,14 +40,15 @@ impl Fork {
         }
     }
 
-    /// A fork at the last point that there is: before the operation at which a parked run
-    /// diverged, before the end of an ended one.
+    /// A fork at the last possible point: before the operation at which a parked run diverged,
+    /// before the end of an ended one.
     pub fn latest() -> Self {
         Self::default()
     }
 
-    /// Says something at that point: in the place of the run's own input where nothing but its
-    /// beginning is kept (`at(1)`), and otherwise as [`Run::steer`] does.
+    /// Gives the fork a message at that point. It takes the place of the run's own input where
+    /// nothing but its beginning is kept (`at(1)`), and steers the run otherwise, as [`Run::steer`]
+    /// does.
     pub fn input(mut self, input: impl Into<Task>) -> Self {
         self.input = Some(input.into().message);
         self

@@ -38,8 +38,8 @@ impl Session {
         &self.id
     }
 
-    /// Says something to the session. It returns when the turn is recorded: at once, or after
-    /// the turns before it have ended. A turn with an id that was sent before gives its run.
+    /// Sends a turn to the session. It returns when the turn is recorded: at once, or after the
+    /// turns before it have ended. A turn whose id was sent before returns the run of that turn.
     ///
     /// Where another process carries the session, the turn is posted to that process, which begins
     /// it; the handle follows its recorded events from here. The post is durable: a turn whose
@@ -100,21 +100,21 @@ impl Session {
         Ok(turn)
     }
 
-    /// Says something to the session and waits for the answer.
+    /// Sends a turn to the session and waits for the answer.
     ///
     /// # Errors
-    /// Those of [`send`](Self::send) and [`Run::outcome`]; [`SystemError::NoAnswer`] where the run
+    /// The errors of [`send`](Self::send) and [`Run::outcome`]; [`SystemError::NoAnswer`] where the run
     /// stopped before its end.
     pub async fn ask(&self, turn: impl Into<Turn>) -> Result<Answer, SystemError> {
         let run = self.send(turn).await?;
         Ok(run.outcome().await?.into_answer()?)
     }
 
-    /// Says something to the session and waits for the answer as a value of this type, which the
+    /// Sends a turn to the session and waits for the answer as a value of this type, which the
     /// agent's [`output`](crate::run::Agent::output) holds its model to.
     ///
     /// # Errors
-    /// Those of [`ask`](Self::ask); [`SystemError::NoAnswer`] where the answer is no such value.
+    /// The errors of [`ask`](Self::ask); [`SystemError::NoAnswer`] where the answer is no such value.
     pub async fn ask_as<T: DeserializeOwned>(
         &self,
         turn: impl Into<Turn>,
@@ -167,8 +167,8 @@ impl Run {
         self.system.check_run(self.id, what).await
     }
 
-    /// The events of the run and all runs below it, from the first on and then live; none of a
-    /// run that belongs to somebody else than the owner for whom this handle acts.
+    /// The events of the run and all runs below it, from the first on and then live. A handle that
+    /// acts for an owner gets none of another owner's run.
     pub fn events(&self) -> EventStream {
         let services = &self.system.shared().services;
         let observers = services.previewer.observers.clone();
@@ -184,13 +184,13 @@ impl Run {
     }
 
     /// What the run's agents say, as text: piece by piece where their models stream
-    /// ([`Turn::streaming`](crate::session::Turn::streaming)), else message by message. What runs
-    /// below it say is theirs, and is not in it.
+    /// ([`Turn::streaming`](crate::session::Turn::streaming)), else message by message. It has
+    /// nothing of the runs below.
     pub fn text_stream(&self) -> TextStream {
         TextStream::new(self.id, self.events())
     }
 
-    /// How the run stands.
+    /// The run's status.
     ///
     /// # Errors
     /// [`SystemError::UnknownRun`], and what the store fails with.
@@ -357,9 +357,9 @@ impl Run {
         Ok(self.current().await?.recorded().await?.allowance())
     }
 
-    /// Says something to the agent while it works; its model reads it after the results of the
-    /// step under way. It is durable when this returns, and is said to this run only: what the run
-    /// ends without having read is read by nobody. Words that must be read are a turn
+    /// Sends a message to the agent while it works; its model reads it after the results of the
+    /// step under way. The message is durable when this returns. It is for this run alone: if the
+    /// run ends without reading it, nobody reads it. A message that must be read is a turn
     /// ([`Session::send`](super::Session::send), with
     /// [`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)).
     ///

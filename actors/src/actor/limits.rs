@@ -22,8 +22,8 @@ pub struct Limits {
     pub linger: Duration,
     /// How long a session without anything to do stays in memory; 10 milliseconds at the least.
     pub passivate_after: Duration,
-    /// How often it is looked for what other processes posted to runs of this one. What this
-    /// process posts is seen at once.
+    /// How often the System looks for messages that other processes posted to its runs. Messages of
+    /// this process are seen at once.
     pub look: Duration,
     /// The bound on a run's journal, in entries; past it operations fail as over budget.
     pub max_entries: u64,
@@ -41,9 +41,9 @@ pub struct Limits {
     /// Which ended runs are kept; all, when nothing is set. A System that recovers runs by
     /// itself deletes the others at its start and then at least hourly.
     pub retention: Retention,
-    /// How models are treated.
+    /// The settings of model calls.
     pub gateway: GatewayOptions,
-    /// How tools are treated.
+    /// The settings of tool calls.
     pub executor: ExecutorOptions,
 }
 

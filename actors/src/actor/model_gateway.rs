@@ -25,11 +25,11 @@ use crate::{
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
-/// How a gateway treats its model.
+/// The settings of a model's gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// How many calls run at once; of more each tree of runs gets its turn, call by call.
+    /// How many calls run at once. When more wait, the trees of runs take turns, call by call.
     pub concurrency: usize,
     /// How many attempts a call has.
     pub attempts: u32,

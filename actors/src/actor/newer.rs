@@ -10,8 +10,8 @@ use crate::{
 const TOGETHER: usize = 128;
 const ENTRIES: usize = 2048;
 
-/// Which of these runs a later program wrote, each with its error: nothing of this program claims or
-/// changes them. It only reads.
+/// The runs of this list that a later program wrote, each with its error. This program neither claims nor changes them;
+/// this function only reads.
 ///
 /// # Errors
 /// What the store fails with; a run whose journal is damaged is none of them.

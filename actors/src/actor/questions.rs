@@ -37,8 +37,8 @@ fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
 }
 
 impl System {
-    /// The questions of all runs that have not ended, oldest run first, which nobody has answered
-    /// yet: after a restart, what people are still to be asked. `run(id).answer(..)` answers one.
+    /// The unanswered questions of all runs that have not ended, the oldest run first: after a
+    /// restart, the questions that people still have to answer. `run(id).answer(..)` answers one.
     ///
     /// # Errors
     /// What the store fails with.
@@ -64,8 +64,8 @@ impl System {
 }
 
 impl Run {
-    /// The questions that the run and the runs below it wait for, oldest first.
-    /// [`Question::path`] tells who asks.
+    /// The questions that the run and the runs below it wait for, oldest first. [`Question::path`]
+    /// names the agent that asks.
     ///
     /// # Errors
     /// What the store fails with.
@@ -78,9 +78,9 @@ impl Run {
         }
     }
 
-    /// The call that this run asks about in this operation, with its exact arguments: what
-    /// [`Question::call`] shows tokens for is in it. `None` when it asks about no call there, or the journal
-    /// was written before exact arguments were kept.
+    /// The call that this run asks about in this operation, with its exact arguments, also those for which
+    /// [`Question::call`] shows tokens. `None` when it asks about no call there, or the journal was written before
+    /// exact arguments were kept.
     ///
     /// # Errors
     /// What the store fails with.

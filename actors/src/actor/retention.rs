@@ -52,14 +52,14 @@ pub struct Pruned {
 }
 
 impl Retention {
-    /// Lets trees go that ended longer ago than this.
+    /// Deletes trees that ended longer ago than this.
     #[must_use]
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older_than = Some(age);
         self
     }
 
-    /// Keeps so many trees that ended last.
+    /// Keeps this many of the trees that ended last.
     #[must_use]
     pub fn keep(mut self, trees: usize) -> Self {
         self.keep = Some(trees);
@@ -99,7 +99,7 @@ impl Retention {
         store.expired(self.expiry(now, 0)).await
     }
 
-    /// Deletes from a store what is not to be kept, in commits of a few milliseconds each.
+    /// Deletes the trees of a store that are not to be kept, in commits of a few milliseconds each.
     ///
     /// # Errors
     /// What the store fails with. What was deleted until then stays deleted.

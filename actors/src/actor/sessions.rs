@@ -28,7 +28,7 @@ use crate::{
 /// How many sessions are looked at at once.
 const PAGE: usize = 64;
 
-/// What a store keeps of sessions. It needs no team and no System, and looking changes nothing.
+/// The sessions of a store. It needs no team and no System, and reading changes nothing.
 ///
 /// A session's turns are numbered from 1, and those before which it was rewound do not count. To
 /// keep the first `turns` of them is to name a point of it.
@@ -40,7 +40,7 @@ pub struct Sessions {
     system: Option<System>,
 }
 
-/// Which sessions are wanted.
+/// A filter for lists of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionQuery {
@@ -52,9 +52,9 @@ pub struct SessionQuery {
     pub since: Option<Timestamp>,
     /// Only those in which a turn is under way.
     pub active: bool,
-    /// At most so many; 0 is without bound.
+    /// The most sessions; 0 means no bound.
     pub limit: usize,
-    /// Only those behind this one, which is the last of the page before.
+    /// Only those after this one, which is the last of the page before.
     pub after: Option<SessionRow>,
 }
 
@@ -64,7 +64,7 @@ pub struct SessionQuery {
 pub struct SessionSummary {
     /// The session.
     pub session: SessionId,
-    /// Who owns it.
+    /// Its owner.
     pub owner: Option<String>,
     /// How many turns count.
     pub turns: u64,

@@ -72,7 +72,7 @@ impl Submitted {
     /// Waits until the turn is recorded, which is when those before it have ended.
     ///
     /// # Errors
-    /// Those of [`Session::send`].
+    /// The errors of [`Session::send`].
     pub async fn begun(self) -> Result<Run, SystemError> {
         match self.sent.await {
             Ok(run) => run,
@@ -84,7 +84,7 @@ impl Submitted {
     /// Waits for the outcome of the turn's run.
     ///
     /// # Errors
-    /// Those of [`Session::send`] and [`Run::outcome`].
+    /// The errors of [`Session::send`] and [`Run::outcome`].
     pub async fn outcome(self) -> Result<Outcome, SystemError> {
         self.begun().await?.outcome().await
     }
@@ -92,7 +92,7 @@ impl Submitted {
     /// Takes the turn back where it waits, and cancels its run where it has begun.
     ///
     /// # Errors
-    /// Those of [`Run::cancel`].
+    /// The errors of [`Run::cancel`].
     pub async fn cancel(self, reason: impl Into<String>) -> Result<(), SystemError> {
         let Self { run, sent } = self;
         let waited = !sent.is_finished();

@@ -108,12 +108,12 @@ impl System {
         }
     }
 
-    /// The root supervisor, to watch its children or to hang one's own below it.
+    /// The root supervisor, to watch its children or to add your own below it.
     pub fn supervisor(&self) -> Option<&Supervisor> {
         self.0.root.get()
     }
 
-    /// Stops the System: runs let go where they stand and go on when it is started again. The
+    /// Stops the System. Its runs stop where they stand and go on when it is started again. The
     /// store is closed.
     ///
     /// # Errors

@@ -31,18 +31,18 @@ use crate::{
     vocabulary::{Effect, ToolDefinition},
 };
 
-/// How the executor treats tools.
+/// The settings of tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorOptions {
-    /// How many calls run at once over all tools; of more each tree of runs gets its turn, call by
-    /// call. The same holds for a tool's own bound.
+    /// How many calls run at once over all tools. When more wait, the trees of runs take turns,
+    /// call by call. The same holds for a tool's own bound.
     pub concurrency: usize,
     /// How long a call may take where its tool sets no bound.
     pub timeout: Duration,
     /// How long a `once` call that was cancelled has to come to a known end.
     pub grace: Duration,
-    /// How many results that nobody took are kept for a run that comes back.
+    /// How many results are kept for runs that come back.
     pub kept_results: usize,
     /// Whether calls get tasks of their own as on a runtime with several threads, where there is
     /// one: so they are simulated.

@@ -1,13 +1,13 @@
-//! Where a store keeps what is known of artifacts: in shared state, in scopes of their own beside
-//! the scope whose artifacts they are. Their contents are blobs.
+//! The shared-state scopes in which a store keeps what it knows of artifacts, beside the scope that
+//! has the artifacts. Their contents are blobs.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::vocabulary::Digest;
 
-/// What the name of a scope begins with whose values refer to a blob each, by their field
-/// `content`. A store keeps a blob as long as such a value refers to it.
+/// The prefix of scopes in which each value refers to a blob by its field `content`. A store keeps
+/// a blob as long as such a value refers to it.
 pub const REFERRING: &str = "artifact-versions:";
 
 /// The scope that holds the latest version of each artifact of a scope, under its name.

@@ -29,13 +29,14 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// A time that goes on at one pace, from any beginning; only its differences say something.
     fn monotonic(&self) -> Timestamp;
 
-    /// How far the wall's time was set back while this process lives, in milliseconds, all in all.
+    /// The sum of all steps by which the wall clock was set back since this process started, in
+    /// milliseconds.
     fn set_back_ms(&self) -> u64 {
         0
     }
 
-    /// The wall's time as if nobody had ever set it back while this process lives: what is to last
-    /// some time, over restarts and the machine's sleep, ends by it.
+    /// The wall-clock time without the steps by which it was set back since this process started.
+    /// Durations that last over restarts and the machine's sleep are measured by it.
     fn forward(&self) -> Timestamp {
         let now = self.now();
         Timestamp(now.0.saturating_add(self.set_back_ms()))
@@ -49,15 +50,15 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()>;
 }
 
-/// From so many milliseconds on the wall's time has jumped. What is less is the wear of two clocks
-/// that are read one after the other, or slewed by a time server.
+/// A difference of at least this many milliseconds counts as a jump of the wall clock. Smaller ones
+/// come from reading two clocks one after the other, or from a time server that slews the clock.
 const JUMP_MS: u64 = 500;
-/// How long a wait for the wall's time goes by without looking at it. Whoever asks for the time
-/// looks too, and a System does so as often as it looks for what came.
+/// The longest time for which a wait for a wall-clock time does not check the clock. Each question
+/// for the time checks it too, and a System asks as often as it looks for new messages.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// The machine's clock. Between two jumps of the wall's time both times go by tokio's clock, so
-/// that they stand still when a test pauses that.
+/// The machine's clock. Between two jumps of the wall clock both times follow tokio's clock, so
+/// they stand still when a test pauses it.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -100,7 +101,7 @@ impl SystemClock {
         }
     }
 
-    /// A clock that starts at this time and heeds no machine, for simulations.
+    /// A clock for simulations: it starts at this time and ignores the machine's clocks.
     pub fn starting_at(started_at: Timestamp) -> Self {
         Self {
             started: Instant::now(),
@@ -244,7 +245,7 @@ impl WallWatch {
         }
     }
 
-    /// The jump since it was asked the last time, if there was one.
+    /// The jump since the last call, if there was one.
     pub(crate) fn jumped(&mut self, clock: &dyn Clock) -> Option<ClockJump> {
         let by_ms = ahead_ms(clock).saturating_sub(self.ahead_ms);
         if by_ms.unsigned_abs() < JUMP_MS {

@@ -17,7 +17,7 @@ const PAGE: usize = 1_000;
 /// How many bytes of entries or blobs are committed together, about.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// All that a store holds, by name: what its other listings do not tell.
+/// The names of everything that a store holds, also of what its other listings leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inventory {
@@ -89,10 +89,10 @@ pub enum CopyError {
 /// order within a session and within a run with all runs below it; positions are given anew, so an event id of the one
 /// store means nothing in the other.
 ///
-/// Nobody may work with the store that is copied. It is not changed, and it must not be gone on with where the copy
-/// is: then a call could be made twice. `progress` hears after each commit how much was copied.
+/// No process may use the source during the copy. The source is not changed. Do not use it any more once the copy is in
+/// use: a call could be made twice. `progress` is called after each commit with how much was copied.
 ///
-/// A copy that came to no end says so: a System refuses it as [`StoreError::Unfinished`].
+/// A copy that was interrupted is marked: a System refuses it as [`StoreError::Unfinished`].
 ///
 /// # Errors
 /// See [`CopyError`].
@@ -137,7 +137,7 @@ pub async fn copy_store(
     Ok(copy.copied)
 }
 
-/// Refuses a store that is a copy which came to no end.
+/// Refuses a store that is an unfinished copy.
 pub(crate) async fn check_finished(store: &StoreHandle) -> Result<(), StoreError> {
     let (scope, key) = MARK;
     let mark = store.state(scope.to_owned(), key.to_owned()).await?;

@@ -1,8 +1,8 @@
-//! Which ended trees go, and what went.
+//! Deletion of ended trees: which may be deleted, and what was deleted.
 
 use crate::vocabulary::Timestamp;
 
-/// How many of the runs that were deleted last a store knows to have been there.
+/// How many of the most recently deleted runs a store remembers.
 pub const DELETIONS_KNOWN: u64 = 10_000;
 
 /// Which ended trees may be deleted: those that are not among the latest, and whose root ended
@@ -12,9 +12,9 @@ pub const DELETIONS_KNOWN: u64 = 10_000;
 pub struct Expiry {
     /// Only trees whose root ended before this; any, when left out.
     pub ended_before: Option<Timestamp>,
-    /// So many trees that ended last are spared.
+    /// How many of the trees that ended last are kept.
     pub keep: usize,
-    /// At most so many are told; 0 is without bound.
+    /// The most trees that are returned; 0 means no bound.
     pub limit: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What makes vectors of texts.
+//! Embedders: models that turn texts into vectors.
 
 use std::{fmt, sync::Arc};
 
@@ -41,7 +41,7 @@ use crate::vocabulary::ErrorKind;
 /// assert_eq!(embedder.space().dimension, 2);
 /// ```
 pub trait Embedder: Send + Sync + 'static {
-    /// What its vectors are. It is asked once, when the embedder is kept.
+    /// Describes its vectors. Called once, when the handle is made.
     fn space(&self) -> EmbeddingSpace;
 
     /// One vector for each of these texts, in their order, each of [`EmbeddingSpace::dimension`] numbers.
@@ -60,19 +60,19 @@ pub trait Embedder: Send + Sync + 'static {
     }
 }
 
-/// A vector of a text. From an [`EmbedderHandle`] it has length 1, so that the product of two is the
-/// cosine of the angle between them; only that of a text of which nothing can be said is all zeros.
+/// A vector of a text. From an [`EmbedderHandle`] it has length 1, so that the product of two is the cosine of the
+/// angle between them. Only a text of which nothing can be said has a vector of zeros.
 pub type Embedding = Vec<f32>;
 
-/// What an embedder's vectors are. Vectors of two spaces cannot be compared, so who keeps vectors keeps this
-/// with them, and makes them anew when it is another.
+/// Describes the vectors of an embedder. Vectors of different spaces cannot be compared: store the space beside the
+/// vectors, and make them anew when it changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EmbeddingSpace {
-    /// What tells the vectors from all others: the model, its version, and each setting that changes them.
+    /// The name of the space: the model, its version, and each setting that changes the vectors.
     pub name: String,
     /// How many numbers a vector has.
     pub dimension: usize,
-    /// By what texts are alike.
+    /// What makes two texts alike.
     pub kind: EmbeddingKind,
 }
 
@@ -98,23 +98,23 @@ impl fmt::Display for EmbeddingSpace {
     }
 }
 
-/// By what two texts are alike.
+/// What makes two texts alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingKind {
-    /// By their letters and words: *car* and *automobile* have nothing in common.
+    /// Shared letters and words: *car* and *automobile* have nothing in common.
     Lexical,
-    /// By what they mean, as a trained model has it.
+    /// Their meaning, as a trained model represents it.
     Semantic,
 }
 
-/// For what a text's vector is wanted. Some models are told, since a question and its answer are not alike.
+/// The purpose of a vector. Some models take it into account, since a question and its answer are not alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingPurpose {
-    /// To find documents with it.
+    /// The text is a query.
     Query,
-    /// To be found.
+    /// The text is a document that is to be found.
     Document,
 }
 
@@ -134,7 +134,7 @@ impl EmbedderHandle {
         }
     }
 
-    /// What its vectors are.
+    /// Describes its vectors.
     pub fn space(&self) -> &Arc<EmbeddingSpace> {
         &self.space
     }

@@ -13,7 +13,7 @@ use crate::vocabulary::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxItem {
-    /// The sender's id of it; an id counts once in a run.
+    /// The sender's id of the item. A second item with the same id has no effect on a run.
     pub id: String,
     /// When it was posted.
     pub at: Timestamp,
@@ -60,8 +60,8 @@ pub enum InboxBody {
     },
     /// A person says something while the run is under way.
     Steer(Message),
-    /// A turn of the run's session is said to the run while it is under way. Where the run ends
-    /// without having heard it, it is a turn of its own.
+    /// A turn of the run's session that is delivered to the run while it is under way. If the run
+    /// ends without reading it, it becomes a turn of its own.
     Turn {
         /// The caller's id of it.
         turn: String,
@@ -74,12 +74,12 @@ pub enum InboxBody {
         /// When that run must have ended.
         deadline: Option<Timestamp>,
     },
-    /// A turn of a session that another process carries, in the inbox of the run that it will be:
-    /// that process begins it.
+    /// A turn of a session that another process owns. It is posted to the inbox of the run that it
+    /// will become, and the owner begins it.
     Begin(Box<PostedTurn>),
-    /// What became of such a turn where it is no run of its own, for the process that posted it.
+    /// Tells the process that posted a turn what became of it, where it became no run of its own.
     Begun {
-        /// The run that was told it, or why it was refused.
+        /// The run that received it, or why it was refused.
         turn: Result<RunId, String>,
     },
     /// The run is to be cancelled.
@@ -96,7 +96,7 @@ pub enum InboxBody {
     Retry,
 }
 
-/// A turn that is said to a session from a process that does not carry it.
+/// A turn for a session that another process owns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PostedTurn {
     /// The session.

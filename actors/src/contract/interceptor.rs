@@ -65,9 +65,10 @@ pub trait Interceptor: Send + Sync + 'static {
         async move { next.call(arguments, cx).await }
     }
 
-    /// Hears of a tool call that has its result without an attempt: a policy answered it, a person
-    /// or an approver refused it, its agent may not call it now, or there is no such tool. It is
-    /// told before this is recorded and not in replay; after a crash in between it is told again.
+    /// Called for a tool call that got its result without an attempt: a policy answered it, a
+    /// person or an approver refused it, its agent may not call it now, or there is no such tool.
+    /// It is called before the result is recorded, and not in replay; after a crash in between it
+    /// is called again.
     fn unattempted(&self, call: &Unattempted<'_>) {
         let _ = call;
     }
@@ -87,7 +88,7 @@ pub struct Unattempted<'a> {
     pub origin: &'a Origin,
     /// What the model reads.
     pub result: &'a ToolResult,
-    /// Who answered, and the arguments as they had become by then.
+    /// Who answered, and the arguments after all changes.
     pub call: &'a CallReport,
 }
 
@@ -164,7 +165,7 @@ impl<I: Interceptor> ErasedInterceptor for I {
     }
 }
 
-/// Something that an interceptor told observers of a call.
+/// An event that an interceptor emitted about a call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Emission {
@@ -174,12 +175,13 @@ pub struct Emission {
     pub data: Box<RawValue>,
 }
 
-/// What the interceptors around one call tell observers of it, from its first attempt to its end.
+/// Collects the events that the interceptors around one call emit, from its first attempt to its
+/// end.
 #[derive(Debug, Default)]
 pub struct Telling(Mutex<Vec<Emission>>);
 
 impl Telling {
-    /// What was told, in its order.
+    /// The events, in order.
     pub fn into_told(self) -> Vec<Emission> {
         self.0.into_inner()
     }
@@ -204,7 +206,7 @@ pub type RealTool<'a> = &'a (
         dyn Fn(Arguments, ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> + Send + Sync
     );
 
-/// What is further in at a model call: the interceptors that follow, then the model.
+/// The rest of the chain at a model call: the interceptors that follow, then the model.
 #[derive(Clone, Copy)]
 pub struct NextModel<'a> {
     rest: &'a [InterceptorHandle],
@@ -215,7 +217,7 @@ pub struct NextModel<'a> {
 }
 
 impl<'a> NextModel<'a> {
-    /// A chain, from the outermost on, and what it ends in.
+    /// A chain of interceptors, the outermost first, and the call at its end.
     pub fn new(
         chain: &'a [InterceptorHandle],
         real: RealModel<'a>,
@@ -231,14 +233,14 @@ impl<'a> NextModel<'a> {
         }
     }
 
-    /// What interceptors tell goes there; without it nobody hears of it.
+    /// Collects what interceptors emit. Without it, events are lost.
     #[must_use]
     pub fn telling(mut self, telling: &'a Telling) -> Self {
         self.telling = Some(telling);
         self
     }
 
-    /// Goes on with this request. Each call of it is another attempt.
+    /// Passes this request on. Each call is another attempt.
     pub fn respond(
         &self,
         request: ModelRequest,
@@ -250,9 +252,9 @@ impl<'a> NextModel<'a> {
         }
     }
 
-    /// Tells observers something of this call, such as what a guard decided. It is recorded in
-    /// the commit of the call's end, whatever that is, and not told again in replay; of a call
-    /// that nobody waits for any more it is lost.
+    /// Emits an event about this call, such as what a guard decided. It is recorded in the commit
+    /// of the call's end, whatever that is, and not emitted again in replay. It is lost when the
+    /// call is dropped.
     pub fn emit(&self, name: &str, data: &impl Serialize) {
         Telling::tell(self.telling, name, data);
     }
@@ -262,7 +264,7 @@ impl<'a> NextModel<'a> {
         self.clock
     }
 
-    /// The System's chance.
+    /// The System's source of random numbers.
     pub fn entropy(&self) -> &'a Arc<dyn Entropy> {
         self.entropy
     }
@@ -273,7 +275,7 @@ impl<'a> NextModel<'a> {
     }
 }
 
-/// What is further in at a tool call: the interceptors that follow, then the tool.
+/// The rest of the chain at a tool call: the interceptors that follow, then the tool.
 #[derive(Clone, Copy)]
 pub struct NextTool<'a> {
     rest: &'a [InterceptorHandle],
@@ -285,7 +287,7 @@ pub struct NextTool<'a> {
 }
 
 impl<'a> NextTool<'a> {
-    /// A chain, from the outermost on, and what it ends in.
+    /// A chain of interceptors, the outermost first, and the call at its end.
     pub fn new(
         chain: &'a [InterceptorHandle],
         real: RealTool<'a>,
@@ -303,15 +305,15 @@ impl<'a> NextTool<'a> {
         }
     }
 
-    /// What interceptors tell goes there; without it nobody hears of it.
+    /// Collects what interceptors emit. Without it, events are lost.
     #[must_use]
     pub fn telling(mut self, telling: &'a Telling) -> Self {
         self.telling = Some(telling);
         self
     }
 
-    /// Goes on with these arguments. Each call of it is another attempt, which a tool whose
-    /// effect is `once` refuses after the first.
+    /// Passes these arguments on. Each call is another attempt, which a tool whose effect is `once`
+    /// refuses after the first.
     pub fn call(
         &self,
         arguments: Arguments,
@@ -333,9 +335,9 @@ impl<'a> NextTool<'a> {
         self.definition.effect != Effect::Once
     }
 
-    /// Tells observers something of this call, such as what a guard decided. It is recorded in
-    /// the commit of the call's end, whatever that is, and not told again in replay; of a call
-    /// that nobody waits for any more it is lost.
+    /// Emits an event about this call, such as what a guard decided. It is recorded in the commit
+    /// of the call's end, whatever that is, and not emitted again in replay. It is lost when the
+    /// call is dropped.
     pub fn emit(&self, name: &str, data: &impl Serialize) {
         Telling::tell(self.telling, name, data);
     }
@@ -345,7 +347,7 @@ impl<'a> NextTool<'a> {
         self.clock
     }
 
-    /// The System's chance.
+    /// The System's source of random numbers.
     pub fn entropy(&self) -> &'a Arc<dyn Entropy> {
         self.entropy
     }

@@ -66,10 +66,11 @@ pub use toolset::{Toolset, ToolsetHandle};
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Where previews go: pieces of answers, progress. It never waits; what nobody watches is lost.
+/// Receives previews: pieces of answers, progress. It never waits; previews that nobody watches are
+/// lost.
 pub type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;
 
-/// Where previews go once this has changed them, or left them out.
+/// A sink that passes each preview through this function, which changes or drops it.
 fn through<F>(to: Option<PreviewSink>, change: F) -> Option<PreviewSink>
 where
     F: Fn(crate::vocabulary::Preview) -> Option<crate::vocabulary::Preview> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What answers model requests.
+//! Models, and the errors of their attempts.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ impl ModelHandle {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What tells it from all other models that are there at the same time.
+    /// Identifies it among all models that exist at the same time.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -98,7 +98,7 @@ impl<M: Model> ErasedModel for M {
     }
 }
 
-/// What an attempt knows of its surroundings.
+/// The context of one attempt.
 #[derive(Clone)]
 pub struct ModelContext {
     run: RunId,
@@ -110,7 +110,7 @@ pub struct ModelContext {
 }
 
 impl ModelContext {
-    /// The surroundings of one attempt.
+    /// The context of one attempt.
     pub fn new(
         run: RunId,
         operation: OperationId,
@@ -127,7 +127,7 @@ impl ModelContext {
         }
     }
 
-    /// Surroundings for a call outside of any run, such as in a test of a model.
+    /// A context for a call outside of any run, such as in a test of a model.
     pub fn detached() -> Self {
         Self::new(
             RunId::from_random(0),
@@ -144,14 +144,14 @@ impl ModelContext {
         self
     }
 
-    /// Says for whom it is.
+    /// Sets for whom the call is made.
     #[must_use]
     pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// For whom it is and who approved it; `None` outside of a run.
+    /// For whom the call is made and who approved it; `None` outside of a run.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
@@ -163,8 +163,8 @@ impl ModelContext {
         self
     }
 
-    /// Has what the attempt shows pass through this, which changes it or leaves it out: for interceptors
-    /// that guard what observers see.
+    /// Passes each preview of the attempt through this function, which changes or drops it: for interceptors that guard
+    /// what observers see.
     #[must_use]
     pub fn previews_through<F>(mut self, change: F) -> Self
     where
@@ -174,7 +174,7 @@ impl ModelContext {
         self
     }
 
-    /// Whether anything is shown to anybody.
+    /// Whether anybody watches the previews.
     pub fn is_watched(&self) -> bool {
         self.previews.is_some()
     }
@@ -251,8 +251,8 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the server asks to wait before another attempt.
     pub retry_after: Option<Duration>,
-    /// Whether the attempts of whoever tried it are used up: another one can help later, and nobody
-    /// further out makes it at once.
+    /// Whether a retry further in has used up its attempts. Another attempt can help later, but no
+    /// retry further out makes one at once.
     pub exhausted: bool,
 }
 
@@ -284,14 +284,14 @@ impl ModelError {
         self
     }
 
-    /// The same failure, with the server's wish to wait.
+    /// The same failure, with the pause that the server asks for.
     #[must_use]
     pub fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
     }
 
-    /// The same failure, after the last attempt of whoever tried.
+    /// The same failure, after the last attempt of a retry.
     #[must_use]
     pub fn exhausted(mut self) -> Self {
         self.exhausted = true;

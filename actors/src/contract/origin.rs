@@ -14,6 +14,6 @@ pub struct Origin {
     pub user: Option<String>,
     /// The agent whose function makes the call.
     pub agent: String,
-    /// The decision by which a tool call is made that wanted approval.
+    /// The decision about a tool call that needed approval.
     pub approval: Option<Approved>,
 }

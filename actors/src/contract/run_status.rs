@@ -1,10 +1,10 @@
-//! How runs stand.
+//! The status of runs.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

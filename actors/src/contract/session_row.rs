@@ -15,7 +15,7 @@ pub struct SessionRow {
     pub updated_at: Timestamp,
 }
 
-/// Which sessions are wanted.
+/// A filter for lists of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionFilter {
@@ -23,14 +23,14 @@ pub struct SessionFilter {
     pub team: Option<String>,
     /// Only those whose last entry was written at this time or later.
     pub since: Option<Timestamp>,
-    /// Only those that stand behind this one in the order of the list.
+    /// Only those after this one in the order of the list.
     pub after: Option<SessionRow>,
-    /// At most so many; 0 is without bound.
+    /// The most rows; 0 means no bound.
     pub limit: usize,
 }
 
 impl SessionFilter {
-    /// Whether this session is wanted, the bound left aside.
+    /// Whether the filter takes this session, apart from the bound.
     pub fn wants(&self, row: &SessionRow) -> bool {
         let place = |row: &SessionRow| (std::cmp::Reverse(row.updated_at), row.session.to_string());
         self.team
@@ -43,7 +43,7 @@ impl SessionFilter {
                 .is_none_or(|after| place(row) > place(after))
     }
 
-    /// Those of these sessions that are wanted, in the order of the list.
+    /// The sessions that the filter takes, in the order of the list.
     pub fn pick(&self, rows: impl IntoIterator<Item = SessionRow>) -> Vec<SessionRow> {
         let mut wanted: Vec<SessionRow> = rows.into_iter().filter(|row| self.wants(row)).collect();
         wanted

@@ -37,11 +37,11 @@ pub trait Store: Send + Sync + 'static {
         take_over: bool,
     ) -> impl Future<Output = Result<Claim, StoreError>> + Send;
 
-    /// Makes this process the owner of a journal that goes with another one, whoever owns it, as
-    /// [`claim`](Self::claim) does with `take_over`; but only as long as this is the epoch of the
-    /// other. Who was taken the other from is refused as [`StoreError::Stale`], so that it cannot
-    /// take this one back. Both are looked at in one transaction; the default, for stores of one
-    /// process, looks at the one journal only.
+    /// Makes this process the owner of a journal that belongs to another one, `above`, as
+    /// [`claim`](Self::claim) does with `take_over`, but only while `epoch` is the epoch of
+    /// `above`. A process that has lost `above` is refused as [`StoreError::Stale`], so it cannot
+    /// take this journal back. Both journals are checked in one transaction; the default, for
+    /// stores of one process, does not check `above`.
     fn claim_below(
         &self,
         journal: JournalId,
@@ -68,8 +68,8 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Which of these journals, by their places, belong to another process that lives, so that a
-    /// [`claim`](Self::claim) would be refused now. It claims nothing. The default knows of none.
+    /// The places in this list of the journals that belong to another living process, so that a
+    /// [`claim`](Self::claim) would be refused now. Nothing is claimed. The default returns none.
     fn held_elsewhere(
         &self,
         journals: Vec<JournalId>,
@@ -368,7 +368,7 @@ pub struct TreeLine {
     pub stored: StoredLine,
 }
 
-/// What a commit told of a batch.
+/// The result of a committed batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The position of its first entry; the others follow one by one, in the batch's order.
@@ -402,7 +402,7 @@ pub struct RunRow {
     pub agent: String,
     /// The agents from the root's to this one.
     pub path: Vec<String>,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
     /// The first characters of its input, for lists.
     pub title: String,
@@ -444,7 +444,7 @@ impl RunRow {
     }
 }
 
-/// Which runs are wanted.
+/// A filter for lists of runs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunFilter {
@@ -462,14 +462,14 @@ pub struct RunFilter {
     pub root: Option<RunId>,
     /// Only runs of this team.
     pub team: Option<String>,
-    /// Only runs that stand in one of these ways; any, when there are none.
+    /// Only runs with one of these statuses; an empty list takes any.
     pub statuses: Vec<RunStatus>,
     /// Only runs that began at this time or later.
     pub since: Option<Timestamp>,
-    /// Only runs behind this one in the order of the list: the next page. Where it was deleted since,
-    /// those that began before it.
+    /// Only runs after this one in the order of the list: the next page. Where it was deleted since, those that began
+    /// before it.
     pub after: Option<RunRow>,
-    /// At most so many; 0 is without bound.
+    /// The most rows; 0 means no bound.
     pub limit: usize,
 }
 
@@ -503,9 +503,9 @@ impl StateSlot {
 /// A change of shared state.
 #[derive(Clone, Debug)]
 pub struct StateWrite {
-    /// Whose state, such as `user:42` or a run's working memory.
+    /// The scope, such as `user:42` or a run's working memory.
     pub scope: String,
-    /// Which value.
+    /// The key of the value.
     pub key: String,
     /// The new value; `None` deletes it.
     pub value: Option<Box<RawValue>>,
@@ -522,10 +522,10 @@ pub enum Expected {
     Any,
     /// Nothing: it was deleted or never written.
     Absent,
-    /// What this version left there, a value or nothing: see [`StateSlot::version`].
+    /// The value, or its absence, that this version left: see [`StateSlot::version`].
     Version(u64),
-    /// Anything or nothing: what is written is a copy, which keeps the version that it has where it
-    /// was copied from, or gets the next one where that is higher.
+    /// Anything or nothing. The write copies a value: the copy has the version of its source, or
+    /// the next version here where that is higher.
     Copy(u64),
 }
 

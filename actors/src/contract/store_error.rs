@@ -40,9 +40,9 @@ pub enum StoreError {
     /// Somebody else wrote the value first.
     #[error("{scope}/{key} was changed by somebody else first (its version is {version:?})")]
     Conflict {
-        /// Whose state.
+        /// The scope.
         scope: String,
-        /// Which value.
+        /// The key.
         key: String,
         /// Its version now, if it exists.
         version: Option<u64>,

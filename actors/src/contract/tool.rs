@@ -1,4 +1,4 @@
-//! What agents call.
+//! Tools: what the models of agents call.
 
 use std::{
     fmt,
@@ -24,18 +24,18 @@ use crate::vocabulary::{
 /// concurrency, contains a panic and cuts the output. A tool says honestly what it is by its
 /// [`Effect`](crate::vocabulary::Effect); `once` is assumed.
 pub trait Tool: Send + Sync + 'static {
-    /// What the tool says of itself. It is asked once, when the tool is registered.
+    /// The tool's definition. Called once, when the tool is registered.
     fn definition(&self) -> ToolDefinition;
 
-    /// Does what is asked.
+    /// Makes the call.
     fn call(
         &self,
         arguments: Arguments,
         cx: ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 
-    /// Tells whether a `once` call that was begun, and whose end was never heard of, happened.
-    /// It must not do anything.
+    /// Finds out whether a `once` call whose end is not known happened. It must not do anything
+    /// itself.
     fn reconcile(
         &self,
         call: &ToolCall,
@@ -107,7 +107,7 @@ impl ToolHandle {
         &self.pace
     }
 
-    /// What the tool says of itself.
+    /// The tool's definition.
     pub fn definition(&self) -> &Arc<ToolDefinition> {
         &self.definition
     }
@@ -117,12 +117,12 @@ impl ToolHandle {
         Arc::ptr_eq(&self.tool, &other.tool)
     }
 
-    /// What tells it from all other tools that are there at the same time.
+    /// Identifies it among all tools that exist at the same time.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.tool).addr()
     }
 
-    /// Does what is asked. See [`Tool::call`].
+    /// Makes the call. See [`Tool::call`].
     pub fn call(
         &self,
         arguments: Arguments,
@@ -131,7 +131,7 @@ impl ToolHandle {
         self.tool.call(arguments, cx)
     }
 
-    /// Tells whether a call in doubt happened. See [`Tool::reconcile`].
+    /// Finds out whether a call in doubt happened. See [`Tool::reconcile`].
     pub fn reconcile<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -212,7 +212,7 @@ impl<T: Tool> ErasedTool for T {
     }
 }
 
-/// What a call knows of its surroundings.
+/// The context of one call.
 #[derive(Clone)]
 pub struct ToolContext {
     run: RunId,
@@ -228,7 +228,7 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// The surroundings of one call.
+    /// The context of one call.
     pub fn new(
         run: RunId,
         operation: OperationId,
@@ -249,7 +249,7 @@ impl ToolContext {
         }
     }
 
-    /// Surroundings for a call outside of any run, such as in a test of a tool.
+    /// A context for a call outside of any run, such as in a test of a tool.
     pub fn detached() -> Self {
         let run = RunId::from_random(0);
         Self::new(
@@ -267,35 +267,35 @@ impl ToolContext {
         self
     }
 
-    /// Hands over what a person gave for this call.
+    /// Sets the credential that a person gave for this call.
     #[must_use]
     pub fn with_credential(mut self, credential: Option<Credential>) -> Self {
         self.credential = credential;
         self
     }
 
-    /// Goes on with a call that had not come to its end.
+    /// Sets what a call goes on with that had not finished.
     #[must_use]
     pub fn with_continued(mut self, continued: Option<Arc<Continued>>) -> Self {
         self.continued = continued;
         self
     }
 
-    /// Lets the call read what its team keeps.
+    /// Gives the call access to the state and artifacts of its team.
     #[must_use]
     pub fn with_state(mut self, kept: Arc<dyn ToolState>) -> Self {
         self.kept = Some(kept);
         self
     }
 
-    /// Says for whom it is.
+    /// Sets for whom the call is made.
     #[must_use]
     pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// For whom it is and who approved it; `None` outside of a run.
+    /// For whom the call is made and who approved it; `None` outside of a run.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
@@ -307,8 +307,8 @@ impl ToolContext {
         self
     }
 
-    /// Has what the call shows pass through this, which changes it or leaves it out: for interceptors
-    /// that guard what observers see.
+    /// Passes each preview of the call through this function, which changes or drops it: for interceptors that guard
+    /// what observers see.
     #[must_use]
     pub fn previews_through<F>(mut self, change: F) -> Self
     where
@@ -318,7 +318,7 @@ impl ToolContext {
         self
     }
 
-    /// Whether anything is shown to anybody.
+    /// Whether anybody watches the previews.
     pub fn is_watched(&self) -> bool {
         self.previews.is_some()
     }
@@ -355,7 +355,7 @@ impl ToolContext {
         self.credential.as_ref()
     }
 
-    /// What the call goes on with, where it had not come to its end: see [`ToolOutput::goes_on`].
+    /// What an unfinished call goes on with: see [`ToolOutput::goes_on`].
     pub fn continued(&self) -> Option<&Continued> {
         self.continued.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What a tool may read and change of what its team keeps.
+//! A tool's access to the state and artifacts of its team.
 
 use std::{fmt, sync::Arc};
 
@@ -8,23 +8,23 @@ use serde_json::Value;
 use super::{BoxFuture, StateValue, ToolContext, ToolError, ToolOutput};
 use crate::vocabulary::{Artifact, ArtifactInfo, OperationError, Scope, is_reserved_key};
 
-/// Something that a call changes in what its team keeps. It is committed with the call's result:
-/// both are there, or neither.
+/// A change of a value or an artifact by a tool call. It is committed with the call's result: both
+/// are recorded, or neither.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
     /// A value of shared state.
     State {
-        /// Whose state.
+        /// The scope.
         scope: Scope,
-        /// Which value.
+        /// The key.
         key: String,
         /// The new value; `None` deletes it.
         value: Option<Value>,
     },
     /// The next version of an artifact.
     Artifact {
-        /// Whose artifact.
+        /// The scope.
         scope: Scope,
         /// Its name.
         name: String,
@@ -45,9 +45,9 @@ impl Change {
     }
 }
 
-/// What a call may read of what its team keeps. What it reads is not recorded; its result is.
+/// The state and artifacts that a call may read. Reads are not recorded; the call's result is.
 pub trait ToolState: fmt::Debug + Send + Sync {
-    /// Who owns the session of the run that calls.
+    /// The owner of the session of the run that calls.
     fn owner(&self) -> Option<&str>;
 
     /// A value of shared state.
@@ -78,7 +78,7 @@ impl ToolContext {
         self.kept.as_ref().ok_or_else(outside)
     }
 
-    /// Who owns the session of the run that calls, where it is known.
+    /// The owner of the session of the run that calls, where it is known.
     pub fn owner(&self) -> Option<&str> {
         self.kept.as_ref()?.owner()
     }
@@ -121,8 +121,8 @@ impl ToolContext {
 }
 
 impl ToolOutput {
-    /// Changes a value of shared state, together with this result. What a call changes is there
-    /// once its result is, exactly once, and not at all where the call is in doubt.
+    /// Changes a value of shared state, together with this result. The change is made exactly once,
+    /// when the result is recorded, and not at all where the call is in doubt.
     ///
     /// # Errors
     /// When the value is no JSON.

@@ -24,8 +24,8 @@ pub trait Toolset: Send + Sync + 'static {
         0
     }
 
-    /// Connects to what has its tools. A System waits for it when it starts, before it asks for the tools;
-    /// the toolset bounds how long it takes.
+    /// Connects to the source of its tools. A System waits for it when it starts, before it asks for the tools; the
+    /// toolset bounds how long it takes.
     ///
     /// # Errors
     /// Why it is not connected. The System starts nevertheless, and a warning is logged.
@@ -49,7 +49,7 @@ impl Toolset for Vec<ToolHandle> {
 /// Tools, and the revision of their toolset at which they were asked for.
 type AtRevision = (u64, Arc<[ToolHandle]>);
 
-/// A toolset of any kind, with what is taken of it. Cloning shares it.
+/// A toolset of any kind, with a filter, a prefix and limits for its tools. Cloning shares it.
 #[derive(Clone)]
 pub struct ToolsetHandle {
     toolset: Arc<dyn Toolset>,
@@ -100,8 +100,8 @@ impl ToolsetHandle {
         self
     }
 
-    /// The tools that are taken of it, as they are now. Where two have one name the first stands, and
-    /// a warning is logged; so is a name that no model takes.
+    /// The tools that it gives now. Of two tools with one name the first is taken. A tool whose name providers do not
+    /// accept is left out. A warning is logged in both cases.
     ///
     /// # Errors
     /// Why there are none now.
@@ -160,7 +160,7 @@ impl ToolsetHandle {
         self.toolset.revision()
     }
 
-    /// Connects to what has its tools. See [`Toolset::open`].
+    /// Connects to the source of its tools. See [`Toolset::open`].
     ///
     /// # Errors
     /// Why it is not connected.

@@ -19,8 +19,7 @@ pub(crate) const OWN_BEHAVIOR: &str = "agent:";
 pub struct AgentSpec {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
-    /// What people are shown in the place of the name: one line of 1 to 80 characters. Models, files and code
-    /// go by the name.
+    /// The name that people are shown instead: one line of 1 to 80 characters. Models, files and code use the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// What it is good for, in words for other agents' models.
@@ -35,10 +34,10 @@ pub struct AgentSpec {
     pub stream: bool,
     /// The registered names of its tools.
     pub tools: Vec<String>,
-    /// Before which of its tools somebody is asked, by their names; `*` is all that are not
-    /// named. Where a tool is not in it, its own definition counts. What the engine itself offers
-    /// (`delegate_to_…`, `transfer_to_…`, `publish`, `create_agent`) is no tool here; a name that
-    /// is none is refused.
+    /// The tools before whose calls somebody is asked, by their names; `*` stands for all that are
+    /// not named. For a tool that is not listed its own definition counts. The engine's own tools
+    /// (`delegate_to_…`, `transfer_to_…`, `publish`, `create_agent`) cannot be listed, and an
+    /// unknown name is refused.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub approval: BTreeMap<String, ApprovalRule>,
     /// Whether its model may ask people, with the tool `clarify`.
@@ -75,8 +74,9 @@ pub struct AgentSpec {
     pub max_rejections: Option<u32>,
     /// The most steps (model calls with their tool calls) of a leg.
     pub max_steps: Option<u32>,
-    /// JSON Schema, of an object, that a task must fit which is delegated to it: a model that
-    /// gives it one is shown it, and none begins that does not fit. Any text when left out.
+    /// JSON Schema, of an object, that each task must fit which is delegated to it. The model that
+    /// delegates is shown the schema, and a task that does not fit is refused. Any text when left
+    /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// JSON Schema that its answer must fit.
@@ -164,7 +164,7 @@ impl AgentSpec {
         self.lineage(name)?.pop()
     }
 
-    /// The agents from this one down to the one of this name, both with it.
+    /// The agents from this one down to the one of this name, both included.
     pub fn lineage(&self, name: &str) -> Option<Vec<&AgentSpec>> {
         let mut lineage = vec![self];
         let mut open = vec![self.agents.iter()];

@@ -20,13 +20,13 @@ pub struct ApprovalRule {
     /// The tool that decides instead of a person, such as a webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// After how many seconds nobody's answer counts any more; never, where it is left out.
+    /// After how many seconds the question expires; never, where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_s: Option<u64>,
     /// What counts as the answer then.
     pub on_expiry: OnExpiry,
-    /// Arguments in which nothing is taken for a secret, so that all of them is shown; what is named as a
-    /// secret is not.
+    /// Arguments that are shown whole, because nothing in them is taken for a secret. An argument whose name says that
+    /// it is a secret stays hidden.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reveal: Vec<String>,
     /// Whether a person may decide for the whole session at once.
@@ -86,7 +86,7 @@ impl ApprovalRule {
         self
     }
 
-    /// Sets after how many seconds nobody's answer counts any more, and what counts then.
+    /// Sets after how many seconds the question expires, and what counts as the answer then.
     #[must_use]
     pub fn expires(mut self, seconds: u64, on_expiry: OnExpiry) -> Self {
         (self.expires_s, self.on_expiry) = (Some(seconds), on_expiry);

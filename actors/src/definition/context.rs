@@ -23,34 +23,35 @@ pub struct ContextSpec {
     /// The most tokens of a request: instructions, tools and conversation. What the model's
     /// window must hold beside them, its answer, is not among them.
     pub max_tokens: u32,
-    /// From which share of them on the strategies work, in percent from 0 (always) to 100.
+    /// The share of `max_tokens` from which on the strategies work, in percent: 0 (always) to 100.
     pub trigger_percent: u8,
-    /// To which share they bring a request down, in percent from 1 to `trigger_percent`, or to
-    /// 100 where they always work. The room in between is used up by later steps, whose requests
-    /// then begin as the last one did, so that the provider's cache serves them.
+    /// The share of `max_tokens` to which they cut a request down, in percent: 1 to
+    /// `trigger_percent`, or to 100 where they always work. Later steps fill the room in between;
+    /// their requests begin as the last one did, so that the provider's cache serves them.
     pub target_percent: u8,
     /// How tokens are counted.
     pub counting: TokenCounting,
     /// What is done, in order, until the request is small enough.
     pub strategies: Vec<ContextStrategy>,
-    /// From when on results are moved out of the conversation, where a tool reads them again; they
+    /// Moves long results out of the conversation, into artifacts that a tool reads again. Results
     /// stay when it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill: Option<Spill>,
     /// How the agent reads what other agents of the conversation said.
     pub other_agents: OtherAgents,
-    /// How results of tools read, in turn, each with `{result}` in the place of the result and
-    /// `{tool}` in that of the tool's name: a model that reads many results in the same words goes on
-    /// in the same way. The first result of a tool reads as the first says. When left out, results
-    /// read as they are.
+    /// Wordings for results of tools, used in turn: `{result}` stands for the result and `{tool}` for the tool's name.
+    /// A model that reads many results in the same words goes on in the same way. The first result of a tool has the
+    /// first wording. When left out, results read as they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phrasings: Vec<String>,
-    /// How many of the last messages a window of tokens keeps, also where they are more than fit.
+    /// How many of the last messages a window of tokens keeps even where they do not fit.
     #[serde(skip_serializing_if = "is_none_kept")]
     pub preserve_recent: u32,
-    /// How many failures of the current task's tools stay visible of what is left out.
+    /// How many failures of the current task's tools stay visible although their messages are left
+    /// out.
     pub failures: u32,
-    /// Whether each request tells observers how much of it the one before began with.
+    /// Whether an event tells, for each request, how much of its beginning it shares with the
+    /// request before.
     pub report: bool,
 }
 
@@ -80,7 +81,7 @@ impl Default for ContextSpec {
 }
 
 impl ContextSpec {
-    /// At most so many tokens, by strategies that are named one by one.
+    /// A bound of this many tokens, without strategies yet.
     pub fn new(max_tokens: u32) -> Self {
         Self {
             max_tokens,
@@ -96,8 +97,8 @@ impl ContextSpec {
         self
     }
 
-    /// Sets from which share of the most tokens on the strategies work, and to which share they
-    /// bring a request down, both in percent.
+    /// Sets the share of `max_tokens` from which on the strategies work, and the share to which
+    /// they cut a request down, both in percent.
     #[must_use]
     pub fn between(mut self, target_percent: u8, trigger_percent: u8) -> Self {
         (self.target_percent, self.trigger_percent) = (target_percent, trigger_percent);
@@ -132,7 +133,7 @@ impl ContextSpec {
         self
     }
 
-    /// Sets how many of the last messages a window of tokens keeps, also where they are more than fit.
+    /// Sets how many of the last messages a window of tokens keeps even where they do not fit.
     #[must_use]
     pub fn preserve_recent(mut self, messages: u32) -> Self {
         self.preserve_recent = messages;
@@ -146,7 +147,8 @@ impl ContextSpec {
         self
     }
 
-    /// Tells observers of each request how much of it the one before began with.
+    /// Emits an event for each request that tells how much of its beginning it shares with the
+    /// request before.
     #[must_use]
     pub fn reported(mut self) -> Self {
         self.report = true;
@@ -226,9 +228,9 @@ pub enum TokenCounting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Spill {
-    /// A result of more tokens is moved. So much of it is read at once.
+    /// A result of more tokens is moved. It is read back in pieces of this size.
     pub above_tokens: u32,
-    /// How much of it stays; less than `above_tokens`.
+    /// How many of its tokens stay; fewer than `above_tokens`.
     pub keep_tokens: u32,
 }
 
@@ -346,8 +348,8 @@ impl Default for SlidingWindow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compact {
-    /// How many of the last steps with calls stay as they are. What came of the last step stays
-    /// in any case: the model has not read it yet.
+    /// How many of the last steps with calls stay as they are. The results of the last step stay in
+    /// any case: the model has not read them yet.
     pub keep_recent: u32,
     /// A payload of fewer tokens stays as it is, and so does one that is no longer than what
     /// would stand in its place.
@@ -387,7 +389,7 @@ pub struct CompactRule {
 pub struct Summarize {
     /// The registered name of the model that does it; the agent's own when left out.
     pub model: Option<String>,
-    /// How much of the end stays as it is, at least: so many turns, or steps of the current turn.
+    /// How many turns at the end, or steps of the current turn, stay as they are at least.
     pub keep_recent: u32,
     /// The most tokens of a summary; what is longer is cut.
     pub max_summary_tokens: u32,

@@ -21,7 +21,7 @@ const MAX_STEPS_MADE: usize = 16;
 const MADE: &str = "You were made for one task. Do it, and answer with its result alone. Where \
                     you cannot do a part of it, say which and why.";
 
-/// That an agent's model may make agents: out of what, and within which bounds.
+/// Allows an agent's model to make agents, with which tools and within which bounds.
 ///
 /// ```yaml
 /// create_agent: { tools: [calculator, docs], agents: 4, depth: 2 }
@@ -34,7 +34,7 @@ pub struct CreateAgentSpec {
     pub tools: Option<Vec<String>>,
     /// How many it may make in one run.
     pub agents: u32,
-    /// How many levels of agents may come of it: at 1, what it makes makes none.
+    /// How many levels of agents may be made: at 1, an agent that was made makes none.
     pub depth: u32,
     /// How they work.
     pub behavior: BehaviorSpec,

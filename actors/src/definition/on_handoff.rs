@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OnHandoff {
-    /// What it sees of what was said before.
+    /// How much it sees of what was said before.
     pub sees: Sees,
     /// Whether the conversation goes back to the agent that handed it over, once this one has
     /// answered or hands the problem back. Otherwise its answer is the turn's, and it has the next
@@ -20,8 +20,8 @@ pub struct OnHandoff {
     pub returns: bool,
 }
 
-/// What an agent sees of a conversation that was handed to it, of what was said before that. The
-/// conversation itself stays whole, for its session and for the agents that have it later.
+/// How much an agent sees of what was said before a conversation was handed to it. The conversation
+/// itself stays whole, for its session and for the agents that have it later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,14 +31,14 @@ pub enum Sees {
     All,
     /// What people and agents said, without calls of tools and their results.
     Spoken,
-    /// So many of the last messages that people and agents said.
+    /// This many of the last messages of people and agents.
     Last(u32),
-    /// Nothing but what it is asked.
+    /// Only its request.
     Request,
 }
 
 impl OnHandoff {
-    /// With the whole conversation, which does not come back by itself.
+    /// The default: the agent sees the whole conversation and keeps it.
     pub fn new() -> Self {
         Self::default()
     }

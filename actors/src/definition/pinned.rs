@@ -204,15 +204,14 @@ impl PinnedAgent {
 pub const PUBLISH: &str = "publish";
 /// The name of the tool by which a model asks people.
 pub const CLARIFY: &str = "clarify";
-/// What the name of a tool begins with that hands the conversation to an agent.
+/// The prefix of tools that hand the conversation to an agent.
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
-/// What the name of a tool begins with that gives a task to an agent.
+/// The prefix of tools that give a task to an agent.
 pub const DELEGATE_PREFIX: &str = "delegate_to_";
-/// How the note begins by which the engine tells an agent that a conversation was handed to it; what
-/// it is asked follows.
+/// The beginning of the engine's note to an agent that takes a conversation over. The request follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
-/// How the note begins by which the engine tells an agent that the conversation which it had handed
-/// over is back; by whom and why follows.
+/// The beginning of the engine's note to an agent that gets a conversation back. By whom and why
+/// follows.
 pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
 /// What is offered to the last agent of a lineage.

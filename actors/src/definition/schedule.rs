@@ -58,7 +58,7 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// How old a time may be that is not missed yet.
+    /// How old a scheduled time may be before it counts as missed.
     pub const LATE: Duration = Duration::from_secs(60);
 }
 
@@ -144,7 +144,7 @@ impl Schedule {
         }
     }
 
-    /// The first time after this moment, for a schedule that is kept `since` then.
+    /// The first time after this moment, for a schedule that was first kept at `since`.
     pub fn next(&self, since: Timestamp, after: Timestamp) -> Option<Timestamp> {
         if let Some(every) = self.every_ms.filter(|every| *every > 0) {
             let passed = after.0.saturating_sub(since.0) / every;
@@ -160,7 +160,7 @@ impl Schedule {
         timestamp(&next)
     }
 
-    /// The last time up to this moment, for a schedule that is kept `since` then.
+    /// The last time up to this moment, for a schedule that was first kept at `since`.
     pub fn last(&self, since: Timestamp, until: Timestamp) -> Option<Timestamp> {
         if let Some(every) = self.every_ms.filter(|every| *every > 0) {
             let passed = until.0.saturating_sub(since.0) / every;

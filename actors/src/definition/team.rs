@@ -385,7 +385,7 @@ pub enum DefinitionError {
     /// A name is not well formed.
     #[error("{what} name {name:?}: use 1 to 64 letters, digits, `_` or `-`")]
     Name {
-        /// Whose name.
+        /// What the name is for.
         what: &'static str,
         /// The name.
         name: String,
@@ -442,7 +442,7 @@ pub enum DefinitionError {
         /// What is wrong.
         reason: String,
     },
-    /// A share at which a warning is wanted is none.
+    /// A share for a warning is not from 1 to 100 percent.
     #[error("`budget_warnings` holds {percent}: a share of a bound is 1 to 100 percent")]
     Percent {
         /// The number.

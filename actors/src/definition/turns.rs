@@ -14,7 +14,7 @@ pub enum WhileBusy {
     Queue,
     /// It is refused.
     Refuse,
-    /// It is said to the run that is under way, as by `Run::steer`, and has no run of its own: its
-    /// sender gets that run. What the run ends without having read is a turn of its own then.
+    /// It is delivered to the run that is under way, as by `Run::steer`, and its sender gets that
+    /// run. If the run ends without reading it, it becomes a turn of its own.
     Steer,
 }

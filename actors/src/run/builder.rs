@@ -295,9 +295,9 @@ impl Agent {
         self
     }
 
-    /// Has a policy watch over it, after those that were named before: one of the caller's own,
-    /// which is made afresh for each leg of a run and which events call by this name, or the
-    /// registered one of this name, with these settings.
+    /// Adds a policy after those that were named before: the caller's own, which is made afresh for
+    /// each leg of a run and has this name in events, or the registered one of this name, with
+    /// these settings.
     #[must_use]
     pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         // Agents of a team share a registry, and may call different policies by one name.
@@ -364,8 +364,8 @@ impl Agent {
         self
     }
 
-    /// Makes its answer to a task that a model delegated the answer of that model's agent, without
-    /// another call of the model to sum it up.
+    /// Makes its answer to a delegated task the answer of the agent whose model delegated it,
+    /// without another model call to sum it up.
     #[must_use]
     pub fn ends_step(mut self) -> Self {
         self.spec.ends_step = true;
@@ -421,7 +421,7 @@ impl Agent {
         self
     }
 
-    /// Has each event of these topics start it, as a task.
+    /// Starts it for each event of these topics; the event is its task.
     #[must_use]
     pub fn starts_on<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.spec.starts_on = topics.into_iter().map(Into::into).collect();
@@ -451,7 +451,7 @@ impl Agent {
         self
     }
 
-    /// Adds what a registry holds, for this agent and those below it.
+    /// Adds the entries of a registry, for this agent and those below it.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
@@ -485,7 +485,7 @@ impl Team {
         }
     }
 
-    /// Adds what a registry holds, for all agents of the team and for no other team.
+    /// Adds the entries of a registry, for all agents of the team and for no other team.
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
@@ -500,8 +500,8 @@ impl Team {
         self
     }
 
-    /// Has a policy watch over every agent, after those of the team that were named before, and
-    /// before those of each agent: see [`Agent::policy`].
+    /// Adds a policy to every agent, after those of the team that were named before, and before
+    /// those of each agent: see [`Agent::policy`].
     #[must_use]
     pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         let place = format!("team:{}:{}", self.spec.name, self.spec.policies.len());

@@ -80,7 +80,7 @@ impl RunContext {
         }
     }
 
-    /// Does one thing: the one door through which every operation goes.
+    /// Performs an operation. Everything that an agent's function does goes through this method.
     pub fn perform<O: Operation>(&self, operation: O) -> Performing<O> {
         self.perform_as(self.allocate(), operation)
     }
@@ -183,20 +183,21 @@ impl RunContext {
         })
     }
 
-    /// What this agent is asked by the one that transferred to it.
+    /// The request of the agent that transferred to this one.
     pub fn request(&self) -> Option<&str> {
         let is_given_back = self.leg.returned_by.is_some();
         self.leg.request.as_deref().filter(|_| !is_given_back)
     }
 
-    /// The agent that is done and gave the conversation back which this one had handed over
-    /// [to return](crate::vocabulary::Transfer::returning): this leg goes on from there.
+    /// The agent that gave the conversation back, where this one had handed it over [to
+    /// return](crate::vocabulary::Transfer::returning).
     pub fn returned_by(&self) -> Option<&str> {
         self.leg.returned_by.as_deref()
     }
 
-    /// The conversation so far: the session's history, the turn, and what earlier legs said; of
-    /// what was said before this agent took it over, what it [sees](AgentSpec::on_handoff).
+    /// The conversation so far: the session's history, the turn, and the messages of earlier legs.
+    /// Of the messages from before this agent took over it has those that the agent
+    /// [sees](AgentSpec::on_handoff).
     pub fn conversation(&self) -> Transcript {
         self.leg.conversation.clone()
     }
@@ -225,7 +226,7 @@ impl RunContext {
         own.iter().chain(given).cloned().collect()
     }
 
-    /// Tells observers something. It is recorded once, and not told again in replay.
+    /// Emits an event for observers. It is recorded once, and not emitted again in replay.
     pub fn emit(&self, name: impl Into<String>, data: &impl serde::Serialize) {
         let op = self.allocate();
         let Ok(data) = serde_json::value::to_raw_value(data) else {

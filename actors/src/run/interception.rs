@@ -1,4 +1,4 @@
-//! Which interceptor stands around what.
+//! Interceptors, and the models and tools that each stands around.
 
 use std::sync::Arc;
 

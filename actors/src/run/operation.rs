@@ -134,7 +134,7 @@ pub struct Changes {
     pub writes: Vec<StateWrite>,
     /// Contents to which they refer, kept by their hash.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// What other runs are told of them, through their inboxes.
+    /// Messages about them to other runs, through their inboxes.
     pub posts: Vec<(RunId, InboxItem)>,
     /// What is told of them before the result.
     pub(crate) entries: Vec<Entry>,
@@ -270,7 +270,7 @@ macro_rules! opaque {
 
 opaque!(Begin, Act, Progress, Wait, Write, Child);
 
-/// What a beginning operation knows of its surroundings.
+/// The context of an operation that begins.
 #[derive(Clone)]
 pub struct OperationContext {
     /// Its id.

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it is looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What came of replaying a recorded tree of runs.
+/// The result of replaying a recorded tree of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replay {
@@ -48,7 +48,7 @@ pub struct Replay {
     pub runs: Vec<RunReplay>,
 }
 
-/// What came of replaying one run.
+/// The result of replaying one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RunReplay {

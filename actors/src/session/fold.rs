@@ -9,8 +9,8 @@ use crate::{
     vocabulary::{Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd},
 };
 
-/// What a session's journal comes to: the conversation, who answers next, which turns there
-/// were. It is folded from the entries, and a checkpoint only saves the reading.
+/// The state to which a session's journal is folded: the conversation, the agent that answers next,
+/// the turns. A checkpoint only saves the reading.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionFold {
@@ -22,7 +22,7 @@ pub struct SessionFold {
     pub active_agent: Option<String>,
     /// The runs of the turns, by the callers' ids.
     pub turns: BTreeMap<String, RunId>,
-    /// Who owns the session.
+    /// The owner of the session.
     pub owner: Option<String>,
     /// The run of the turn that has begun and not ended.
     pub open: Option<RunId>,

@@ -17,7 +17,7 @@ use crate::{
 pub struct SessionLog {
     /// The turns.
     pub turns: Vec<LoggedTurn>,
-    /// Who owns the session.
+    /// The owner of the session.
     pub owner: Option<String>,
     /// The agent that answers the next turn; the team's root before the first.
     pub active_agent: Option<String>,
@@ -80,7 +80,7 @@ impl SessionLog {
         Ok(log)
     }
 
-    /// The same with its last turns alone, at most so many. They keep their numbers.
+    /// Only its last turns, at most this many. They keep their numbers.
     #[must_use]
     pub fn last(mut self, turns: usize) -> Self {
         let passed = self.turns.len().saturating_sub(turns);
@@ -88,7 +88,7 @@ impl SessionLog {
         self
     }
 
-    /// The same with the turns alone that began at this time or later. They keep their numbers.
+    /// Only the turns that began at this time or later. They keep their numbers.
     #[must_use]
     pub fn since(mut self, time: Timestamp) -> Self {
         self.turns.retain(|turn| turn.began_at >= time);

@@ -17,7 +17,8 @@ pub struct Turn {
     pub budget: Budget,
     /// When the run must have ended.
     pub deadline: Option<Timestamp>,
-    /// Whether the run calls no tool that has an effect, and is told what each would do.
+    /// Whether this is a dry run: tools with an effect are not called, and their results tell what
+    /// each would do.
     pub dry_run: bool,
     /// Whether models show their answers piece by piece; where it is left out, as each agent says.
     pub streaming: Option<bool>,
@@ -52,16 +53,17 @@ impl Turn {
         self
     }
 
-    /// Calls no tool that has an effect, nor asks whether one may be called: its result tells
-    /// what it would do. Tools that only read are called; so are models. Agents below keep to it.
+    /// Makes its run a dry run: tools with an effect are not called, and nobody is asked whether
+    /// they may be; their results tell what each would do. Tools that only read are called, and so
+    /// are models. Child runs are dry runs too.
     #[must_use]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// Sets whether models show their answers piece by piece to whoever watches the run, whatever
-    /// its agents say ([`Agent::streaming`](crate::run::Agent::streaming)). Agents below keep to it.
+    /// Sets whether models show their answers piece by piece to whoever watches the run, whatever its agents say
+    /// ([`Agent::streaming`](crate::run::Agent::streaming)). It holds for child runs too.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = Some(streaming);

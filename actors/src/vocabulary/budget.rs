@@ -136,14 +136,14 @@ impl fmt::Display for Resource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
-    /// Model calls whose end, or the loss of interest in it, was recorded; failed ones too.
+    /// Model calls that were recorded as ended, failed or dropped.
     pub model_calls: u64,
     /// Tool calls, likewise.
     pub tool_calls: u64,
     /// Tokens and money.
     pub usage: Usage,
-    /// What was given for good to runs that outlive this one: it counts against the bounds,
-    /// whether they consume it or not.
+    /// The shares that were granted to runs that outlive this one. They count against the bounds,
+    /// whether those runs consume them or not.
     pub given: Amounts,
 }
 

@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Arguments;
 
-/// How one call that a model asked for got its result: one for each call, whoever answered it.
+/// How a call that a model asked for got its result. Each call has one report, whoever answered it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// The arguments in effect: after what policies and people made of the model's. In an event
-    /// secrets are redacted.
+    /// The arguments in effect, after changes by policies and people. In an event secrets are
+    /// redacted.
     pub arguments: Arguments,
     /// Who gave the result.
     pub by: AnsweredBy,
-    /// The decision by which the call was made or refused, where it wanted approval.
+    /// The decision about the call, where it needed approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approved>,
     /// How often the tool was attempted.
@@ -59,7 +59,7 @@ pub enum AnsweredBy {
     Engine,
 }
 
-/// A decision about a call that wanted approval.
+/// A decision about a call that needed approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approved {

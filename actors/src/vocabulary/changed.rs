@@ -1,20 +1,20 @@
-//! What changed of what a team keeps.
+//! Changes of a team's state and artifacts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ArtifactInfo, Scope};
 
-/// Something that a team keeps and that changed.
+/// A change of a value or an artifact that a team keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Changed {
     /// A value of shared state.
     State {
-        /// Whose state.
+        /// The scope.
         scope: Scope,
-        /// Which value.
+        /// The key.
         key: String,
         /// The new value; `None` when it was deleted, which is not the value `null`.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
@@ -24,7 +24,7 @@ pub enum Changed {
     },
     /// An artifact has a new version.
     Artifact {
-        /// Whose artifact.
+        /// The scope.
         scope: Scope,
         /// The version.
         artifact: ArtifactInfo,

@@ -11,20 +11,21 @@ use super::Question;
 /// the tool is called again with what it said here.
 ///
 /// It is recorded with the call, so a question may be answered, and a job elsewhere may end, days and restarts
-/// later. What the tool did before is what a first part did: a tool whose effect is `once` has it in the last part
-/// alone.
+/// It is recorded with the call, so a question may be answered, and a job elsewhere may end, days and restarts later. A
+/// tool whose effect is `once` has its effect in the last part alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Continuation {
     /// What the tool needs to go on, in words of its own. The journal keeps it, so it is no place for secrets.
     pub state: String,
-    /// What a person is asked before.
+    /// The question to a person who is asked first, if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Box<Question>>,
-    /// How long nothing happens before, in milliseconds.
+    /// The pause before the next part, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
-    /// Whether going on may be repeated although the tool's effect may not: it only looks.
+    /// Whether the next part may be repeated although the tool's effect may not, because it only
+    /// reads.
     #[serde(default)]
     pub repeatable: bool,
 }
@@ -48,14 +49,14 @@ impl Continuation {
         }
     }
 
-    /// Lets so much time pass before.
+    /// Sets the pause before the next part.
     #[must_use]
     pub fn after(mut self, pause: Duration) -> Self {
         self.after_ms = Some(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
-    /// Says that going on only looks, and may be repeated.
+    /// Says that the next part only reads, and may be repeated.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
@@ -74,7 +75,7 @@ pub struct Continued {
 }
 
 impl Continued {
-    /// With this state and answer.
+    /// A continuation with this state and answer.
     pub fn with(state: impl Into<String>, answer: Option<Value>) -> Self {
         Self {
             state: state.into(),

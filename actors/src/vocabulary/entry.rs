@@ -38,10 +38,10 @@ pub enum Entry {
         /// last.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         callers: Vec<String>,
-        /// The agent that is done and gave the conversation back, where this leg began so.
+        /// The agent that gave the conversation back, where the leg began with that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         returned_by: Option<String>,
-        /// Which of these people said to the run while it was under way, by their places.
+        /// The places, in `messages`, of what people said to the run while it was under way.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         heard: Vec<u32>,
     },
@@ -86,7 +86,7 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<Box<CallReport>>,
     },
-    /// A call that a model asked for was answered, and no operation of a tool has its result.
+    /// A call that a model asked for was answered without an operation of a tool.
     CallAnswered {
         /// A place of its own, in no branch of the function.
         op: OperationId,
@@ -95,8 +95,8 @@ pub enum Entry {
         /// How it was answered.
         call: Box<CallReport>,
     },
-    /// A call changed something that its team keeps: the entry that records its result is of the
-    /// same commit.
+    /// A call changed a value or an artifact of its team. The entry with the call's result is in
+    /// the same commit.
     Changed {
         /// The operation.
         op: OperationId,
@@ -111,8 +111,8 @@ pub enum Entry {
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
     },
-    /// The child run that this operation began has bounds, or outlives its parent: its terms
-    /// stand in the commit that begins it.
+    /// The terms of the child run that this operation began, where it has bounds or outlives its
+    /// parent. They are in the commit that begins the child.
     Granted {
         /// The operation that begins the child.
         op: OperationId,
@@ -133,7 +133,7 @@ pub enum Entry {
     },
     /// This share of a bound is used.
     BudgetWarned {
-        /// Which bound.
+        /// The resource that is bounded.
         resource: Resource,
         /// How much of it, in percent.
         percent: u8,
@@ -188,8 +188,8 @@ pub enum Entry {
         /// Why.
         reason: AgentError,
     },
-    /// A message that the function had received is taken out of its way, because the function
-    /// crashed on it again and again: `receive` waits as if it had never come.
+    /// A message that the function had received is quarantined, because the function crashed on it
+    /// again and again: `receive` waits as if it had never come.
     SetAside {
         /// The operation that received it.
         op: OperationId,
@@ -238,14 +238,14 @@ pub enum Entry {
         /// The state as it is from here on: each value with how often it had been written.
         state: BTreeMap<String, (Value, u64)>,
     },
-    /// From here on the session goes on by itself; what stands before is another's (in the
+    /// From here on the session is a branch; the entries before are another session's (in the
     /// session's journal).
     SessionBranched {
         /// The other session.
         from: SessionId,
         /// The state with which it began: each value with how often it had been written.
         state: BTreeMap<String, (Value, u64)>,
-        /// Who owns it, also where no turn before says so.
+        /// The owner, also where no turn before names one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
@@ -328,7 +328,7 @@ pub struct RunStart {
     /// The run from which this one was forked.
     #[serde(default)]
     pub forked: Option<Forked>,
-    /// Who owns the session that the run belongs to.
+    /// The owner of the session that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Whether no tool with an effect is called.
@@ -357,16 +357,16 @@ pub struct Forked {
 }
 
 impl Forked {
-    /// So many entries of this run, of which so many are copied.
+    /// A fork of this run: how many of its entries count, and how many of them are copied.
     pub fn new(run: RunId, at: u64, copied: u64) -> Self {
         Self { run, at, copied }
     }
 }
 
 impl RunStart {
-    /// The agent within whose part of the team the conversation stays: that of a task which was
-    /// delegated, also where its run was forked and has nobody above it any more. `None` for a turn
-    /// of a session, which may go anywhere.
+    /// The agent whose part of the team the conversation does not leave: the one that a task was
+    /// delegated to, also in a fork of its run. `None` for a turn of a session, which may go
+    /// anywhere.
     pub fn top(&self) -> Option<&str> {
         // A task has no session, and neither has its fork; one that was adopted has, and its fork is
         // a conversation of its own.
@@ -539,7 +539,7 @@ pub struct SessionTurn {
     pub run: RunId,
     /// What was said.
     pub message: Arc<Message>,
-    /// Who owns the session.
+    /// The owner of the session.
     pub owner: Option<String>,
 }
 

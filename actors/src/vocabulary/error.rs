@@ -166,9 +166,8 @@ pub enum AgentError {
         /// What happened the last time.
         reason: String,
     },
-    /// The function is to end here with this outcome, and has not failed: `?` carries it past what
-    /// the function would still have done. What is to be kept of the work so far is put in on the
-    /// way.
+    /// The function ends here with this outcome. It has not failed: `?` carries the outcome past
+    /// the rest of the function, and each function on the way can add what it has so far.
     #[error("the agent's function ends early")]
     Early(Box<Outcome>),
     /// The function itself failed.
@@ -187,7 +186,7 @@ impl AgentError {
         Self::Early(Box::new(outcome))
     }
 
-    /// Why the function is to end before its time, when that is what this says.
+    /// Why the function ends early, where this is an early end.
     pub fn early_stop(&self) -> Option<&StopReason> {
         match self {
             Self::Early(outcome) => outcome.stop_reason(),
@@ -204,7 +203,7 @@ impl AgentError {
         }
     }
 
-    /// What a function comes to that returned this.
+    /// The outcome of a function that returned this error.
     ///
     /// # Errors
     /// Itself, where it is no early end.

@@ -16,7 +16,8 @@ pub struct EventId {
     pub run: RunId,
     /// The entry's sequence number.
     pub sequence: u64,
-    /// Which of the entry's events it is, from 0: where a step begins or ends an entry has several.
+    /// The place among the events of the entry, from 0. An entry at which a step begins or ends has
+    /// several.
     #[serde(default)]
     pub part: u32,
 }
@@ -31,15 +32,14 @@ pub struct EventRecord {
     pub sequence: Option<u64>,
     /// The place in the order of commits over the whole store; `None` for a preview.
     pub position: Option<u64>,
-    /// Which of the entry's events it is, from 0.
+    /// The place among the events of the entry, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
     pub part: u32,
     /// When the entry was written.
     pub at: Timestamp,
     /// The agents from the root's to the one concerned.
     pub path: Vec<String>,
-    /// What people are shown in the place of the agent's name, where it has a display name; previews
-    /// do not say it.
+    /// The display name of the agent, if it has one; previews do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// What happened.
@@ -75,7 +75,7 @@ impl EventRecord {
         })
     }
 
-    /// The author, as people are shown it: the agent's display name, or else its name.
+    /// The author's name for people: the agent's display name, or else its name.
     pub fn author(&self) -> &str {
         self.display_name.as_deref().unwrap_or_else(|| self.agent())
     }
@@ -229,7 +229,7 @@ pub enum Event {
         /// The operation.
         operation: OperationId,
     },
-    /// The function told something of its own.
+    /// The function emitted an event of its own.
     Custom {
         /// The event's name.
         name: String,
@@ -256,7 +256,7 @@ pub enum Event {
         /// Why.
         reason: AgentError,
     },
-    /// A message that crashed the function again and again is taken out of its way.
+    /// A message is quarantined, because the function crashed on it again and again.
     MessageSetAside {
         /// The operation that had received it.
         operation: OperationId,
@@ -270,7 +270,7 @@ pub enum Event {
     },
     /// A bound is near: this share of it, in percent, is used.
     BudgetWarning {
-        /// Which bound.
+        /// The resource that is bounded.
         resource: Resource,
         /// The share at which a warning is wanted, in percent: at least so much is used.
         percent: u32,

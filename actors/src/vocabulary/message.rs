@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Digest, UnknownPart, canonical};
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -28,15 +28,15 @@ pub enum Role {
 /// One message. Its parts keep the order in which they were said.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The role of its author.
     pub role: Role,
     /// The agent that said it, where one did.
     pub author: Option<String>,
     /// What was said.
     pub parts: Vec<Part>,
-    /// Whether the agent's loop made it, to stand where a user speaks: results in words, a nudge, a
-    /// behavior's prompt. No turn begins with it. Journals keep this; no provider is told, and no
-    /// digest covers it.
+    /// Whether the agent's loop made it in a user's role: results in words, a nudge, a behavior's
+    /// prompt. No turn begins with such a message. Journals keep the mark; providers do not see it,
+    /// and no digest covers it.
     #[serde(default)]
     pub synthetic: bool,
 }
@@ -92,7 +92,7 @@ impl Message {
         Self::text(Role::User, text)
     }
 
-    /// What an agent's loop says where a user speaks; see [`synthetic`](Self::synthetic).
+    /// A message of an agent's loop in a user's role; see [`synthetic`](Self::synthetic).
     pub fn synthetic(text: impl Into<String>) -> Self {
         Self {
             synthetic: true,
@@ -116,7 +116,7 @@ impl Message {
         }
     }
 
-    /// Whether somebody outside of the agent speaks: a turn begins so, or is steered.
+    /// Whether it comes from outside of the agent: the beginning of a turn, or a steering message.
     pub fn is_from_user(&self) -> bool {
         self.role == Role::User && !self.synthetic
     }
@@ -162,7 +162,7 @@ impl Message {
 pub enum Part {
     /// Text for the reader.
     Text(String),
-    /// The model asks for a tool.
+    /// A call of a tool that the model asks for.
     ToolCall(ToolCall),
     /// What a tool answered.
     ToolResult(ToolResult),

@@ -79,8 +79,8 @@ impl ModelRequest {
         self
     }
 
-    /// What tells this request from another: the model, the prompt, the rolling digest of the
-    /// conversation, the tools and the settings. Whether it streams does not matter.
+    /// The digest of this request: of the model, the prompt, the rolling digest of the
+    /// conversation, the tools and the settings. Streaming is not part of it.
     pub fn digest(&self) -> Digest {
         // Most requests set nothing; no settings have no bytes.
         let settings = if *self.settings == ModelSettings::default() {
@@ -235,7 +235,7 @@ pub struct ModelResponse {
     pub message: Arc<Message>,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What it consumed, over all attempts of this call that told.
+    /// What it consumed, over all attempts of this call that reported it.
     pub usage: Usage,
     /// The server's name of the model that answered.
     pub model: String,

@@ -1,4 +1,4 @@
-//! What a leg and a run come to.
+//! The outcomes of legs and runs.
 
 use std::{fmt, sync::Arc};
 
@@ -155,7 +155,7 @@ pub struct Answer {
     /// alone. The session keeps it; the run's own journal does not repeat it.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
-    /// Whether the answer is flagged: given although a policy still objected.
+    /// The objection of a policy, where the answer is given in spite of it.
     pub flagged: Option<String>,
 }
 
@@ -190,8 +190,8 @@ pub struct Transfer {
     pub to: String,
     /// What it is asked to do, in the words of the agent that hands over.
     pub request: Option<String>,
-    /// Whether the conversation comes back once the receiver, or whoever has it from there, is
-    /// done.
+    /// Whether the conversation comes back once the receiver, or an agent to which it hands the
+    /// conversation on, is done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
     /// What was said since the leg began.
@@ -214,8 +214,8 @@ impl Transfer {
         }
     }
 
-    /// Has the conversation come back once the receiver has answered, or hands the problem back:
-    /// in a leg of its own, with all that was said.
+    /// Asks for the conversation back, once the receiver has answered or hands the problem back. It
+    /// comes back in a leg of its own, with all that was said.
     #[must_use]
     pub fn returning(mut self) -> Self {
         self.returns = true;

@@ -1,4 +1,4 @@
-//! What a run asks the world outside.
+//! Questions of a run to the world outside.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use serde_json::Value;
 
 use super::{Arguments, Digest, Timestamp, ToolCall};
 
-/// What a run asks the world outside.
+/// A question of a run to the world outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Question {
-    /// What sort of answer is wanted.
+    /// The kind of answer that is wanted.
     pub kind: QuestionKind,
     /// The question, for a person.
     pub prompt: String,
-    /// The tool call in question as a person sees it who decides: whatever acts is there, with an escape
-    /// such as `\u{202e}` for each character that cannot be seen, and a token with its length in the
-    /// place of each secret.
+    /// The tool call in question, as the person who decides sees it: complete, with an escape such as `\u{202e}` for
+    /// each character that cannot be seen, and a token with its length in the place of each secret.
     pub call: Option<ToolCall>,
     /// What the answer is for: the digest of the tool's name and its exact arguments
     /// ([`ToolCall::digest`]).
@@ -32,7 +31,7 @@ pub struct Question {
     /// What a person reads for an option, by the option, where that is not the option itself.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// When nobody's answer counts any more.
+    /// When the question expires.
     pub expires: Option<Timestamp>,
     /// What counts as the answer then; without one the question fails as expired.
     pub default: Option<Value>,
@@ -64,7 +63,7 @@ impl Question {
         }
     }
 
-    /// The same without what only the journal holds: as events and [`Run::questions`] give it.
+    /// The same without what only the journal holds, as events and [`Run::questions`] give it.
     ///
     /// [`Run::questions`]: crate::actor::Run::questions
     #[must_use]
@@ -75,8 +74,8 @@ impl Question {
         }
     }
 
-    /// The call with its exact arguments, secrets included: of a question that was read from a journal,
-    /// and none of one that came with an event.
+    /// The call with its exact arguments, secrets included. Only a question that was read from a journal has them; one
+    /// that came with an event has not.
     pub fn unredacted(&self) -> Option<ToolCall> {
         let shown = self.call.as_ref()?;
         let call = ToolCall {
@@ -89,11 +88,10 @@ impl Question {
         (self.digest == Some(call.digest())).then_some(call)
     }
 
-    /// May this be done? The answer is `true`, `false`, or an object with `approved`, and with
-    /// `reason` (why not), `arguments` (others than the model's), `value` (in the place of the
-    /// call's result) or `remember` (for the session: `true` for these very arguments, or an
-    /// object with patterns such as `{"path": "src/*"}`). With a `digest` it counts for the call of that
-    /// digest alone.
+    /// Asks whether a call may be made. The answer is `true`, `false`, or an object with `approved`, and with `reason`
+    /// (why not), `arguments` (others than the model's), `value` (in the place of the call's result) or `remember` (for
+    /// the session: `true` for these very arguments, or an object with patterns such as `{"path": "src/*"}`). With a
+    /// `digest` it counts for the call of that digest alone.
     pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {
         Self {
             kind: QuestionKind::Approval,
@@ -102,7 +100,7 @@ impl Question {
         }
     }
 
-    /// What is the password, code or key for this call? The answer reaches the tool alone: the
+    /// Asks for the password, code or key of this call. The answer reaches the tool alone: the
     /// journal holds that it was given, and no model sees it.
     pub fn authentication(prompt: impl Into<String>, call: ToolCall) -> Self {
         Self {
@@ -112,7 +110,7 @@ impl Question {
         }
     }
 
-    /// Yes or no. Where it expires nobody's answer is a no.
+    /// Yes or no. If it expires without an answer, the answer is no.
     pub fn confirmation(prompt: impl Into<String>) -> Self {
         Self {
             kind: QuestionKind::Confirmation,
@@ -153,7 +151,7 @@ impl Question {
     }
 }
 
-/// What sort of answer a question wants.
+/// The kind of answer that a question wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

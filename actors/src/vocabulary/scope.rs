@@ -1,4 +1,4 @@
-//! Whose state or artifact something is.
+//! The scopes of state and artifacts.
 
 use std::{fmt, str::FromStr};
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::IdError;
 
-/// Whose state it is. A scope is a type and never a part of a key, so no key can reach into
-/// another's scope.
+/// The scope of a value or an artifact. It is a type and never a part of a key, so no key can reach
+/// into another scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,8 +63,8 @@ impl FromStr for Scope {
     }
 }
 
-/// What the keys begin with under which the engine keeps something of its own in a scope: topics,
-/// and decisions about calls that are remembered.
+/// The prefixes of keys under which the engine keeps something of its own in a scope: topics, and
+/// remembered decisions about calls.
 const OF_ENGINE: [&str; 2] = ["topic:", "approval:"];
 
 /// And those of memories, which write them by operations of their own.

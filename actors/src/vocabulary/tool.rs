@@ -1,4 +1,4 @@
-//! What a tool says of itself.
+//! The definitions of tools.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Effect {
     Once,
 }
 
-/// What happens when a `once` call's end was never heard of.
+/// What happens when the end of a `once` call is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
@@ -60,11 +60,11 @@ pub struct ToolDefinition {
     pub parameters: Value,
     /// What repeating a call would do.
     pub effect: Effect,
-    /// What happens when a `once` call's end was never heard of.
+    /// What happens when the end of a `once` call is not known.
     pub in_doubt: InDoubt,
     /// Whether a person is asked first.
     pub approval: Approval,
-    /// What a person is asked whose password, code or key the call needs.
+    /// The question to the person who gives the password, code or key that the call needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<String>,
     /// How many calls of it may run at once in this process.
@@ -118,7 +118,7 @@ impl ToolDefinition {
         self
     }
 
-    /// Sets what happens when a `once` call's end was never heard of.
+    /// Sets what happens when the end of a `once` call is not known.
     #[must_use]
     pub fn in_doubt(mut self, in_doubt: InDoubt) -> Self {
         self.in_doubt = in_doubt;

@@ -1,4 +1,4 @@
-//! Which tools of a toolset are taken, and within which limits.
+//! Filters and limits for the tools of a toolset.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,17 +19,17 @@ pub enum ToolFilter {
     Listed(Vec<ToolFilter>),
     /// All of these; everything where the list is empty.
     All {
-        /// What must all hold.
+        /// The filters that must all hold.
         all: Vec<ToolFilter>,
     },
     /// Any of these; nothing where the list is empty.
     Any {
-        /// Of what one must hold.
+        /// The filters of which one must hold.
         any: Vec<ToolFilter>,
     },
     /// What this one does not take.
     Not {
-        /// What must not hold.
+        /// The filter that must not hold.
         not: Box<ToolFilter>,
     },
 }

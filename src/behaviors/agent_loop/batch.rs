@@ -11,7 +11,7 @@ use ghostlight_actors::{
 
 use super::answer::{self, AnswerSchema};
 
-/// What the calls of a step came to.
+/// The results of the calls of a step.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BatchResult {

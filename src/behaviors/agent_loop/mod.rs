@@ -124,7 +124,7 @@ impl AgentLoop<'_> {
         &self.steered
     }
 
-    /// Says something to the model, where a user speaks; it begins no turn. Open calls are closed
+    /// Adds a message for the model in the user's role; it begins no turn. Open calls are closed
     /// first.
     pub fn say(&mut self, text: impl Into<String>) {
         self.close_open_calls();
@@ -161,8 +161,8 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Runs these calls, as far as policies let them, and keeps nothing: for who puts another
-    /// result in the place of one. Give the results to [`record`](Self::record).
+    /// Runs these calls, as far as policies let them, and keeps no results: for a driver that
+    /// replaces one. Give the results to [`record`](Self::record).
     ///
     /// # Errors
     /// As [`act`](Self::act), but calls that a budget refused are results that say so.
@@ -239,8 +239,8 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// This answer, with all that was said since the loop began. It is said, unless the model
-    /// said it itself.
+    /// This answer, with all that was said since the loop began. It is added to the conversation,
+    /// unless the model said it itself.
     pub fn answer(&mut self, text: impl Into<String>) -> Outcome {
         self.close_open_calls();
         let text = text.into();

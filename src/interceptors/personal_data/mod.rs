@@ -54,7 +54,7 @@ pub struct PersonalDataGuard {
     secret: Option<Secret>,
 }
 
-/// What becomes of personal data.
+/// What is done with personal data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -115,14 +115,14 @@ impl PersonalDataGuard {
         }
     }
 
-    /// Concerns these kinds alone.
+    /// Guards these kinds alone.
     #[must_use]
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = PersonalKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Stands at these points alone.
+    /// Guards these points alone.
     #[must_use]
     pub fn at(mut self, points: impl IntoIterator<Item = GuardedPoint>) -> Self {
         self.at = points.into_iter().collect();

@@ -48,7 +48,7 @@ impl<S: Reach> Connection<S> {
     /// The endpoint, opened if it was not.
     ///
     /// # Errors
-    /// Those of [`Reach::open`].
+    /// The errors of [`Reach::open`].
     pub(in crate::models) fn endpoint(&self) -> Result<&S::Endpoint, ModelError> {
         if let Some(endpoint) = self.endpoint.get() {
             return Ok(endpoint);

@@ -24,7 +24,7 @@ impl OpenAiEndpoint {
     /// Reads the settings, looks up their secrets and makes a client.
     ///
     /// # Errors
-    /// Those of [`Endpoint::open`].
+    /// The errors of [`Endpoint::open`].
     pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
         let is_openai = display_host(&settings.base_url) == OWN_HOST;
         let key = settings.api_key.as_ref();

@@ -49,7 +49,7 @@ impl Session {
     /// Begins another session that goes on from a point of this one: see [`Sessions::branch`].
     ///
     /// # Errors
-    /// Those of [`Sessions::branch`].
+    /// The errors of [`Sessions::branch`].
     pub async fn branch(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
         let id = self.kept().branch(&self.id, turns, key).await?;
         let system = self.system.clone();
@@ -59,7 +59,7 @@ impl Session {
     /// Goes back to a point of the session: see [`Sessions::rewind`].
     ///
     /// # Errors
-    /// Those of [`Sessions::rewind`].
+    /// The errors of [`Sessions::rewind`].
     pub async fn rewind(&self, turns: u64) -> Result<(), SystemError> {
         self.kept().rewind(&self.id, turns).await
     }
@@ -67,7 +67,7 @@ impl Session {
     /// Deletes the session for good, with its runs: see [`Sessions::delete`].
     ///
     /// # Errors
-    /// Those of [`Sessions::delete`].
+    /// The errors of [`Sessions::delete`].
     pub async fn delete(&self) -> Result<Pruned, SystemError> {
         self.kept().delete(&self.id).await
     }

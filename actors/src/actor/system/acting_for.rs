@@ -39,8 +39,8 @@ impl System {
         self.acting_as(Acting::Owner(owner.into().into()))
     }
 
-    /// The same System for whoever operates the program: what its handles do is refused to none.
-    /// The command line acts so.
+    /// The same System for the operator of the program: nothing is refused to its handles. The
+    /// command line uses it.
     #[must_use]
     pub fn as_operator(&self) -> Self {
         self.acting_as(Acting::Operator)

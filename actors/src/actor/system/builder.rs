@@ -69,22 +69,22 @@ impl SystemBuilder {
         }
     }
 
-    /// Adds what a registry holds, for all teams; what an earlier registry calls by the same name
-    /// is replaced.
+    /// Adds the entries of a registry, for all teams. They replace entries of earlier registries
+    /// with the same names.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
         self
     }
 
-    /// Adds a model for all teams, in the place of one of a registry that is called so; `default`
+    /// Adds a model for all teams, in the place of a registry's model of this name; `default`
     /// serves agents that name none. A team's own model of this name is the team's alone.
     pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
         self.named = self.named.model(name, ModelHandle::new(model));
         self
     }
 
-    /// Adds a tool for all teams, in the place of one of a registry that is called so. A team's
-    /// own tool of this name is the team's alone.
+    /// Adds a tool for all teams, in the place of a registry's tool of this name. A team's own tool
+    /// of this name is the team's alone.
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         self.named = self.named.tool(tool);
         self
@@ -121,9 +121,9 @@ impl SystemBuilder {
         self
     }
 
-    /// Sets whether open runs go on and schedules are kept by themselves when the System starts;
-    /// they are, when left out. Without it each run waits for [`System::resume`] or for something
-    /// in its inbox, and schedules are left to other processes.
+    /// Sets whether the System recovers open runs when it starts, and keeps schedules; it does,
+    /// when left out. Without it each run waits for [`System::resume`] or for something in its
+    /// inbox, and schedules are left to other processes.
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;
         self

@@ -12,7 +12,7 @@ use crate::{
     vocabulary::{RunId, Timestamp},
 };
 
-/// How the trees of runs stand that have not ended.
+/// Counts of the trees of runs that have not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenRuns {
@@ -45,7 +45,7 @@ struct Tree {
 }
 
 impl System {
-    /// How the runs of the store stand that have not ended, and which of them recorded nothing for
+    /// Counts the runs of the store that have not ended, and lists those that recorded nothing for
     /// `silent`.
     ///
     /// # Errors
@@ -59,9 +59,9 @@ impl System {
         Ok(stand(&rows, self.0.services.clock.now(), silent))
     }
 
-    /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and tells
-    /// their roots: what an interrupted process left behind and nobody goes on with does not stay
-    /// open for ever. A tree of another process is cancelled too.
+    /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and
+    /// returns their roots, so that the runs of an interrupted process do not stay open for ever.
+    /// Trees of other processes are cancelled too.
     ///
     /// # Errors
     /// What the store fails with.

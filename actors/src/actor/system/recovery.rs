@@ -108,9 +108,9 @@ impl Shared {
 }
 
 impl System {
-    /// Takes a run up in this process and gives its handle. A parked run is tried again. With
-    /// `take_over` a run is taken from an owner that lives but hangs: its appends are refused
-    /// from then on.
+    /// Resumes a run in this process and returns its handle. A parked run is tried again. With
+    /// `take_over` a run is taken from an owner that lives but hangs: the owner's appends are
+    /// refused from then on.
     ///
     /// # Errors
     /// [`SystemError::Store`] with [`StoreError::Owned`](crate::contract::StoreError::Owned)

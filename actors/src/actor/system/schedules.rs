@@ -1,4 +1,4 @@
-//! Who says the turns of schedules.
+//! The turns of schedules.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -127,7 +127,7 @@ impl System {
         Ok(())
     }
 
-    /// Lets go of a team's schedule. `false` when there is none of this name. One that the team's
+    /// Removes a team's schedule. `false` when there is none of this name. One that the team's
     /// definition names comes back with the next start.
     ///
     /// # Errors

@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// What a loop itself does about the calls of a step; see [`RunContext::tools_at`]. Left as it is,
-/// every call runs, and the first that the run must stop for ends the step.
+/// The hooks of a loop on the calls of a step; see [`RunContext::tools_at`]. By default every call
+/// runs, and the first that the run must stop for ends the step.
 pub trait Answering: Send {
     /// The result of a call that may not be made now: policies are not asked about it.
     fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {

@@ -91,7 +91,7 @@ impl RunContext {
         self.perform(ReadAllowance)
     }
 
-    /// Which variant of changed code this run goes by, from 0, the code as it was before it asked
+    /// The variant of changed code that this run uses: from 0, the code as it was before it asked
     /// for this name, up to `max`, the newest. It is recorded under its name and takes no place in
     /// the order of operations, so it can be added to code whose runs are open.
     ///

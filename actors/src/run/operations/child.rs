@@ -48,7 +48,7 @@ pub struct Spawned {
     pub when_parent_ends: ParentPolicy,
 }
 
-/// What a delegated task came to.
+/// The result of a delegated task.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Delegated {

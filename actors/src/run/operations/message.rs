@@ -86,7 +86,7 @@ impl<M: AgentMessage> Operation for Receive<M> {
     }
 }
 
-/// Who is told something.
+/// The receiver of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {

@@ -104,7 +104,7 @@ impl RunContext {
     /// [`model_request`](Self::model_request) of the [`conversation`](Self::conversation).
     ///
     /// # Errors
-    /// Those of [`model`](Self::model).
+    /// The errors of [`model`](Self::model).
     pub fn think(&self) -> Composed<ModelResponse> {
         self.model(self.model_request(self.conversation()))
     }

@@ -30,7 +30,7 @@ pub struct CallTool {
     pub definition: Arc<ToolDefinition>,
     /// The decision by which it is made, where it wanted approval.
     pub approval: Option<Approved>,
-    /// What it goes on with, where it had not come to its end.
+    /// Its recorded continuation, where the call goes on.
     pub continued: Option<Continued>,
 }
 

@@ -31,9 +31,9 @@ const KEY: &str = "topic:";
 /// How long a publisher that waits for room waits before it looks whether its receivers still live.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A topic: whoever publishes an event on it need not know who receives it. Its queues are shared
-/// state and its signals go through inboxes, so events are neither lost nor received twice when a
-/// process dies, and a run that waits for one can sleep.
+/// A topic. Publishers of events need not know the receivers. Its queues are shared state and its
+/// signals go through inboxes, so events are neither lost nor received twice when a process dies,
+/// and a run that waits for one can sleep.
 ///
 /// ```
 /// use ghostlight_actors::run::{RunContext, operations::{Overflow, Subscription}};
@@ -57,7 +57,7 @@ pub struct Topic<'a, E> {
     event: PhantomData<fn() -> E>,
 }
 
-/// What publishing an event came to.
+/// The result of publishing an event.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Published {
@@ -150,7 +150,7 @@ async fn let_the_dead_go(
 }
 
 impl RunContext {
-    /// A topic that the runs of this tree share; [`Topic::in_scope`] says who else does.
+    /// A topic that the runs of this tree share; [`Topic::in_scope`] shares it with others.
     pub fn topic<E: Serialize + DeserializeOwned>(&self, name: impl Into<String>) -> Topic<'_, E> {
         Topic {
             cx: self,
@@ -336,10 +336,10 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         Ok(started)
     }
 
-    /// Receives the topic's events from here on, through the queue of this name. Whoever subscribes
-    /// with one name shares its queue: each event goes to one of them. A queue is there until it is
-    /// [closed](Subscriber::close), and takes events also while nobody receives through it; so in a
-    /// scope that lasts its name is one that comes again, and not a run's.
+    /// Receives the topic's events from here on, through the queue of this name. Subscribers with
+    /// the same name share a queue, and each event goes to one of them. A queue exists until it is
+    /// [closed](Subscriber::close), and takes events also while nobody receives. So in a scope that
+    /// lasts, use a name that later runs use again, and not one that is made for a run.
     ///
     /// # Errors
     /// What the store fails with.
@@ -368,7 +368,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         })
     }
 
-    /// How many events were published, and how each queue stands.
+    /// The number of published events, and the counts of each queue.
     ///
     /// # Errors
     /// What the store fails with.
@@ -380,7 +380,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
 }
 
 impl<'a, E: 'static> Subscriber<'a, E> {
-    /// Leaves out events for which this does not hold. It must be a pure function.
+    /// Leaves out events for which this function is false. It must be a pure function.
     #[must_use]
     pub fn filter(self, keep: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
         let read = self.read;

@@ -196,8 +196,7 @@ impl RunContext {
         }
     }
 
-    /// Has the policies judge an answer. One that they judged is not judged again when the
-    /// function returns it.
+    /// Lets the policies judge an answer. It is not judged again when the function returns it.
     ///
     /// # Errors
     /// What a hook fails with, and [`AgentError::Early`], where a policy wants to stop.
@@ -229,8 +228,8 @@ impl RunContext {
         }
     }
 
-    /// Takes what policies want to say to the model, in the order in which they said it: for loops,
-    /// which keep it in their conversation.
+    /// Takes the messages that policies have deferred, in their order: for loops, which add them to
+    /// their conversation.
     pub fn take_deferred(&self) -> Vec<String> {
         self.watch()
             .map(|watch| watch.policies.take_deferred())

@@ -383,7 +383,7 @@ pub(crate) struct Asking {
 pub struct Judgement {
     /// Why it is rejected; empty when it is not.
     pub objections: Vec<String>,
-    /// What whoever reads the outcome is told of it.
+    /// The flags for readers of the outcome.
     pub flags: Vec<String>,
 }
 

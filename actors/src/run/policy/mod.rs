@@ -279,7 +279,7 @@ impl<T: Default> Future for Unchanged<T> {
     }
 }
 
-/// What a policy wants to become of a tool call.
+/// The decision of a policy about a tool call.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum BeforeTool {
@@ -339,7 +339,7 @@ impl BeforeTool {
     }
 }
 
-/// What a policy thinks of an answer.
+/// The judgement of a policy about an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -406,25 +406,24 @@ impl PolicyContext<'_> {
         self.moment.steps
     }
 
-    /// What the current turn asks for, in the order in which it was said: the turn itself, what
+    /// The messages that say what the current turn asks for, in their order: the turn itself, what
     /// people said to the run since ([`Run::steer`](crate::actor::Run::steer)), as far as its loops
-    /// have heard it, and what the agent was asked that took over. Whatever shortens requests must
-    /// leave it.
+    /// have read it, and the request to the agent that took over. Code that shortens requests must
+    /// keep them.
     pub fn asked(&self) -> Vec<Arc<Message>> {
         self.run.leg().asked()
     }
 
-    /// Says something to the model, as a user, when it may be said: after the results of the calls
-    /// under way and before the model is asked again. Messages keep their order; of equal ones
-    /// that wait together one is said, and blank ones are not.
+    /// Adds a message for the model in the user's role, as soon as one may stand there: after the
+    /// results of the calls under way and before the model is asked again. Messages keep their
+    /// order. Of equal ones that wait together one is kept, and blank ones are dropped.
     pub fn defer(&self, text: impl Into<String>) {
         self.notes.lock().defer(text.into());
     }
 
-    /// Tells the model something at the end of the next request, and of that one alone: what is
-    /// true now, such as a list of what is to be done or what was found in a memory. The
-    /// conversation does not grow by it, and what providers cache of a request, its beginning, stays
-    /// as it is. Blank texts are not told.
+    /// Adds a text to the end of the next request, and of that one alone, for what is true now: a list of what is to be
+    /// done, what was found in a memory. The conversation does not grow by it, and the beginning of the request, which
+    /// providers cache, stays as it is. Blank texts are dropped.
     pub fn remind(&self, text: impl Into<String>) {
         let text = text.into();
         if !text.trim().is_empty() {
@@ -432,13 +431,13 @@ impl PolicyContext<'_> {
         }
     }
 
-    /// What policies want the end of the next request to tell, in the order in which they said it.
+    /// The texts for the end of the next request, in their order.
     pub fn reminders(&self) -> Vec<String> {
         self.notes.lock().reminders.clone()
     }
 
-    /// Ends the function when what is under way has its results: without another model call, and
-    /// without another step of tools. The first reason stands.
+    /// Ends the function once the calls under way have their results: without another model call,
+    /// and without another step of tools. The first reason counts.
     pub fn stop(&self, reason: StopReason) {
         self.notes.lock().stop.get_or_insert(reason);
     }

@@ -101,7 +101,7 @@ impl Searcher {
     /// What fits a query best.
     ///
     /// # Errors
-    /// Those of [`Index::search`].
+    /// The errors of [`Index::search`].
     pub async fn search(&self, query: &Query) -> Result<SearchResult, IndexError> {
         let mut left_out = Vec::new();
         let mut asked = query.clone();

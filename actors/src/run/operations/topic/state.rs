@@ -65,7 +65,7 @@ impl Subscription {
     }
 }
 
-/// How a topic stands.
+/// The counts of a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopicCounts {
@@ -75,7 +75,7 @@ pub struct TopicCounts {
     pub queues: BTreeMap<String, QueueCounts>,
 }
 
-/// How a queue stands.
+/// The counts of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueCounts {
