@@ -10,7 +10,7 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, call, crowded, desk, echo, echo_call, told};
+use crate::stage::{AskAboutSecond, Stage, call, crowded, desk, echo, echo_call, told};
 
 fn agent() -> Agent {
     let registry = policies::register(ghostlight_actors::run::Registry::new());
@@ -132,28 +132,11 @@ async fn a_malformed_plan_is_a_result_and_holds_up_no_other_call() {
     );
 }
 
-/// Asks a person about every call.
-struct AskAlways;
-
-impl Policy for AskAlways {
-    async fn before_tool(
-        &mut self,
-        _: &PolicyContext<'_>,
-        call: &ToolCall,
-    ) -> Result<BeforeTool, AgentError> {
-        let question = Question::approval(format!("May {}?", call.id), call.clone());
-        Ok(match call.id.as_str() {
-            "2" => BeforeTool::ask(question),
-            _ => BeforeTool::Go,
-        })
-    }
-}
-
 /// Scenario 3: what a person denied is no failure.
 #[tokio::test(start_paused = true)]
 async fn a_denied_call_is_not_demanded_again() {
     let agent = agent()
-        .policy("ask", || AskAlways)
+        .policy("ask", || AskAboutSecond)
         .policy("recovery", Recovery::default);
     let calls = vec![
         echo_call("1", "a"),

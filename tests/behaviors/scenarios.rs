@@ -10,17 +10,17 @@ use ghostlight_actors::{
     actor::SystemError,
     contract::{RunFilter, ToolHandle, ToolOutput},
     definition::{ContextSpec, ContextStrategy, SlidingWindow},
-    run::{Agent, BeforeTool, Policy, PolicyContext},
+    run::Agent,
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel},
-    vocabulary::{AgentError, Effect, ModelResponse, Question, Role, ToolCall, ToolDefinition},
+    vocabulary::{AgentError, Effect, ModelResponse, Role, ToolDefinition},
 };
 use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{
     context::bounded,
-    stage::{Stage, call, desk, echo, echo_call, said, told},
+    stage::{AskAboutSecond, Stage, call, desk, echo, echo_call, said, told},
 };
 
 type Calls = Arc<Mutex<Vec<String>>>;
@@ -42,23 +42,6 @@ fn keeping(calls: &Calls) -> ToolHandle {
     )
 }
 
-/// Has a person decide the second call.
-struct AsksOfTheSecond;
-
-impl Policy for AsksOfTheSecond {
-    async fn before_tool(
-        &mut self,
-        _: &PolicyContext<'_>,
-        call: &ToolCall,
-    ) -> Result<BeforeTool, AgentError> {
-        let question = Question::approval(format!("May {}?", call.id), call.clone());
-        Ok(match call.id.as_str() {
-            "2" => BeforeTool::ask(question),
-            _ => BeforeTool::Go,
-        })
-    }
-}
-
 /// Scenario 3: as scenario 2, but denied, and with recovery.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_denied_in_another_process_is_no_failure_and_is_not_demanded_again() {
@@ -66,7 +49,7 @@ async fn a_call_that_is_denied_in_another_process_is_no_failure_and_is_not_deman
     let agent = || {
         desk("function_calling", json!({}))
             .tool(keeping(&calls))
-            .policy("asks", || AsksOfTheSecond)
+            .policy("asks", || AskAboutSecond)
             .policy("recovery", Recovery::default)
     };
     let store = InMemoryStore::new();

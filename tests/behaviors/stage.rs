@@ -13,12 +13,12 @@ use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::{ToolError, ToolHandle},
     definition::BehaviorSpec,
-    run::{Agent, Registry, Team},
+    run::{Agent, BeforeTool, Policy, PolicyContext, Registry, Team},
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel, check_transcript},
     vocabulary::{
-        Effect, Event, Message, ModelRequest, ModelResponse, Outcome, Part, Role, ToolCall,
-        ToolDefinition,
+        AgentError, Effect, Event, Message, ModelRequest, ModelResponse, Outcome, Part, Question,
+        Role, ToolCall, ToolDefinition,
     },
 };
 use serde_json::{Value, json};
@@ -150,6 +150,23 @@ pub(crate) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
 
 pub(crate) fn echo_call(id: &str, text: &str) -> ToolCall {
     call(id, "echo", json!({ "text": text }))
+}
+
+/// Asks a person about the call with the id `2`.
+pub(crate) struct AskAboutSecond;
+
+impl Policy for AskAboutSecond {
+    async fn before_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        let question = Question::approval(format!("May {}?", call.id), call.clone());
+        Ok(match call.id.as_str() {
+            "2" => BeforeTool::ask(question),
+            _ => BeforeTool::Go,
+        })
+    }
 }
 
 /// A response that says something and asks for tools.
