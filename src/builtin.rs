@@ -20,13 +20,16 @@ use crate::{
     behaviors, context, interceptors,
     models::{Fallback, OfflineModel},
     policies,
-    tools::{Calculator, DocsSearch, list_artifacts, load_artifact, save_artifact},
+    tools::{
+        Calculator, DocsSearch, find_notes, list_artifacts, load_artifact, read_note,
+        save_artifact, wait, write_note,
+    },
     workflows,
 };
 
 /// The registry of what is built in: every behavior, workflow and policy, with the one that keeps
-/// [contexts](crate::context) in bounds; the tools `calculator`, `save_artifact`, `load_artifact` and
-/// `list_artifacts`; the kind of tool
+/// [contexts](crate::context) in bounds; the tools `calculator`, `save_artifact`, `load_artifact`,
+/// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
 /// the providers `offline` and `fallback`; and, with the features of these names, the providers
 /// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
@@ -44,6 +47,10 @@ pub fn builtin() -> Registry {
         .tool(save_artifact())
         .tool(load_artifact())
         .tool(list_artifacts())
+        .tool(write_note())
+        .tool(read_note())
+        .tool(find_notes())
+        .tool(wait())
         .tool_kind("docs_search", docs_search);
     #[cfg(feature = "a2a")]
     let registry = crate::a2a::register(registry);

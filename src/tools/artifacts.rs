@@ -24,7 +24,7 @@ const READ: usize = 8_000;
 /// Whose artifacts are meant.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Shelf {
+pub(super) enum Shelf {
     /// This conversation's.
     #[default]
     Session,
@@ -33,7 +33,7 @@ enum Shelf {
 }
 
 impl Shelf {
-    fn scope(self, cx: &ToolContext) -> Result<Scope, ToolError> {
+    pub(super) fn scope(self, cx: &ToolContext) -> Result<Scope, ToolError> {
         match self {
             Self::Session => Ok(Scope::Session),
             Self::User => match cx.owner() {

@@ -6,6 +6,8 @@ mod docs_search;
 mod function;
 #[doc(hidden)]
 pub mod generated_code;
+mod notes;
+mod wait;
 
 pub use artifacts::{
     LIST_ARTIFACTS, LOAD_ARTIFACT, SAVE_ARTIFACT, list_artifacts, load_artifact, save_artifact,
@@ -15,3 +17,5 @@ pub use docs_search::{DocsLimits, DocsPassage, DocsSearch, DocsSearchError};
 pub use function::{tool_fn, tool_fn_with_context};
 #[cfg(feature = "tools")]
 pub use ghostlight_tools::*;
+pub use notes::{FIND_NOTES, READ_NOTE, WRITE_NOTE, find_notes, read_note, write_note};
+pub use wait::{WAIT, wait};

@@ -1,7 +1,7 @@
 //! Tools one after the other, without a model.
 
 use ghostlight_actors::{
-    definition::AgentSpec,
+    definition::{AgentSpec, DELEGATE_PREFIX},
     run::{Behavior, RunContext},
     vocabulary::{AgentError, Outcome, ToolCall},
 };
@@ -26,6 +26,9 @@ use crate::behaviors::Prompt;
 ///     - { tool: search, arguments: { query: "{task}" } }
 ///     - summarise
 /// ```
+///
+/// To the agent above it such an agent is one tool, `delegate_to_NAME`, whose arguments are the agent's `input`. A
+/// step may be the tool of an agent below, and so another chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -43,7 +46,7 @@ pub struct ToolChain {
 #[schemars(with = "NameOrStep")]
 #[non_exhaustive]
 pub struct ToolStep {
-    /// The tool.
+    /// The tool: one of the agent's, or `delegate_to_NAME` of an agent below.
     pub tool: String,
     /// Its arguments, in whose texts `{previous}` stands for the result before (or the task),
     /// `{task}` for the task, and each earlier tool's name for its result. When left out the
@@ -101,8 +104,8 @@ pub(super) fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
 
 /// The name of the argument that takes the result before.
 pub(super) fn first_argument(cx: &RunContext, tool: &str) -> String {
-    let definition = cx.agent().tools.get(tool);
-    let required = definition.and_then(|tool| {
+    let offered = cx.tools_offered();
+    let required = offered.get(tool).and_then(|tool| {
         let required = tool.parameters.get("required")?.as_array()?;
         required.first()?.as_str().map(str::to_owned)
     });
@@ -199,8 +202,12 @@ impl Behavior for ToolChain {
         if steps.is_empty() {
             return Err(format!("it has no steps: give {} tools", agent.name));
         }
-        let unknown = steps.iter().find(|step| !agent.tools.contains(&step.tool));
-        match unknown {
+        let has = |name: &String| {
+            let below = name.strip_prefix(DELEGATE_PREFIX);
+            let below = below.and_then(|name| agent.agents.iter().find(|below| below.name == name));
+            agent.tools.contains(name) || below.is_some_and(|below| below.reach.delegates())
+        };
+        match steps.iter().find(|step| !has(&step.tool)) {
             Some(step) => Err(format!(
                 "steps name the tool {:?}, which {} does not have; it has: {}",
                 step.tool,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod at_once;
+mod chained_tools;
 mod graph;
 mod graph_files;
 mod loops;

@@ -1,0 +1,149 @@
+//! The small tools, by their names in a team file: notes, and waiting.
+
+use ghostlight::{
+    prelude::*,
+    testing::{CrashOptions, Scenario, crash_everywhere},
+    vocabulary::{ToolCall, ToolStatus},
+};
+use serde_json::{Value, json};
+
+const TEAM: &str = "models: { default: { provider: offline } }\n\
+    agent: { name: keeper, tools: [write_note, read_note, find_notes, wait] }";
+
+/// What these calls came to, one after the other, in one turn of a session.
+async fn calls(system: &System, session: &str, calls: Vec<(&'static str, Value)>) -> Vec<String> {
+    let run = system
+        .session("keeper", session)
+        .send(serde_json::to_string(&calls).unwrap())
+        .await
+        .unwrap();
+    let outcome = run.outcome().await.unwrap();
+    serde_json::from_str(outcome.text()).unwrap_or_else(|_| panic!("{outcome:?}"))
+}
+
+/// An agent that makes the calls that it is told, one after the other.
+async fn told(cx: RunContext) -> Result<Outcome, AgentError> {
+    let calls: Vec<(String, Value)> = serde_json::from_str(&cx.input().content()).unwrap();
+    let mut said = Vec::new();
+    for (place, (name, arguments)) in calls.into_iter().enumerate() {
+        let call = ToolCall::new(place.to_string(), name, arguments);
+        let result = cx.tools([call]).await?.remove(0);
+        said.push(match result.status {
+            ToolStatus::Success => result.text,
+            _ => format!("failed: {}", result.text),
+        });
+    }
+    Ok(Outcome::answer(serde_json::to_string(&said).unwrap()))
+}
+
+fn keeper() -> Agent {
+    let tools = ["write_note", "read_note", "find_notes", "wait"].into_iter();
+    tools.fold(Agent::from_fn("keeper", told), Agent::tool_named)
+}
+
+async fn system() -> System {
+    System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .team(keeper().into_team().unwrap())
+        .start()
+        .await
+        .unwrap()
+}
+
+#[test]
+fn a_team_file_names_the_small_tools() {
+    let team = ghostlight::config::parse(TEAM, "team.yaml").unwrap();
+    let registry = team.resolve(ghostlight::builtin()).unwrap();
+    let pinned = registry.pin(team.spec()).agent("keeper", None).unwrap();
+    let names: Vec<&str> = pinned.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["write_note", "read_note", "find_notes", "wait"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_are_kept_for_later_turns_replaced_found_and_deleted() {
+    let system = system().await;
+    let first = vec![
+        ("find_notes", json!({})),
+        (
+            "write_note",
+            json!({"title": "Port", "text": "The server listens on 8080."}),
+        ),
+        (
+            "write_note",
+            json!({"title": "Colour", "text": "The user likes dark green."}),
+        ),
+        (
+            "write_note",
+            json!({"title": " Port ", "text": "The server listens on 9090."}),
+        ),
+    ];
+    let said = calls(&system, "ada", first).await;
+    assert_eq!(said[0], "There are no notes.");
+    assert!(
+        said[3].starts_with("The note \"Port\" is kept."),
+        "{}",
+        said[3]
+    );
+    let second = vec![
+        (
+            "find_notes",
+            json!({"query": "on which port does the server listen"}),
+        ),
+        ("find_notes", json!({"query": "aardvark"})),
+        ("read_note", json!({"title": "Port"})),
+        ("write_note", json!({"title": "Port", "text": " "})),
+        ("read_note", json!({"title": "Port"})),
+        ("find_notes", json!({})),
+        // Titles are no paths, and what is no note is none.
+        ("read_note", json!({"title": "../../etc/passwd"})),
+        ("write_note", json!({"title": "a\u{0}b", "text": "x"})),
+        (
+            "write_note",
+            json!({"title": "long", "text": "x".repeat(20_001)}),
+        ),
+        (
+            "write_note",
+            json!({"title": "mine", "text": "x", "scope": "user"}),
+        ),
+    ];
+    let said = calls(&system, "ada", second).await;
+    assert_eq!(
+        said[0],
+        "1 of 2 notes:\n- Port: The server listens on 9090."
+    );
+    assert_eq!(said[1], "None of 2 notes fits \"aardvark\".");
+    assert_eq!(said[2], "The server listens on 9090.");
+    assert!(said[3].contains("is empty now"), "{}", said[3]);
+    assert!(
+        said[4].starts_with("failed: there is no note \"Port\""),
+        "{}",
+        said[4]
+    );
+    assert_eq!(said[5], "- Colour: The user likes dark green.");
+    for refused in &said[6..] {
+        assert!(refused.starts_with("failed: "), "{refused}");
+    }
+    // Another session has its own.
+    let other = calls(&system, "bob", vec![("find_notes", json!({}))]).await;
+    assert_eq!(other, ["There are no notes."]);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_where_it_was_in_whatever_life() {
+    let scenario = Scenario::new("keeper", |builder, _| {
+        builder
+            .registry(ghostlight::builtin())
+            .team(keeper().into_team().unwrap())
+    })
+    .turn(
+        json!([["wait", {"seconds": 40}], ["write_note", {"title": "t", "text": "x"}]]).to_string(),
+    );
+    let report = crash_everywhere(&scenario, CrashOptions::default().again(1)).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(
+        report.outcomes[0].contains("40 seconds have passed."),
+        "{:?}",
+        report.outcomes
+    );
+}
