@@ -34,7 +34,7 @@ use crate::{
 /// the providers `offline` and `fallback`; and, with the features of these names, the providers
 /// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
 /// the settings `url`, `secret` and `timeout_s`. With the feature `a2a` there are the behavior `remote` and the kind of tool
-/// `a2a`, with `mcp` the kind of tool `mcp`, with `retrieval`
+/// `a2a`, with `code` the behavior `code`, with `mcp` the kind of tool `mcp`, with `retrieval`
 /// the kind of tool `document_search` and the policy `recall_documents`.
 ///
 /// Add your own to it and give it to the command or to a System.
@@ -66,6 +66,8 @@ pub fn builtin() -> Registry {
         .toolset_kind("web", web);
     #[cfg(all(feature = "tools", unix))]
     let registry = registry.toolset_kind("terminal", terminal);
+    #[cfg(all(feature = "code", unix))]
+    let registry = registry.behavior_type::<crate::tools::Code>("code");
     #[cfg(all(feature = "memory", feature = "retrieval"))]
     let registry = crate::memory::register_with(registry, embedders());
     #[cfg(all(feature = "memory", not(feature = "retrieval")))]

@@ -1,6 +1,8 @@
 //! Toolsets, and the built-in tools as teams use them.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[cfg(all(feature = "code", feature = "cli", target_os = "linux"))]
+mod code;
 mod each_tool;
 mod files;
 mod openapi;

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// The first argument of a launcher.
 const ARGUMENT: &str = "--ghostlight-launch";
+/// What a launcher is asked that becomes the command itself.
+const ALONE: &str = "alone";
 /// The exit code of a launcher that could not do what it was asked; nothing was started then.
 pub(crate) const FAILED: i32 = 125;
 /// What its words begin with.
@@ -35,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) network: bool,
     /// Whether it is started only where all of this holds.
     pub(crate) required: bool,
+    /// Whether it is one process: it starts no other, and neither signals nor changes any.
+    pub(crate) alone: bool,
     pub(crate) limits: Rlimits,
 }
 
@@ -179,10 +183,29 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = wanted.to_str().ok_or("what is wanted is no text")?;
-    let launch: Launch = serde_json::from_str(wanted).map_err(|error| error.to_string())?;
     let program = arguments.next().ok_or("there is no command")?;
+    if wanted == ALONE {
+        let (memory, program) = (program, arguments.next().ok_or("there is no command")?);
+        return Err(linux::become_alone(&memory, &program, arguments));
+    }
+    let mut launch: Launch = serde_json::from_str(wanted).map_err(|error| error.to_string())?;
+    if !launch.alone {
+        linux::confine(&launch)?;
+        return linux::start(&program, arguments);
+    }
+    // The launcher has to start a process itself, so a second one gives up that right and becomes the command. So
+    // it is with memory, of which a program with an allocator of its own reserves more than a command may have.
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    launch.read.push(own.clone());
     linux::confine(&launch)?;
-    linux::start(&program, arguments)
+    let memory = launch.limits.memory_bytes;
+    let first = [
+        ARGUMENT.into(),
+        ALONE.into(),
+        memory.to_string().into(),
+        program,
+    ];
+    linux::start(own.as_os_str(), first.into_iter().chain(arguments))
 }
 
 #[cfg(target_os = "linux")]
@@ -191,7 +214,10 @@ mod linux {
         collections::BTreeMap,
         ffi::{OsStr, OsString},
         fs,
-        os::unix::{fs::MetadataExt, process::ExitStatusExt},
+        os::unix::{
+            fs::MetadataExt,
+            process::{CommandExt, ExitStatusExt},
+        },
         process::{Command, ExitCode},
         thread,
         time::Duration,
@@ -209,7 +235,7 @@ mod linux {
         SeccompRule, apply_filter,
     };
 
-    use super::{Confinement, Launch, Rlimits};
+    use super::{Confinement, Launch};
 
     /// How often it looks whether the program that asked is still there.
     const LOOKS: Duration = Duration::from_millis(200);
@@ -221,18 +247,14 @@ mod linux {
             ..Launch::default()
         };
         Confinement {
-            rlimits: limit(Rlimits::default()).is_ok(),
+            rlimits: limit(&nothing).is_ok(),
             landlock: landlock(&nothing).is_ok(),
             seccomp: seccomp(false).is_ok(),
         }
     }
 
     pub(super) fn confine(launch: &Launch) -> Result<(), String> {
-        for confined in [
-            limit(launch.limits),
-            landlock(launch),
-            seccomp(launch.network),
-        ] {
+        for confined in [limit(launch), landlock(launch), seccomp(launch.network)] {
             if let Err(reason) = confined
                 && launch.required
             {
@@ -244,20 +266,24 @@ mod linux {
         Ok(())
     }
 
-    fn limit(limits: Rlimits) -> Result<(), String> {
-        let set = |resource, most: u64| {
-            let limit = Rlimit {
-                current: Some(most),
-                maximum: Some(most),
-            };
-            setrlimit(resource, limit).map_err(|error| format!("a limit cannot be set: {error}"))
+    fn limit(launch: &Launch) -> Result<(), String> {
+        let limits = launch.limits;
+        limit_to(Resource::Core, 0)?;
+        limit_to(Resource::Cpu, limits.cpu_s)?;
+        if !launch.alone {
+            limit_to(Resource::As, limits.memory_bytes)?;
+        }
+        limit_to(Resource::Fsize, limits.file_bytes)?;
+        limit_to(Resource::Nofile, limits.open_files)?;
+        limit_to(Resource::Nproc, running().saturating_add(limits.processes))
+    }
+
+    fn limit_to(resource: Resource, most: u64) -> Result<(), String> {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
         };
-        set(Resource::Core, 0)?;
-        set(Resource::Cpu, limits.cpu_s)?;
-        set(Resource::As, limits.memory_bytes)?;
-        set(Resource::Fsize, limits.file_bytes)?;
-        set(Resource::Nofile, limits.open_files)?;
-        set(Resource::Nproc, running().saturating_add(limits.processes))
+        setrlimit(resource, limit).map_err(|error| format!("a limit cannot be set: {error}"))
     }
 
     /// How many processes and threads this user account runs.
@@ -319,18 +345,6 @@ mod linux {
     }
 
     fn seccomp(network: bool) -> Result<(), String> {
-        let refuse = |error: i32, rules: BTreeMap<i64, Vec<SeccompRule>>| -> Result<(), String> {
-            let arch = std::env::consts::ARCH.try_into();
-            let arch = arch.map_err(|_| "seccomp knows no such processor".to_owned())?;
-            let action = SeccompAction::Errno(error as u32);
-            let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
-            let failed = |error: &dyn std::fmt::Display| format!("seccomp cannot be used: {error}");
-            let filter = filter.map_err(|error| failed(&error))?;
-            let program: BpfProgram = filter
-                .try_into()
-                .map_err(|error: seccompiler::BackendError| failed(&error))?;
-            apply_filter(&program).map_err(|error| failed(&error))
-        };
         // Libraries fall back to `clone`, whose flags can be looked at.
         refuse(
             libc::ENOSYS,
@@ -367,6 +381,92 @@ mod linux {
         );
         refuse(libc::EPERM, with_x32(rules))
     }
+
+    /// Answers these calls with an error from now on.
+    fn refuse(error: i32, rules: BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), String> {
+        let arch = std::env::consts::ARCH.try_into();
+        let arch = arch.map_err(|_| "seccomp knows no such processor".to_owned())?;
+        let action = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
+        let failed = |error: &dyn std::fmt::Display| format!("seccomp cannot be used: {error}");
+        let filter = filter.map_err(|error| failed(&error))?;
+        let program: BpfProgram = filter
+            .try_into()
+            .map_err(|error: seccompiler::BackendError| failed(&error))?;
+        apply_filter(&program).map_err(|error| failed(&error))
+    }
+
+    /// Gives up what a process needs only for others, and becomes the program. It comes back with the reason why
+    /// it could not.
+    pub(super) fn become_alone(
+        memory: &OsStr,
+        program: &OsStr,
+        arguments: impl Iterator<Item = OsString>,
+    ) -> String {
+        let rule = |argument, operator, value| {
+            let condition =
+                SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value);
+            condition.and_then(|condition| SeccompRule::new(vec![condition]))
+        };
+        let thread = libc::CLONE_THREAD as u64;
+        let conditions = [
+            // Threads of its own it may start.
+            (libc::SYS_clone, rule(0, SeccompCmpOp::MaskedEq(thread), 0)),
+            // Its own limits it may read, and set none, which the superuser could raise.
+            (libc::SYS_prlimit64, rule(0, SeccompCmpOp::Ne, 0)),
+            (libc::SYS_prlimit64, rule(2, SeccompCmpOp::Ne, 0)),
+        ];
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+            OF_OTHERS.iter().map(|call| (*call, Vec::new())).collect();
+        for (call, rule) in conditions {
+            match rule {
+                Ok(rule) => rules.entry(call).or_default().push(rule),
+                Err(error) => return error.to_string(),
+            }
+        }
+        let Some(memory) = memory.to_str().and_then(|memory| memory.parse().ok()) else {
+            return "the bound on memory is no number".to_owned();
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let limited = limit_to(Resource::As, memory);
+        match limited.and_then(|()| refuse(libc::EPERM, with_x32(rules))) {
+            Err(reason) => reason,
+            Ok(()) => format!(
+                "{} cannot be started: {}",
+                program.display(),
+                command.exec()
+            ),
+        }
+    }
+
+    /// What reaches other processes of the user, or leaves something behind that outlives the process.
+    const OF_OTHERS: &[i64] = &[
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_vfork,
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_tgkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_open,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_setrlimit,
+        libc::SYS_setpriority,
+        libc::SYS_ioprio_set,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+        libc::SYS_shmget,
+        libc::SYS_msgget,
+        libc::SYS_semget,
+        libc::SYS_mq_open,
+    ];
 
     /// The same calls under the numbers of the other calling convention of this processor.
     fn with_x32(rules: BTreeMap<i64, Vec<SeccompRule>>) -> BTreeMap<i64, Vec<SeccompRule>> {

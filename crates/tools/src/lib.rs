@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(all(feature = "code", unix))]
+pub mod code;
 pub mod files;
 #[cfg(unix)]
 pub mod launcher;
@@ -11,6 +13,8 @@ pub mod terminal;
 mod typed;
 pub mod web;
 
+#[cfg(all(feature = "code", unix))]
+pub use code::{Code, CodeError};
 pub use files::{FileSettings, Files, FilesError};
 #[cfg(unix)]
 pub use launcher::{Confinement, Rlimits};

@@ -5,10 +5,10 @@
 //! environment of its own, and below a launcher ([`crate::launcher`]) that takes its rights away: on Linux it
 //! reads the system's programs and the folder, changes only the folder, and has no network.
 
-mod output;
+pub(crate) mod output;
 mod policy;
 mod processes;
-mod running;
+pub(crate) mod running;
 
 use std::{
     collections::BTreeMap,
@@ -341,6 +341,7 @@ fn find_launcher(
         .concat(),
         network: settings.network,
         required,
+        alone: false,
         limits: settings.rlimits,
     };
     let arguments = launcher::arguments(&launch);

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 /// The beginning and the end of a stream, and how long it was.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     most: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 impl Kept {
     /// Keeps so many bytes at the most.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
             most: most.max(2),
             head: Vec::new(),
@@ -22,7 +22,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let half = self.most / 2;
         let room = half.saturating_sub(self.head.len()).min(bytes.len());
@@ -35,7 +35,7 @@ impl Kept {
     }
 
     /// As text, with a mark where something was left out.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         let kept = (self.head.len() + self.tail.len()) as u64;
         let tail = [front, back].concat();

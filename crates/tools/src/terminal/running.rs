@@ -27,19 +27,19 @@ const SHOWN: u64 = 1 << 20;
 
 /// A command that is to be started.
 #[derive(Debug)]
-pub(super) struct Start {
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<String>,
-    pub(super) folder: PathBuf,
-    pub(super) environment: Vec<(String, String)>,
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) folder: PathBuf,
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 /// All processes of a command. Dropped, they are ended.
 #[derive(Debug)]
-pub(super) struct Group(Option<Pid>);
+pub(crate) struct Group(Option<Pid>);
 
 impl Group {
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(group) = self.0.take() {
             // There may be none left.
             let _ = kill_process_group(group, Signal::KILL);
@@ -55,7 +55,7 @@ impl Drop for Group {
 
 impl Start {
     /// Starts it, with its stdin open or at its end.
-    pub(super) fn spawn(&self, stdin: bool) -> Result<(Child, Group), ToolError> {
+    pub(crate) fn spawn(&self, stdin: bool) -> Result<(Child, Group), ToolError> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)

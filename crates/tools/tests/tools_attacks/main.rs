@@ -7,6 +7,8 @@
     missing_docs
 )]
 
+#[cfg(all(feature = "code", target_os = "linux"))]
+mod code;
 mod files;
 #[cfg(feature = "openapi")]
 mod openapi;
