@@ -10,8 +10,12 @@
 #[cfg(all(feature = "code", target_os = "linux"))]
 mod code;
 mod files;
+mod html;
+#[cfg(target_os = "linux")]
+mod launcher;
 #[cfg(feature = "openapi")]
 mod openapi;
+mod server;
 mod skills;
 mod terminal;
 mod web;

@@ -5,10 +5,7 @@ use std::{
     io::Write as _,
     net::IpAddr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -18,65 +15,22 @@ use ghostlight_tools::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use super::{call, call_as, tool};
+use super::{call, call_as, server::Server, tool};
 
-/// A server that answers by the path, and remembers what it was asked.
-#[derive(Clone)]
-struct Server {
-    port: u16,
-    asked: Arc<Mutex<Vec<String>>>,
+/// A server that answers by the path.
+async fn serve() -> Server {
+    Server::start(answer).await
 }
 
-impl Server {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = Self {
-            port,
-            asked: Arc::default(),
-        };
-        let asked = server.asked.clone();
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let asked = asked.clone();
-                tokio::spawn(async move {
-                    let mut request = Vec::new();
-                    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-                        let mut buffer = [0; 4096];
-                        match stream.read(&mut buffer).await {
-                            Ok(count @ 1..) => request.extend_from_slice(&buffer[..count]),
-                            _ => return,
-                        }
-                    }
-                    let request = String::from_utf8_lossy(&request).into_owned();
-                    let target = request.split(' ').nth(1).unwrap_or("/").to_owned();
-                    asked.lock().push(request);
-                    let _ = answer(&mut stream, &target, port).await;
-                });
-            }
-        });
-        server
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://public.test:{}{path}", self.port)
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().drain(..).collect()
-    }
+/// The address of a path of it, by a name that the tests' resolver knows.
+pub(super) fn url(server: &Server, path: &str) -> String {
+    format!("http://public.test:{}{path}", server.port)
 }
 
-async fn answer(
-    stream: &mut tokio::net::TcpStream,
-    target: &str,
-    port: u16,
-) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, request: String, port: u16) -> std::io::Result<()> {
+    let target = request.split(' ').nth(1).unwrap_or("/");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let whole = |status: &str, headers: &str, body: &[u8]| {
         let head = format!(
@@ -236,11 +190,11 @@ fn settings(more: Value) -> WebSettings {
     serde_json::from_value(all).unwrap()
 }
 
-fn web(more: Value) -> Web {
+pub(super) fn web(more: Value) -> Web {
     Web::with_resolver(settings(more), names()).unwrap()
 }
 
-async fn fetch(web: &Web, url: &str) -> Result<String, String> {
+pub(super) async fn fetch(web: &Web, url: &str) -> Result<String, String> {
     call(&tool(web, "web_fetch"), json!({ "url": url })).await
 }
 
@@ -322,7 +276,7 @@ const PRIVATE: &[&str] = &[
 
 #[tokio::test]
 async fn no_way_to_write_an_address_reaches_what_is_not_public() {
-    let server = Server::start().await;
+    let server = serve().await;
     let web = web(json!({}));
     for host in PRIVATE {
         let port = server.port;
@@ -350,13 +304,13 @@ async fn no_way_to_write_an_address_reaches_what_is_not_public() {
 
 #[tokio::test]
 async fn names_that_lead_to_private_addresses_are_refused_also_after_a_redirect() {
-    let server = Server::start().await;
+    let server = serve().await;
     let web = web(json!({}));
     for host in [
         "loop", "private", "metadata", "six", "mapped", "unique", "mixed",
     ] {
         let direct = format!("http://{host}.test:{}/page", server.port);
-        let redirected = server.url(&format!("/go?{direct}"));
+        let redirected = url(&server, &format!("/go?{direct}"));
         for url in [direct, redirected] {
             let refused = fetch(&web, &url).await.unwrap_err();
             assert!(refused.contains("private network"), "{url}: {refused}");
@@ -383,7 +337,7 @@ async fn names_that_lead_to_private_addresses_are_refused_also_after_a_redirect(
 
 #[tokio::test]
 async fn addresses_that_are_not_asked_for_are_refused_before_a_connection() {
-    let server = Server::start().await;
+    let server = serve().await;
     let port = server.port;
     let strict = web(
         json!({ "hosts": ["*.test"], "deny_hosts": ["other.test"], "ports": [port], "schemes": ["http"] }),
@@ -435,7 +389,7 @@ async fn addresses_that_are_not_asked_for_are_refused_before_a_connection() {
             .all(|request| !request.starts_with("GET /page"))
     );
     assert!(
-        fetch(&strict, &server.url("/page"))
+        fetch(&strict, &url(&server, "/page"))
             .await
             .unwrap()
             .contains("# Hello\n\nA [link](/x)")
@@ -444,7 +398,7 @@ async fn addresses_that_are_not_asked_for_are_refused_before_a_connection() {
 
 #[tokio::test]
 async fn no_answer_is_endless_or_makes_a_call_wait() {
-    let server = Server::start().await;
+    let server = serve().await;
     let web = web(json!({}));
     for (path, told) in [
         ("/bomb", "of 1000"),
@@ -468,7 +422,7 @@ async fn no_answer_is_endless_or_makes_a_call_wait() {
         ("/go?http://[", "leads on to no address"),
     ] {
         let began = Instant::now();
-        let told_by = fetch(&web, &server.url(path)).await;
+        let told_by = fetch(&web, &url(&server, path)).await;
         let text = told_by.unwrap_or_else(|failed| failed);
         assert!(text.contains(told), "{path}: {text:.300}");
         assert!(text.len() < 90_000, "{path}: {} bytes", text.len());
@@ -479,22 +433,25 @@ async fn no_answer_is_endless_or_makes_a_call_wait() {
         );
     }
     let long = tool(&web, "web_fetch");
-    let first = call(&long, json!({ "url": server.url("/long") }))
+    let first = call(&long, json!({ "url": url(&server, "/long") }))
         .await
         .unwrap();
     assert!(
         first.contains("go on with from 20000, of 50000"),
         "{first:.200}"
     );
-    let last = call(&long, json!({ "url": server.url("/long"), "from": 49_990 }))
-        .await
-        .unwrap();
+    let last = call(
+        &long,
+        json!({ "url": url(&server, "/long"), "from": 49_990 }),
+    )
+    .await
+    .unwrap();
     assert!(last.ends_with("\n\n0123456789"));
 }
 
 #[tokio::test]
 async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
-    let server = Server::start().await;
+    let server = serve().await;
     let web = web(json!({ "methods": ["GET", "POST"] }));
     let request = tool(&web, "web_request");
     let go = async |number: u32, arguments: Value| call_as(&request, number, arguments).await;
@@ -510,7 +467,7 @@ async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
     ] {
         let refused = go(
             1,
-            json!({ "url": server.url("/page"), "method": "GET", "headers": { name: value } }),
+            json!({ "url": url(&server, "/page"), "method": "GET", "headers": { name: value } }),
         )
         .await;
         assert!(refused.is_err(), "{name}");
@@ -523,13 +480,13 @@ async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
         "GET / HTTP/1.1\r\nx: y",
         "",
     ] {
-        let refused = go(1, json!({ "url": server.url("/page"), "method": method })).await;
+        let refused = go(1, json!({ "url": url(&server, "/page"), "method": method })).await;
         assert!(refused.unwrap_err().contains("is none of"), "{method}");
     }
     assert!(server.asked().is_empty());
     let secret = json!({ "authorization": "Bearer s3cret", "content-type": "text/plain" });
     let sent =
-        json!({ "url": server.url("/page"), "method": "post", "headers": secret, "body": "hi" });
+        json!({ "url": url(&server, "/page"), "method": "post", "headers": secret, "body": "hi" });
     for _ in 0..2 {
         assert!(go(7, sent.clone()).await.unwrap().contains("Hello"));
     }
@@ -548,7 +505,7 @@ async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
     assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
     // Headers for one server do not reach another, nor does a body.
     let other = format!("http://other.test:{}/page", server.port);
-    let away = json!({ "url": server.url(&format!("/go?{other}")), "method": "POST", "headers": secret, "body": "hi" });
+    let away = json!({ "url": url(&server, &format!("/go?{other}")), "method": "POST", "headers": secret, "body": "hi" });
     go(8, away).await.unwrap();
     let asked = server.asked();
     let last = asked.last().unwrap();
@@ -557,14 +514,14 @@ async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
         "{last}"
     );
     let kept =
-        json!({ "url": server.url(&format!("/keep?{other}")), "method": "POST", "body": "hi" });
+        json!({ "url": url(&server, &format!("/keep?{other}")), "method": "POST", "body": "hi" });
     assert!(
         go(9, kept)
             .await
             .unwrap_err()
             .contains("to which the body is not sent")
     );
-    let same = json!({ "url": server.url("/keep?/page"), "method": "POST", "headers": secret, "body": "hi" });
+    let same = json!({ "url": url(&server, "/keep?/page"), "method": "POST", "headers": secret, "body": "hi" });
     go(10, same).await.unwrap();
     let asked = server.asked();
     let last = asked.last().unwrap();
@@ -576,11 +533,11 @@ async fn a_request_sends_only_what_it_may_and_nothing_to_others() {
 
 #[tokio::test]
 async fn what_a_site_asks_of_robots_is_honoured_by_setting() {
-    let server = Server::start().await;
+    let server = serve().await;
     let polite = web(json!({ "robots": true }));
-    assert!(fetch(&polite, &server.url("/page")).await.is_ok());
+    assert!(fetch(&polite, &url(&server, "/page")).await.is_ok());
     assert!(
-        fetch(&polite, &server.url("/secret/x"))
+        fetch(&polite, &url(&server, "/secret/x"))
             .await
             .unwrap_err()
             .contains("asks robots")
@@ -595,7 +552,7 @@ async fn what_a_site_asks_of_robots_is_honoured_by_setting() {
     );
     assert!(!asked.iter().any(|request| request.contains("/secret")));
     assert!(
-        fetch(&web(json!({})), &server.url("/secret/x"))
+        fetch(&web(json!({})), &url(&server, "/secret/x"))
             .await
             .unwrap_err()
             .contains("404")
@@ -604,7 +561,7 @@ async fn what_a_site_asks_of_robots_is_honoured_by_setting() {
 
 #[tokio::test]
 async fn a_search_asks_the_server_that_is_set_up() {
-    let server = Server::start().await;
+    let server = serve().await;
     let base = format!("http://127.0.0.1:{}", server.port);
     let searxng = SearXng::new(&base)
         .unwrap()

@@ -10,7 +10,7 @@ use ghostlight_tools::{OpenApi, OpenApiError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Server, call, schema_of, secret, secret_less, shop};
+use super::{call, schema_of, secret, secret_less, serve, settings, shop};
 
 /// Hostile documents, each with its name.
 fn hostile() -> Vec<(&'static str, String)> {
@@ -144,12 +144,12 @@ fn jsonschema_of(tool: &ToolHandle) -> Result<jsonschema::Validator, String> {
 
 #[tokio::test]
 async fn a_path_that_leads_up_is_not_asked() {
-    let server = Server::start().await;
+    let server = serve().await;
     let (_, text) = hostile()
         .into_iter()
         .find(|(name, _)| *name == "a path that leads up")
         .unwrap();
-    let read = OpenApi::read(&text, server.settings()).unwrap();
+    let read = OpenApi::read(&text, settings(&server)).unwrap();
     for tool in read.tools().unwrap() {
         let _ = call(&tool, json!({})).await;
     }

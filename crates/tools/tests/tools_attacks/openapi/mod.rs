@@ -1,86 +1,36 @@
 //! Operations of OpenAPI documents: the requests that they make, and what a hostile document, model or server
 //! tries.
 
-use std::{net::IpAddr, pin::Pin, sync::Arc};
+use std::{net::IpAddr, pin::Pin};
 
 use ghostlight_actors::{
     contract::{ToolHandle, Toolset, ToolsetHandle},
     vocabulary::Effect,
 };
 use ghostlight_tools::{OpenApi, OpenApiError, OpenApiSettings, web::Resolver};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 mod hostile;
 
-use super::{call, call_as, tool};
+use super::{call, call_as, server::Server, tool};
 
-/// A server that remembers what it was sent, and answers by the last part of the path.
-struct Server {
-    port: u16,
-    asked: Arc<Mutex<Vec<String>>>,
+/// A server that answers by the last part of the path.
+async fn serve() -> Server {
+    let answered = |mut stream: TcpStream, request: String, _| async move {
+        stream.write_all(answer(&request).as_bytes()).await
+    };
+    Server::start(answered).await
 }
 
-impl Server {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = Self {
-            port,
-            asked: Arc::default(),
-        };
-        let asked = server.asked.clone();
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let asked = asked.clone();
-                tokio::spawn(async move {
-                    let mut request = Vec::new();
-                    loop {
-                        let mut buffer = [0; 4096];
-                        match stream.read(&mut buffer).await {
-                            Ok(count @ 1..) => request.extend_from_slice(&buffer[..count]),
-                            _ => return,
-                        }
-                        let text = String::from_utf8_lossy(&request).into_owned();
-                        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-                            continue;
-                        };
-                        let length = head.lines().find_map(|line| {
-                            let (name, value) = line.split_once(':')?;
-                            name.eq_ignore_ascii_case("content-length")
-                                .then(|| value.trim().parse::<usize>().ok())?
-                        });
-                        if body.len() >= length.unwrap_or(0) {
-                            break;
-                        }
-                    }
-                    let request = String::from_utf8_lossy(&request).into_owned();
-                    let answer = answer(&request);
-                    asked.lock().push(request);
-                    let _ = stream.write_all(answer.as_bytes()).await;
-                });
-            }
-        });
-        server
-    }
+fn base(server: &Server) -> String {
+    format!("http://127.0.0.1:{}/v1", server.port)
+}
 
-    fn base(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
-    }
-
-    fn settings(&self) -> OpenApiSettings {
-        OpenApiSettings::new("")
-            .base_url(self.base())
-            .allow_address("127.0.0.1")
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().drain(..).collect()
-    }
+fn settings(server: &Server) -> OpenApiSettings {
+    OpenApiSettings::new("")
+        .base_url(base(server))
+        .allow_address("127.0.0.1")
 }
 
 fn answer(request: &str) -> String {
@@ -212,8 +162,7 @@ fn secret() -> OpenApiSettings {
 }
 
 fn shop_at(server: &Server) -> OpenApi {
-    let settings = server
-        .settings()
+    let settings = settings(server)
         .credential("key", "k-3141592")
         .credential("basic", "ada:hunter2")
         .credential("token", "t-2718281")
@@ -235,7 +184,7 @@ fn schema_of(tool: &ToolHandle) -> Value {
 
 #[tokio::test]
 async fn arguments_go_where_the_document_says() {
-    let server = Server::start().await;
+    let server = serve().await;
     let shop = shop_at(&server);
     let key = "api%20key=k-3141592";
     for (name, arguments, line, more) in [
@@ -311,7 +260,7 @@ async fn arguments_go_where_the_document_says() {
 
 #[tokio::test]
 async fn methods_say_what_repeating_a_call_does_and_the_team_says_it_louder() {
-    let server = Server::start().await;
+    let server = serve().await;
     let shop = shop_at(&server);
     let effect = |toolset: &OpenApi, name: &str| tool(toolset, name).definition().effect;
     for (name, expected) in [
@@ -368,7 +317,7 @@ fn shop_text() -> String {
 
 #[tokio::test]
 async fn an_answer_tells_where_the_next_page_is_and_which_credential_is_missing() {
-    let server = Server::start().await;
+    let server = serve().await;
     let shop = shop_at(&server);
     let pages = call(&tool(&shop, "pages"), json!({})).await.unwrap();
     assert!(
@@ -460,7 +409,7 @@ fn secret_less() -> OpenApiSettings {
 
 #[tokio::test]
 async fn no_argument_leads_to_another_place_of_the_server() {
-    let server = Server::start().await;
+    let server = serve().await;
     let shop = shop_at(&server);
     let item = tool(&shop, "deleteItem");
     for id in ["..", ".", ""] {
@@ -516,7 +465,7 @@ async fn no_argument_leads_to_another_place_of_the_server() {
 
 #[tokio::test]
 async fn credentials_go_to_the_api_alone_and_no_model_reads_them() {
-    let server = Server::start().await;
+    let server = serve().await;
     let shop = shop_at(&server);
     let told = call(&tool(&shop, "echo"), json!({})).await.unwrap();
     assert!(
@@ -559,7 +508,7 @@ impl Resolver for Here {
 
 #[tokio::test]
 async fn private_addresses_are_asked_only_where_the_team_allows_it() {
-    let server = Server::start().await;
+    let server = serve().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shop.json");
     std::fs::write(&file, shop_text()).unwrap();
@@ -586,7 +535,7 @@ async fn private_addresses_are_asked_only_where_the_team_allows_it() {
     // So it is with the document, which is fetched when the System starts.
     let address = format!("http://public.test:{}/document.json", server.port);
     let fetched = |settings: OpenApiSettings| {
-        OpenApi::with_resolver(settings.base_url(server.base()), Here).unwrap()
+        OpenApi::with_resolver(settings.base_url(base(&server)), Here).unwrap()
     };
     let refused = fetched(OpenApiSettings::new(&address));
     refused.tools().unwrap_err();
