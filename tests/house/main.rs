@@ -16,6 +16,7 @@ mod public_items;
 mod reach;
 mod rooms;
 mod sources;
+mod tokio_features;
 
 /// Fails with all findings at once: a developer wants the list, not the first of it.
 #[track_caller]

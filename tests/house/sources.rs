@@ -284,7 +284,7 @@ fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
         })
 }
 
-fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> T {
+pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     let text = fs::read_to_string(path)
         .unwrap_or_else(|error| panic!("{}: cannot be read: {error}", path.display()));
     toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
