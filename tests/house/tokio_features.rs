@@ -64,10 +64,7 @@ fn feature(path: &[String]) -> Option<&'static str> {
 
 /// What files use of tokio without a feature that stands in the manifest of their package, as
 /// `file:line: path needs feature`.
-fn findings(
-    files: &[&SourceFile],
-    manifest_of: &mut dyn FnMut(&Path) -> Manifest,
-) -> Vec<String> {
+fn findings(files: &[&SourceFile], manifest_of: &mut dyn FnMut(&Path) -> Manifest) -> Vec<String> {
     let mut manifests: BTreeMap<PathBuf, Manifest> = BTreeMap::new();
     let mut findings = Vec::new();
     for file in files {
