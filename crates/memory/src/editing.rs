@@ -22,7 +22,7 @@ pub const SAME: f64 = 0.85;
 /// From which cosine on, where both have vectors.
 pub const SAME_COSINE: f64 = 0.97;
 
-/// What became of something that was to be remembered.
+/// The result of adding an item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Added {
@@ -112,13 +112,13 @@ impl Forget {
     }
 }
 
-/// What is to be forgotten, of which kinds, and whether it is only told.
+/// A request to forget: which items, of which kinds, and whether nothing is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Forgetting {
-    /// Which items go.
+    /// The items.
     pub what: Forget,
-    /// Of which kinds; all when it is empty.
+    /// Their kinds; all when it is empty.
     pub kinds: BTreeSet<MemoryKind>,
     /// Whether nothing is done.
     pub dry_run: bool,
@@ -136,7 +136,7 @@ impl From<Forget> for Forgetting {
 }
 
 impl Forgetting {
-    /// Forgets only items of this kind, and others that are named so.
+    /// Forgets only items of this kind; further calls add kinds.
     #[must_use]
     pub fn kind(mut self, kind: MemoryKind) -> Self {
         self.kinds.insert(kind);

@@ -78,9 +78,9 @@ impl EpisodeStatus {
 pub struct Sent {
     /// The message's id, as its platform has it.
     pub message: String,
-    /// To whom: platform, person and channel. Nobody else's reactions count.
+    /// The receiver: platform, person and channel. Reactions of others do not count.
     pub sender: String,
-    /// Until when reactions count.
+    /// The time until which reactions count.
     pub until: Timestamp,
     /// The reactions that stand, and whether each is a good one.
     pub reactions: BTreeMap<String, bool>,
@@ -92,7 +92,7 @@ pub struct Sent {
 pub struct Reaction {
     /// The message's id.
     pub message: String,
-    /// Who reacts: platform, person and channel.
+    /// The person who reacts: platform, person and channel.
     pub sender: String,
     /// The emoji.
     pub emoji: String,
@@ -123,7 +123,7 @@ impl Reaction {
     }
 }
 
-/// What became of a reaction.
+/// The effect of a reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -277,7 +277,7 @@ pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
 }
 
 impl ScopedMemory<'_> {
-    /// Keeps what came of work on a goal. `importance` is 0 to 1, 0.5 where nobody rated it.
+    /// Keeps an episode. `importance` is 0 to 1, 0.5 where nobody rated it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an empty goal.
@@ -305,7 +305,7 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Says what came of an episode that waited for it, or adds what is to be learnt from it.
+    /// Sets the status of an episode that waited for it, or adds what is to be learnt from it.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] where there is no such episode.

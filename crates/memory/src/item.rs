@@ -1,4 +1,4 @@
-//! What is remembered.
+//! Items of a memory.
 
 use std::collections::BTreeSet;
 
@@ -93,13 +93,13 @@ impl MemoryKind {
     }
 }
 
-/// Something that is remembered.
+/// An item of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryItem {
-    /// What tells it from all others of its scope.
+    /// Its id, unique in its scope.
     pub id: String,
-    /// Of which kind it is.
+    /// Its kind.
     pub kind: MemoryKind,
     /// What is remembered, and found by.
     pub content: String,
@@ -207,13 +207,13 @@ pub enum Detail {
     },
 }
 
-/// Something to be remembered.
+/// An item that is to be added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewMemory {
-    /// Of which kind it is.
+    /// Its kind.
     pub kind: MemoryKind,
-    /// What is remembered.
+    /// The content.
     pub content: String,
     /// Words under which it is found too.
     pub tags: BTreeSet<String>,
@@ -263,7 +263,7 @@ impl NewMemory {
         self
     }
 
-    /// Has it never forgotten by itself.
+    /// Keeps it from being forgotten by itself.
     #[must_use]
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
@@ -282,7 +282,7 @@ impl NewMemory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryPatch {
-    /// What is remembered.
+    /// The content.
     pub content: Option<String>,
     /// Words under which it is found too.
     pub tags: Option<BTreeSet<String>>,

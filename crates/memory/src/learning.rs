@@ -31,7 +31,7 @@ const CITATIONS: usize = 256;
 pub struct Learning {
     /// How it is cited, in square brackets: `L001`.
     pub code: String,
-    /// What it is of.
+    /// Its category.
     pub category: LearningCategory,
     /// How often it helped where it was cited.
     pub helpful: u64,
@@ -178,13 +178,13 @@ fn stay_within(draft: &mut Draft, most: usize) {
     }
 }
 
-/// What came of the learnings that a text cites.
+/// The learnings that a text cites, after they were credited or blamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Credited {
     /// The codes that were credited or blamed.
     pub cited: Vec<String>,
-    /// The codes of those that went, since they help too seldom.
+    /// The codes of those that were removed, because they help too seldom.
     pub pruned: Vec<String>,
 }
 

@@ -210,7 +210,7 @@ impl Memory {
         self.0.bounds
     }
 
-    /// What a run remembers in this scope.
+    /// The memory of a run in this scope.
     pub fn on<'c>(&self, cx: &'c RunContext, scope: MemoryScope) -> ScopedMemory<'c> {
         let memory = self.clone();
         ScopedMemory { memory, cx, scope }
@@ -273,7 +273,7 @@ pub struct ScopedMemory<'c> {
 pub(crate) type Decide<T> =
     Arc<dyn Fn(&mut Draft, &[Option<Vec<f32>>]) -> Result<T, OperationError> + Send + Sync>;
 
-/// Something that is done with one scope of a memory.
+/// An operation on one scope of a memory.
 #[must_use = "an operation starts when it is polled"]
 pub struct MemoryOperation<T> {
     memory: Memory,
@@ -313,8 +313,8 @@ impl<'c> ScopedMemory<'c> {
         })
     }
 
-    /// What answers a question best, the best first. Unless the query says otherwise, each item that is found
-    /// is used by that.
+    /// The items that answer a question best, the best first. Each item that is found counts as used, unless the query
+    /// says otherwise.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an empty question.

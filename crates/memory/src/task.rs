@@ -74,7 +74,7 @@ impl TaskRecord {
     }
 }
 
-/// What became of a task that was to be kept.
+/// The result of keeping a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeptTask {

@@ -325,14 +325,14 @@ impl View {
     }
 }
 
-/// What is looked for.
+/// A query of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct MemoryQuery {
     /// What is asked. One that begins with `tag:a,b` looks only at items that have one of these tags.
     pub text: String,
-    /// The kinds that are looked at; all but the graph's and conversations when it is empty.
+    /// The kinds that are searched; all but the graph's and conversations when it is empty.
     pub kinds: BTreeSet<MemoryKind>,
     /// How many items at most are found.
     pub k: u32,
@@ -377,7 +377,7 @@ impl MemoryQuery {
         self
     }
 
-    /// Looks at this kind, and others that are named so, only.
+    /// Searches this kind only; further calls add kinds.
     #[must_use]
     pub fn kind(mut self, kind: MemoryKind) -> Self {
         self.kinds.insert(kind);

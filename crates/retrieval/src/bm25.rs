@@ -156,8 +156,8 @@ impl Bm25Index {
         self.search_where(query, limit, |_| true)
     }
 
-    /// Those of the documents at the places that are wanted that share a term with the query, the best first. Which
-    /// are wanted changes no score.
+    /// The documents that share a term with the query, the best first, among those for whose place `wanted` is true.
+    /// Leaving documents out changes no score.
     pub fn search_where(
         &self,
         query: &str,

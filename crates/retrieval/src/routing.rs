@@ -1,4 +1,4 @@
-//! To whom a request goes: to the one whose examples are nearest.
+//! Routing of a request to the route whose examples are nearest.
 
 use ghostlight_actors::contract::{EmbedderHandle, EmbeddingPurpose, ModelError};
 use tokio::sync::OnceCell;

@@ -1,4 +1,4 @@
-//! Who asks, and what is theirs.
+//! The caller of a request, and what belongs to it.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -55,10 +55,10 @@ impl FromStr for Scope {
     }
 }
 
-/// Who asks, as its credentials prove.
+/// The caller of a request, as its credentials prove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Whoever operates the program: everybody, where the server has no keys, and the holder of an admin key.
+    /// The operator of the program: every caller, where the server has no keys, and the holder of an admin key.
     Operator,
     /// The subject of a key.
     Subject(Arc<Holder>),

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{access, caller::Scope, problem::Problem, server::Shared};
 
-/// Who may use an endpoint.
+/// The callers that may use an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everybody.
@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub method: Method,
     /// The path, with names in braces for its variable parts.
     pub path: &'static str,
-    /// Who may use it.
+    /// The callers that may use it.
     pub access: Access,
     /// What it is for.
     pub summary: &'static str,

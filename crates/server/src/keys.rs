@@ -63,7 +63,7 @@ pub enum KeyError {
 pub struct Key {
     /// Its id, which is a part of the key.
     pub id: String,
-    /// Whose it is: the owner of the sessions that it begins.
+    /// The owner of the sessions that it begins.
     pub subject: String,
     /// What its holder may do.
     pub scopes: Vec<Scope>,

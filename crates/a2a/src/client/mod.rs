@@ -20,7 +20,7 @@ use crate::protocol::{
     SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
 };
 
-/// What a message was answered with: the task that it began or went on with, or a message, where there is no task.
+/// The answer to a message: the task that it began or went on with, or a message, where there is no task.
 pub type Sent = SendResponse;
 
 /// The first and the longest pause between two looks at a task.
@@ -62,7 +62,7 @@ impl A2aClient {
         &self.exchange.settings
     }
 
-    /// What the agent says of itself.
+    /// The agent's card.
     ///
     /// # Errors
     /// When it is not reached, or its card cannot be read.
@@ -70,7 +70,7 @@ impl A2aClient {
         Ok(self.reached().await?.card.clone())
     }
 
-    /// Says something. It is answered when the task is recorded, and not when it ends.
+    /// Sends a message. It is answered when the task is recorded, and not when it ends.
     ///
     /// # Errors
     /// What the agent refuses, and that it is not reached: [`ClientError::was_sent`] tells whether it may have heard.
@@ -87,7 +87,7 @@ impl A2aClient {
         self.call(Method::SendMessage, None, json!(request)).await
     }
 
-    /// A task as it stands, with all of its history.
+    /// The current state of a task, with all of its history.
     ///
     /// # Errors
     /// As for [`send`](Self::send).

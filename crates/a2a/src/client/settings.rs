@@ -52,7 +52,7 @@ impl ClientSettings {
         }
     }
 
-    /// Says where its card is, when it is elsewhere.
+    /// Sets where its card is, when it is elsewhere.
     #[must_use]
     pub fn card(mut self, url: impl Into<String>) -> Self {
         self.card = Some(url.into());

@@ -1,4 +1,4 @@
-//! What an agent says of itself.
+//! The card of an agent.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What an agent says of itself.
+/// The card of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
@@ -20,10 +20,10 @@ pub struct AgentCard {
     pub version: String,
     /// What it can do beyond the least.
     pub capabilities: AgentCapabilities,
-    /// The ways to prove who one is, by name.
+    /// The ways to authenticate, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub security_schemes: BTreeMap<String, Value>,
-    /// Which of them are asked for; one of these is enough.
+    /// The ways of which one is required.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_requirements: Vec<SecurityRequirement>,
     /// The media types that it takes.
@@ -47,7 +47,7 @@ impl AgentCard {
         })
     }
 
-    /// Whether it says that a message which is sent again under its id is told once.
+    /// Whether the agent takes a message that is sent again under its id only once.
     pub fn tells_messages_once(&self) -> bool {
         let extensions = self.capabilities.extensions.iter();
         extensions
@@ -75,7 +75,7 @@ pub struct AgentInterface {
     pub protocol_binding: String,
     /// The version of the protocol.
     pub protocol_version: String,
-    /// What requests are to name as their tenant.
+    /// The tenant that requests name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
 }
@@ -88,7 +88,7 @@ pub struct AgentCapabilities {
     pub streaming: bool,
     /// Whether it notifies.
     pub push_notifications: bool,
-    /// Whether it says more of itself to those who have proved who they are.
+    /// Whether it has a longer card for clients that have authenticated.
     pub extended_agent_card: bool,
     /// What it knows beyond the protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -129,7 +129,7 @@ pub struct AgentSkill {
     pub examples: Vec<String>,
 }
 
-/// Ways to prove who one is that are asked for together.
+/// Ways to authenticate that are required together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SecurityRequirement {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Who says a message.
+/// The role of a message's sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Role {
     /// Nobody in particular, which is no role that a message may have.
@@ -23,7 +23,7 @@ pub enum Role {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
-    /// The sender's id of it: sent again under it, it is the same message.
+    /// The sender's id of the message. Sent again under this id, it is the same message.
     pub message_id: String,
     /// The conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,17 +31,17 @@ pub struct Message {
     /// The task that it goes on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// Who says it.
+    /// The role of its sender.
     pub role: Role,
     /// What is said.
     pub parts: Vec<Part>,
-    /// What else is said of it.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The extensions by which it is to be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
-    /// Tasks that it speaks of.
+    /// Tasks that it refers to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reference_task_ids: Vec<String>,
 }
@@ -89,7 +89,7 @@ pub struct Part {
     /// Any JSON value.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub data: Option<Value>,
-    /// What else is said of it.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The file's name.

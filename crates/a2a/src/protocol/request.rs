@@ -1,4 +1,4 @@
-//! What clients ask.
+//! Requests of clients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Message, Task, TaskState};
 
-/// Says something.
+/// A request to send a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendMessage {
@@ -38,7 +38,7 @@ pub struct SendConfiguration {
     pub return_immediately: bool,
 }
 
-/// Means one task.
+/// A request about one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskQuery {
@@ -50,14 +50,14 @@ pub struct TaskQuery {
     pub history_length: Option<u32>,
 }
 
-/// Means several tasks.
+/// A request for a list of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasks {
     /// Only those of this conversation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    /// Only those that stand so.
+    /// Only those with this status.
     #[serde(skip_serializing_if = "is_unspecified")]
     pub status: TaskState,
     /// At most so many; 50, and 100 at the most.
@@ -87,7 +87,7 @@ fn is_unspecified(state: &TaskState) -> bool {
 pub struct ListTasksResponse {
     /// The tasks, the one that changed last at the front.
     pub tasks: Vec<Task>,
-    /// What the next page is asked for with; empty where this is the last.
+    /// The token of the next page; empty where this is the last.
     pub next_page_token: String,
     /// How many a page has.
     pub page_size: u32,

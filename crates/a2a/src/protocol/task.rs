@@ -68,7 +68,7 @@ impl TaskState {
     }
 }
 
-/// How a task stands, since when, and with which words.
+/// The status of a task, since when it holds, and the agent's words about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskStatus {
@@ -96,7 +96,7 @@ pub struct Artifact {
     pub description: Option<String>,
     /// Its content.
     pub parts: Vec<Part>,
-    /// What else is said of it.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The extensions by which it is to be read.
@@ -112,21 +112,21 @@ pub struct Task {
     pub id: String,
     /// The conversation that it belongs to.
     pub context_id: String,
-    /// How it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What came of it.
+    /// Its results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What was said in it.
+    /// Its messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What else is said of it.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl Task {
-    /// Takes in what is told of it, as a client does that follows it.
+    /// Applies an update, as a client does that follows the task.
     pub fn apply(&mut self, update: &StreamResponse) {
         match update {
             StreamResponse::Task(task) => self.clone_from(task),
@@ -164,7 +164,7 @@ impl Task {
     }
 }
 
-/// A task stands otherwise.
+/// A change of a task's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusUpdate {
@@ -172,14 +172,14 @@ pub struct StatusUpdate {
     pub task_id: String,
     /// Its conversation.
     pub context_id: String,
-    /// How it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What else is said.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// A task has made something, or a piece of it.
+/// An artifact that a task has made, or a piece of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactUpdate {
@@ -195,12 +195,12 @@ pub struct ArtifactUpdate {
     /// Whether the artifact is whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
-    /// What else is said.
+    /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// What a stream tells.
+/// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant)]
@@ -215,7 +215,7 @@ pub enum StreamResponse {
     ArtifactUpdate(ArtifactUpdate),
 }
 
-/// What a message is answered with.
+/// The answer to a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant)]

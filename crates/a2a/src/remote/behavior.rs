@@ -21,7 +21,7 @@ use super::{
 };
 use crate::protocol::{Part, TaskState};
 
-/// Tells an agent elsewhere what the member is asked, waits for it, and answers with its answer.
+/// Sends the member's task to an agent elsewhere, waits for it, and answers with its answer.
 ///
 /// The agent's tools (of [`RemoteToolset`](super::RemoteToolset)) have the member's name. In the conversation of a
 /// session the agent's context is kept from one turn to the next; a task that was delegated has one of its own.
@@ -39,7 +39,7 @@ impl Default for RemoteBehavior {
 }
 
 impl RemoteBehavior {
-    /// A behavior that gives a task so much time.
+    /// A behavior that gives a task this much time.
     pub fn new(task_timeout: Duration) -> Self {
         Self {
             task_timeout_s: task_timeout.as_secs_f64(),

@@ -31,7 +31,7 @@ pub enum Told {
     Saved(ArtifactInfo),
 }
 
-/// How a task stands whose run stands so, as far as that alone tells: whether a question is open, and why a run
+/// The state of a task whose run has this status, as far as that alone tells: whether a question is open, and why a run
 /// stopped, is in its events.
 pub fn known_state(status: RunStatus) -> Option<TaskState> {
     match status {
@@ -42,7 +42,7 @@ pub fn known_state(status: RunStatus) -> Option<TaskState> {
     }
 }
 
-/// How a task stands whose run ended so; `None` for one that goes on in another journal.
+/// The state of a task whose run ended this way; `None` for one that goes on in another journal.
 pub fn end_state(end: &RunResult) -> Option<TaskState> {
     Some(match end {
         RunResult::Answered(_) => TaskState::Completed,
@@ -105,7 +105,7 @@ impl TaskReader {
         }
     }
 
-    /// How the task stands after what was read.
+    /// The state of the task after what was read.
     pub fn state(&self) -> TaskState {
         self.state
     }

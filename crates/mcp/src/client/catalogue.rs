@@ -52,7 +52,7 @@ pub struct PromptInfo {
     pub arguments: Vec<(String, bool)>,
 }
 
-/// What a value is looked for, in [`McpToolset::complete`].
+/// The subject of [`McpToolset::complete`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Completing {
@@ -71,7 +71,7 @@ pub struct ResourceUpdates {
 }
 
 impl ResourceUpdates {
-    /// Waits until the resource has changed; `false` when nothing more is told, because the connection is over.
+    /// Waits until the resource has changed; `false` when the connection is over.
     pub async fn changed(&mut self) -> bool {
         loop {
             match self.heard.recv().await {
@@ -157,7 +157,7 @@ impl McpToolset {
         content::output(CallToolResult::success(blocks.collect()))
     }
 
-    /// Hears when a resource changes, for as long as this connection to the server lasts.
+    /// Subscribes to the changes of a resource, for as long as this connection to the server lasts.
     ///
     /// # Errors
     /// Where the server is not connected, or does not tell.

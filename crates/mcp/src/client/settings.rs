@@ -27,13 +27,13 @@ pub struct ServerSettings {
     /// Variables of its environment. Of ours it gets those that programs need to find things, such as
     /// `PATH` and `HOME`, and no other.
     pub env: BTreeMap<String, String>,
-    /// The folder in which it works; ours, when left out.
+    /// The folder in which it works; the program's own, when left out.
     pub cwd: Option<PathBuf>,
     /// The address of a server that speaks streamable HTTP.
     pub url: Option<String>,
     /// Headers of each request to it.
     pub headers: BTreeMap<String, String>,
-    /// How to sign in at it, where what it says of itself is not enough.
+    /// How to sign in at it, where the server's own metadata is not enough.
     pub oauth: OAuthSettings,
     /// The file that keeps what its authorization server gave us, for its user alone; in memory, when left
     /// out. Nothing of it is in a journal.
@@ -42,10 +42,10 @@ pub struct ServerSettings {
     pub from: Option<PathBuf>,
     /// The server's name in that file; the toolset's, when left out.
     pub server: Option<String>,
-    /// What repeating a call does to the world, by the tool's name, in which `*` stands for any text. The
-    /// longest that fits holds; a tool that fits none is called at most once.
+    /// The effect of a tool, by its name, in which `*` stands for any text. The longest name that fits counts; a tool
+    /// that fits none is called at most once.
     pub effects: BTreeMap<String, Effect>,
-    /// Whether what the server says of the effect of a tool is believed where `effects` says nothing.
+    /// Whether the server's annotations about the effect of a tool are believed where `effects` says nothing.
     pub trust_annotations: bool,
     /// Whether the model can list and read the server's resources, by tools of their own.
     pub resources: bool,
@@ -134,14 +134,14 @@ impl ServerSettings {
         self
     }
 
-    /// Says what repeating a call of the tools of this name does; `*` stands for any text.
+    /// Sets the effect of the tools of this name; `*` stands for any text.
     #[must_use]
     pub fn effect(mut self, tools: impl Into<String>, effect: Effect) -> Self {
         self.effects.insert(tools.into(), effect);
         self
     }
 
-    /// Believes what the server says of the effects of its tools.
+    /// Believes the server's annotations about the effects of its tools.
     #[must_use]
     pub fn trust_annotations(mut self) -> Self {
         self.trust_annotations = true;
@@ -162,14 +162,14 @@ impl ServerSettings {
         self
     }
 
-    /// Signs in so.
+    /// Sets how to sign in.
     #[must_use]
     pub fn oauth(mut self, oauth: OAuthSettings) -> Self {
         self.oauth = oauth;
         self
     }
 
-    /// Keeps in this file what authorization servers give us.
+    /// Keeps the tokens of authorization servers in this file.
     #[must_use]
     pub fn tokens(mut self, file: impl Into<PathBuf>) -> Self {
         self.tokens = Some(file.into());

@@ -57,7 +57,7 @@ impl McpToolset {
         Ok(Self { connection, offer })
     }
 
-    /// Waits until the server is connected and has said which tools it has.
+    /// Waits until the server is connected and has listed its tools.
     ///
     /// # Errors
     /// Why it is not, if the first try has failed.
@@ -88,7 +88,7 @@ impl McpToolset {
         Some(peer.peer_info()?.protocol_version.to_string())
     }
 
-    /// The end of what the server said on its standard error, over all its lives: at most 16 KiB.
+    /// The end of the server's standard error, over all its lives: at most 16 KiB.
     pub fn stderr(&self) -> String {
         self.connection.shared().stderr.text()
     }

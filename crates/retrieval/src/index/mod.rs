@@ -183,7 +183,7 @@ impl Index {
         &self.path
     }
 
-    /// What makes its vectors.
+    /// The embedder of its vectors.
     pub fn embedder(&self) -> Option<&EmbedderHandle> {
         self.embedder.as_ref()
     }

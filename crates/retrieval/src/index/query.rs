@@ -1,4 +1,4 @@
-//! What is asked of an index, and what it answers.
+//! Queries of an index, and the results.
 
 use std::{ops::Range, sync::Arc};
 
@@ -15,14 +15,14 @@ const MAX_PROBES: usize = 16;
 /// The most chunks that are found.
 const MAX_LIMIT: usize = 1_000;
 
-/// What is looked for.
+/// A query of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     /// The texts that are looked for: one as a rule, more for the same in other words. What fits several is better.
     pub probes: Vec<Probe>,
     /// By what chunks are ranked.
     pub ranked: Ranked,
-    /// Among which documents.
+    /// The documents that are searched.
     pub filter: Filter,
     /// How many chunks are wanted, at most 1,000.
     pub limit: usize,
@@ -50,21 +50,21 @@ impl Query {
         self
     }
 
-    /// Sets by what chunks are ranked.
+    /// Sets how chunks are ranked.
     #[must_use]
     pub fn ranked(mut self, ranked: Ranked) -> Self {
         self.ranked = ranked;
         self
     }
 
-    /// Sets among which documents.
+    /// Sets the documents that are searched.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Looks for this as well.
+    /// Adds a text that is looked for.
     #[must_use]
     pub fn or(mut self, probe: Probe) -> Self {
         self.probes.push(probe);
@@ -110,7 +110,7 @@ impl Query {
 pub struct Probe {
     /// The text.
     pub text: String,
-    /// For what its vector is made: a question, or a text such as the answer could be.
+    /// The purpose of its vector: a question, or a text such as the answer could be.
     pub purpose: EmbeddingPurpose,
     /// Its vector, where it is known already.
     pub vector: Option<Vec<f32>>,
@@ -152,7 +152,7 @@ pub enum Ranked {
     Both,
 }
 
-/// Among which documents is searched: those that meet all that is said.
+/// The documents that are searched: those that meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {

@@ -36,7 +36,7 @@ pub struct SyncOptions {
     pub readers: Readers,
     /// What cuts texts, each with the structure that its reader found.
     pub chunker: Chunker,
-    /// Which files are read.
+    /// The files that are read.
     pub filter: Filter,
     /// The most files of a folder.
     pub files: usize,
@@ -59,7 +59,7 @@ impl Default for SyncOptions {
     }
 }
 
-/// How far a sync is.
+/// The progress of a sync.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Progress {
@@ -73,7 +73,7 @@ pub struct Progress {
     pub error: Option<String>,
 }
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SyncReport {

@@ -21,7 +21,7 @@ pub enum Expansion {
     HypotheticalAnswer,
 }
 
-/// Has a model say questions in other words.
+/// Rephrases questions with a model.
 #[derive(Clone, Debug)]
 pub struct QueryExpander {
     model: ModelHandle,

@@ -59,7 +59,7 @@ pub struct Searcher {
     reranker: Option<Arc<dyn ErasedReranker>>,
 }
 
-/// What a search found, and what of it could not be done.
+/// The result of a search, and the stages that failed.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SearchResult {
@@ -79,14 +79,14 @@ impl Searcher {
         }
     }
 
-    /// Has a model say the question in other words, or how its answer could read.
+    /// Rephrases the question with a model, or writes how its answer could read.
     #[must_use]
     pub fn expanded_by(mut self, expander: QueryExpander) -> Self {
         self.expander = Some(Arc::new(expander));
         self
     }
 
-    /// Has this put in order what was found.
+    /// Orders what was found with this reranker.
     #[must_use]
     pub fn reranked_by(mut self, reranker: impl Reranker) -> Self {
         self.reranker = Some(Arc::new(reranker));
@@ -98,7 +98,7 @@ impl Searcher {
         &self.index
     }
 
-    /// What fits a query best.
+    /// The chunks that fit a query best.
     ///
     /// # Errors
     /// The errors of [`Index::search`].

@@ -1,4 +1,4 @@
-//! Which commands may be run, and with which arguments.
+//! The commands that may be run, and their arguments.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -35,7 +35,7 @@ pub enum Ask {
     Ask,
 }
 
-/// Which arguments a command may have.
+/// The arguments that a command may have.
 ///
 /// A pattern of `allow` and `ask` is words as on a command line, such as `log *`: each stands for one
 /// argument, a `*` within a word for any text, and a last word `*` for any further arguments. A pattern

@@ -1,4 +1,4 @@
-//! Which addresses are public.
+//! Public and private addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -32,7 +32,7 @@ pub struct SearchHit {
     pub text: String,
 }
 
-/// Who searches the web.
+/// A provider of web searches.
 pub trait SearchProvider: Send + Sync + 'static {
     /// The pages that fit best, at most so many.
     fn search(
