@@ -6,13 +6,13 @@ use std::time::Duration;
 use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     contract::ModelHandle,
-    run::{BehaviorHandle, Registry, RunContext},
+    run::{BehaviorHandle, Registry, RunContext, operations::Subscription},
     testing::{Script, ScriptedModel},
-    vocabulary::{AgentError, Effect, Outcome, ToolDefinition},
+    vocabulary::{AgentError, Effect, Outcome, ToolCall, ToolDefinition},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Deserialize, JsonSchema)]
 struct Journey {
@@ -30,6 +30,9 @@ struct Booking {
     what: String,
     price: f64,
 }
+
+#[derive(Deserialize, JsonSchema)]
+struct Dawdle {}
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
@@ -80,6 +83,13 @@ pub(crate) fn register(registry: Registry) -> Registry {
             definition("echo", "Says it again.").effect(Effect::Read),
             |asked: Echo| async move { Ok(asked.text) },
         ))
+        .tool(tool_fn(
+            definition("dawdle", "Takes an hour.").effect(Effect::Read),
+            move |_: Dawdle| async move {
+                slowly(3_600_000).await;
+                Ok("done at last".to_owned())
+            },
+        ))
         .behavior("stage", |_: &Value| {
             Ok(BehaviorHandle::from_fn(|cx| Box::pin(stage(cx))))
         })
@@ -103,6 +113,62 @@ async fn stage(cx: RunContext) -> Result<Outcome, AgentError> {
             }
         }
         "wait" => cx.sleep(Duration::from_secs(36_000)).await?,
+        "long" => return Ok(Outcome::answer("word ".repeat(1000))),
+        "ask" => {
+            let answer = cx.ask(rest).await?;
+            return Ok(Outcome::answer(format!("answered {answer}")));
+        }
+        "stumble" => assert!(std::path::Path::new(rest).exists(), "stumbles"),
+        "think" => {
+            let said = cx.model(cx.model_request(cx.conversation())).await?;
+            let instructions = &cx.agent().instructions;
+            let said = said.content();
+            return Ok(Outcome::answer(format!("{said}, {instructions}")));
+        }
+        "flow" => return Ok(Outcome::answer(cx.delegate("flow", rest).await?.text)),
+        "loop" => {
+            for number in 0..number()? {
+                let text = json!({ "text": number.to_string() });
+                cx.tool(ToolCall::new("c", "echo", text)).await?;
+            }
+        }
+        "dawdle" => {
+            // The page that is to cancel the call hears of it while it is under way.
+            cx.sleep(Duration::from_millis(1500)).await?;
+            let call = ToolCall::new("c", "dawdle", json!({}));
+            let beside = async {
+                for _ in 0..number()? {
+                    cx.sleep(Duration::from_millis(20)).await?;
+                    cx.emit("tick", &());
+                }
+                Ok::<_, AgentError>(())
+            };
+            let (called, ticked) = tokio::join!(cx.tool(call), beside);
+            ticked?;
+            let called = called.map_or_else(|error| error.to_string(), |result| result.text);
+            return Ok(Outcome::answer(format!("went on: {called}")));
+        }
+        "publish" => {
+            let topic = cx.topic::<String>("news");
+            let queue = Subscription::new("readers").capacity(4);
+            topic.subscribe(queue).await?;
+            topic.publish(&rest.to_owned()).await?;
+            cx.ask("Was it read?").await?;
+        }
+        #[cfg(feature = "memory")]
+        "utter" => {
+            let texts: Vec<String> = serde_json::from_str(rest).map_err(AgentError::failed)?;
+            return utter(&cx, &texts).await;
+        }
+        #[cfg(feature = "memory")]
+        "remember" => {
+            use ghostlight::memory::{Memory, MemoryScope, NewMemory};
+            let memory = Memory::new("memory");
+            memory
+                .on(&cx, MemoryScope::Team)
+                .add(NewMemory::fact(rest))
+                .await?;
+        }
         _ => {
             return Err(AgentError::failed(format!(
                 "{word:?} is no word of the stage"
@@ -110,6 +176,40 @@ async fn stage(cx: RunContext) -> Result<Outcome, AgentError> {
         }
     }
     Ok(Outcome::answer(format!("did {told}")))
+}
+
+/// Says these texts in every place where the page shows one: events, tools, topics, artifacts, memories, a question, an error.
+#[cfg(feature = "memory")]
+async fn utter(cx: &RunContext, texts: &[String]) -> Result<Outcome, AgentError> {
+    use ghostlight::memory::{Memory, MemoryScope, NewMemory};
+    use ghostlight_actors::vocabulary::{Question, Scope};
+    let memory = Memory::new("memory");
+    for (number, text) in texts.iter().enumerate() {
+        cx.emit(text.clone(), text);
+        cx.tool(ToolCall::new("c", text.as_str(), json!({ text: text })))
+            .await?;
+        if number % 3 == 0 {
+            let file = cx.artifacts(Scope::Session);
+            // A name that cannot be one is refused.
+            let _ = file
+                .save(text.as_str(), "text/plain", b"x".as_slice())
+                .await;
+            let fact = NewMemory::fact(format!("{number} {text}"));
+            memory.on(cx, MemoryScope::Team).add(fact).await?;
+        }
+        if number < 20 {
+            let topic = cx.topic::<String>(text.as_str());
+            topic.subscribe(Subscription::new(text.as_str())).await?;
+            topic.publish(text).await?;
+        }
+    }
+    let all = texts.join(" ");
+    cx.ask(Question::choice(
+        all.as_str(),
+        texts.iter().take(30).cloned(),
+    ))
+    .await?;
+    Err(AgentError::failed(all))
 }
 
 #[cfg(all(unix, feature = "server"))]
@@ -268,8 +368,54 @@ mod in_a_browser {
         done.ends().exits(0);
     }
 
+    /// Each button that the trip does not press, pressed as slowly as people do while the page is drawn anew, and all
+    /// that can be written or opened, which is to stay there meanwhile.
+    #[cfg(feature = "memory")]
     #[test]
-    fn ten_thousand_entries_are_painted_within_a_second_and_an_event_is_there_within_a_tenth() {
+    fn every_button_is_pressed_and_nothing_that_a_person_writes_or_opens_is_lost() {
+        let Some(home) = browser() else { return };
+        let desk = Desk::new("stage", json!({}));
+        let gate = desk.path("mended");
+        let team = json!({
+            "name": "desk",
+            "models": {
+                "default": scripted(0, json!([{ "text": "small" }])),
+                "other": scripted(0, json!([{ "text": "large" }])),
+            },
+            "agent": {
+                "name": "desk", "behavior": "stage", "instructions": "be kind",
+                "tools": ["dawdle", "echo"], "memory": { "team": "write" },
+                "agents": [{
+                    "name": "flow", "reach": "hidden",
+                    "behavior": { "name": "graph", "entry": "draft", "nodes": {
+                        "draft": { "agent": "writer", "prompt": "ask is it drafted?", "then": "judge" },
+                        "judge": { "agent": "critic", "prompt": "tick 1", "then": [
+                            { "when": { "contains": { "judge": "did" } }, "to": "end" }, { "to": "draft" },
+                        ] },
+                    } },
+                    "agents": [
+                        { "name": "writer", "behavior": "stage" }, { "name": "critic", "behavior": "stage" },
+                    ],
+                }],
+            },
+        });
+        desk.write("team.yaml", &team.to_string());
+        let at = free();
+        let serving = serve(&desk, &at);
+        let layout = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/page/layout.json");
+        let arguments = json!({
+            "at": format!("http://{at}"), "pictures": pictures("buttons"), "gate": gate, "layout": layout,
+        });
+        drive(&home, "buttons", &arguments, |word| match word {
+            "mend" => desk.write("mended", ""),
+            word => panic!("{word:?}"),
+        });
+        serving.signal("INT");
+        serving.ends().exits(0);
+    }
+
+    #[test]
+    fn of_ten_thousand_entries_only_those_that_are_seen_are_in_the_document() {
         let Some(home) = browser() else { return };
         let desk = Desk::new("stage", json!({}));
         let at = free();
@@ -278,6 +424,7 @@ mod in_a_browser {
         drive(&home, "large", &arguments, |word| panic!("{word:?}"));
     }
 
+    #[cfg(feature = "memory")]
     /// Texts that would act if they were read as markup, as an address or by a terminal.
     fn hostile() -> Vec<String> {
         let acts = "window.hacked=1";
@@ -346,6 +493,7 @@ mod in_a_browser {
         all
     }
 
+    #[cfg(feature = "memory")]
     #[test]
     fn a_hundred_hostile_texts_of_a_model_are_shown_as_text() {
         let Some(home) = browser() else { return };
@@ -378,7 +526,21 @@ mod in_a_browser {
         desk.write("team.yaml", &team.chars().map(escape).collect::<String>());
         let at = free();
         let _serving = serve(&desk, &at);
-        let arguments = json!({ "at": format!("http://{at}"), "pictures": pictures("hostile"), "texts": texts.len(), "said": texts[1] });
+        // Another team says them in every other place: as titles, names, questions, errors.
+        let stage = Desk::new("stage", json!({}));
+        let uttering =
+            json!({ "name": "desk", "behavior": "stage", "memory": { "team": "write" } });
+        stage.write(
+            "team.yaml",
+            &json!({ "name": "desk", "agent": uttering }).to_string(),
+        );
+        let at_stage = free();
+        let _uttering = serve(&stage, &at_stage);
+        let short: Vec<&String> = texts.iter().filter(|text| text.len() < 500).collect();
+        let arguments = json!({
+            "at": format!("http://{at}"), "pictures": pictures("hostile"), "texts": texts.len(),
+            "said": texts[1], "stage": format!("http://{at_stage}"), "short": short,
+        });
         drive(&home, "hostile", &arguments, |word| panic!("{word:?}"));
     }
 
@@ -389,6 +551,13 @@ mod in_a_browser {
         let desk = Desk::new("says", json!({ "text": "hello" }));
         desk.run(&["run", "team.yaml", "Good morning"]).exits(0);
         let run = desk.only_run();
+        // One that waits, and that no process carries.
+        desk.write(
+            "team.yaml",
+            &json!({ "agent": { "name": "stage", "behavior": "stage" } }).to_string(),
+        );
+        let waits = desk.run(&["run", "team.yaml", "ask who goes there?", "--json"]);
+        assert!(waits.out.contains("who goes there?"), "{waits:?}");
         let mut opened = desk.start(&["open", &run]);
         let mut lines = BufReader::new(opened.0.stdout.as_mut().unwrap()).lines();
         let address = lines

@@ -186,6 +186,7 @@ mod tests {
             "submitted",
             "system",
             "timer_service",
+            "topics",
             "turns",
         ],
         &["agent", "launch", "posting", "run_actor", "shared"],

@@ -37,8 +37,12 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
-    // The protocols that have types and a translation of their own, which clients share.
-    ("ghostlight_server", &[ENGINE, "ghostlight_a2a"]),
+    // The protocols that have types and a translation of their own, which clients share, and memories, which are
+    // looked at over the network too.
+    (
+        "ghostlight_server",
+        &[ENGINE, "ghostlight_a2a", "ghostlight_memory"],
+    ),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),
     ("ghostlight_tools", &[ENGINE]),

@@ -18,7 +18,20 @@ use crate::vocabulary::RunId;
 #[derive(Clone)]
 pub(super) struct FairSlots(Arc<Mutex<Queue>>);
 
+/// How slots for calls are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlotCounts {
+    /// How many calls run at once at most.
+    pub slots: usize,
+    /// How many run now.
+    pub used: usize,
+    /// How many wait for a slot.
+    pub waiting: usize,
+}
+
 struct Queue {
+    slots: usize,
     /// Nobody waits while there is one.
     free: usize,
     /// The trees that wait, the next one at the front.
@@ -32,11 +45,23 @@ pub(super) struct Permit(Option<FairSlots>);
 impl FairSlots {
     /// So many slots, at least one.
     pub(super) fn new(slots: usize) -> Self {
+        let slots = slots.max(1);
         Self(Arc::new(Mutex::new(Queue {
-            free: slots.max(1),
+            slots,
+            free: slots,
             turns: VecDeque::new(),
             waiting: HashMap::new(),
         })))
+    }
+
+    pub(super) fn counts(&self) -> SlotCounts {
+        let queue = self.0.lock();
+        let waiting = queue.waiting.values().flatten();
+        SlotCounts {
+            slots: queue.slots,
+            used: queue.slots - queue.free,
+            waiting: waiting.filter(|waiter| !waiter.is_closed()).count(),
+        }
     }
 
     /// Waits for a slot. Dropped while it waits, it is passed over.

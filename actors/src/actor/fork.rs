@@ -5,11 +5,14 @@ pub(super) mod session_contents;
 use std::collections::BTreeMap;
 
 use self::session_contents::{SessionContents, plain};
+#[cfg(doc)]
+use super::System;
 use super::{Run, SystemError, acting::Use, recording::recording};
 use crate::{
     contract::{
         Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreError, StoreHandle,
     },
+    definition::TeamSpec,
     run::{Branch, ForkedRun, Recording, Task, fork, row_of},
     vocabulary::{
         Digest, Entry, JournalId, Message, RunEnd, RunId, RunStart, SessionId, SessionTurn,
@@ -28,6 +31,7 @@ pub struct Fork {
     input: Option<Message>,
     session: Option<String>,
     todays_team: bool,
+    team: Option<Box<TeamSpec>>,
 }
 
 impl Fork {
@@ -61,6 +65,15 @@ impl Fork {
         self
     }
 
+    /// Goes on with this definition of the team, and not with the one to which the run is pinned: with
+    /// another model, other instructions, other agents. What the System makes when it starts or
+    /// [reloads](System::reload) the team has to be as it is there: its models, tools, interceptors
+    /// and durability.
+    pub fn team(mut self, team: TeamSpec) -> Self {
+        self.team = Some(Box::new(team));
+        self
+    }
+
     /// Goes on with the definition that the System has of the team today, and not with the one to
     /// which the run is pinned.
     pub fn todays_team(mut self) -> Self {
@@ -83,7 +96,8 @@ impl Run {
     /// # Errors
     /// [`SystemError::Fork`] where it cannot be forked there, which says where it can;
     /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`], [`SystemError::Foreign`],
-    /// [`SystemError::UnknownTeam`]; what the store fails with.
+    /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] and [`SystemError::NotReloaded`] for a
+    /// [definition](Fork::team) with which it cannot go on; what the store fails with.
     pub async fn fork(&self, options: Fork) -> Result<Run, SystemError> {
         self.check(Use::Act).await?;
         let shared = self.system.shared();
@@ -96,8 +110,12 @@ impl Run {
             known: shared.team_names(),
         };
         let entry = shared.team(&team).ok_or_else(|| unknown(team.clone()))?;
-        let definition: Option<Digest> = options.todays_team.then_some(entry.digest);
-        if options.todays_team {
+        let definition = match &options.team {
+            Some(other) => Some(entry.pin_other(other)?),
+            None if options.todays_team => Some((entry.digest, entry.bytes.clone())),
+            None => None,
+        };
+        if definition.is_some() {
             team.clone_from(&entry.pinned.team.name);
         }
         let fresh = || {
@@ -120,12 +138,14 @@ impl Run {
             run,
             session: session.clone(),
             history: history.len() as u64 + u64::from(from.is_some()),
-            definition,
+            definition: definition.as_ref().map(|(digest, _)| *digest),
             team: session.team.clone(),
             now: shared.services.clock.now(),
         };
         let forked = fork(&recording, self.id, options.at, &branch)?;
-        if self.is_made(&session, run, forked.at).await? {
+        let own = options.team.as_ref().and(definition.as_ref());
+        let own = own.map(|(digest, _)| *digest);
+        if self.is_made(&session, run, (forked.at, own)).await? {
             return self.system.resume(run, false).await;
         }
         let mut runs = forked.runs;
@@ -166,8 +186,7 @@ impl Run {
             &Entry::TurnStarted(Box::new(turn)),
         )?);
         let mut batch = Batch::of(Append::new(journal, 0, claim.epoch, lines));
-        let todays = definition.map(|digest| (digest, entry.bytes.clone()));
-        batch.blobs.extend(todays);
+        batch.blobs.extend(definition);
         batch.posts = posts;
         batch.appends.extend(appends(&runs, &branch)?);
         let place = (forked.cut, &forked.copies);
@@ -183,15 +202,20 @@ impl Run {
         self.system.resume(run, false).await
     }
 
-    /// Whether this very fork was made before.
-    async fn is_made(&self, session: &SessionId, run: RunId, at: u64) -> Result<bool, SystemError> {
+    /// Whether this very fork was made before: at this place, and with this definition where it has one of its own.
+    async fn is_made(
+        &self,
+        session: &SessionId,
+        run: RunId,
+        (at, own): (u64, Option<Digest>),
+    ) -> Result<bool, SystemError> {
         let store = &self.system.shared().services.store;
         if store.run(run).await?.is_none() {
             return Ok(false);
         }
         let made = begun(&recording(store, run).await?, run)?;
         let same = |forked: crate::vocabulary::Forked| forked.run == self.id && forked.at == at;
-        if made.forked.is_some_and(same) {
+        if made.forked.is_some_and(same) && own.is_none_or(|own| made.definition == own) {
             return Ok(true);
         }
         let session = session.to_string();

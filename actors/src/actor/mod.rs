@@ -45,6 +45,7 @@ mod text_stream;
 mod timer_service;
 mod tool_call;
 mod tool_executor;
+mod topics;
 mod turns;
 mod volatile;
 
@@ -52,6 +53,7 @@ pub use cancelling::{Quiet, StillRunning};
 pub use companion::Companion;
 pub use error::{AnswerError, SystemError};
 pub use event_stream::{EventStream, Missed};
+pub use fair_slots::SlotCounts;
 pub use fork::Fork;
 pub use handles::{Run, Session};
 pub use limits::Limits;
@@ -64,7 +66,7 @@ pub use retention::{Pruned, Retention};
 pub use session_document::{SessionDocument, SessionDocumentError};
 pub use sessions::{SessionPage, SessionQuery, SessionSummary, Sessions};
 pub use submitted::Submitted;
-pub use system::{OpenRuns, Scheduled, System, SystemBuilder};
+pub use system::{Load, OpenRuns, Scheduled, System, SystemBuilder};
 pub use text_stream::{TextDelta, TextStream};
 pub use tool_executor::ExecutorOptions;
 

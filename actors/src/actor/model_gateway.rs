@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 
 use super::{
     call_table::{CallTable, Manner},
-    fair_slots::FairSlots,
+    fair_slots::{FairSlots, SlotCounts},
     previewer::Previewer,
 };
 use crate::{
@@ -129,6 +129,10 @@ impl ModelGateway {
             entropy,
             previews,
         }
+    }
+
+    pub(crate) fn slots(&self) -> SlotCounts {
+        self.slots.counts()
     }
 
     /// Makes a call, or joins it if it is under way.

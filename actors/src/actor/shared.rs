@@ -80,6 +80,28 @@ impl TeamEntry {
         }
     }
 
+    /// Another definition of this team, with its code: its bytes, and their hash.
+    pub(super) fn pin_other(&self, other: &TeamSpec) -> Result<(Digest, Arc<[u8]>), SystemError> {
+        let (spec, team) = (&self.spec, other.name.clone());
+        let refused = |reason: String| SystemError::NotReloaded { team, reason };
+        if other.name != spec.name {
+            return Err(refused(format!("the run is one of team {:?}", spec.name)));
+        }
+        let differing = [
+            ("models", other.models != spec.models),
+            ("tools", other.tools != spec.tools),
+            ("interceptors", other.interceptors != spec.interceptors),
+            ("durability", other.durability != spec.durability),
+        ];
+        if let Some((section, _)) = differing.into_iter().find(|(_, differs)| *differs) {
+            return Err(refused(format!(
+                "a fork has the `{section}` of the team as it is served, and the definition given for it \
+                 has others: reload the team with them first"
+            )));
+        }
+        Ok(self.registry.pin_checked(other)?.encode())
+    }
+
     pub(super) fn new(registry: Registry, spec: &TeamSpec) -> Self {
         let pinned = registry.pin(spec);
         let (digest, bytes) = pinned.encode();
@@ -102,6 +124,12 @@ impl Shared {
         // Of two that see the change at once either may win: both have asked since.
         self.teams.write().insert(name.to_owned(), changed.clone());
         Some(changed)
+    }
+
+    /// How many turns are on their way into sessions.
+    pub(super) fn admitted(&self) -> usize {
+        let all = self.limits.admissions.max(1);
+        all.saturating_sub(self.admissions.available_permits())
     }
 
     pub(crate) fn team_names(&self) -> String {

@@ -2,6 +2,7 @@
 
 mod acting_for;
 mod builder;
+mod load;
 mod open_runs;
 mod pruning;
 mod recovery;
@@ -15,6 +16,7 @@ use std::{
 };
 
 pub use builder::SystemBuilder;
+pub use load::Load;
 pub use open_runs::OpenRuns;
 pub use schedules::Scheduled;
 

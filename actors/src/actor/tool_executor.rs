@@ -1,7 +1,7 @@
 //! The one who calls tools.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     panic::resume_unwind,
     pin::Pin,
     sync::Arc,
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     call_table::{CallKey, CallTable, Manner},
-    fair_slots::FairSlots,
+    fair_slots::{FairSlots, SlotCounts},
     previewer::Previewer,
     tool_call::ToolCaller,
 };
@@ -68,7 +68,8 @@ pub(crate) struct ToolExecutor {
     pub(crate) calls: CallTable<Called<ToolEnd>>,
     caller: ToolCaller,
     slots: FairSlots,
-    by_tool: Mutex<HashMap<usize, FairSlots>>,
+    /// The slots of tools with a bound of their own, each with the tool's first name.
+    by_tool: Mutex<HashMap<usize, (String, FairSlots)>>,
     pub(crate) options: ExecutorOptions,
     clock: Arc<dyn Clock>,
     /// `once` calls that this process began and whose end it does not know. One that is asked
@@ -256,7 +257,8 @@ impl ToolExecutor {
     /// Waits for a slot of the call's tool, and then for one of all.
     pub(crate) fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
         let bound = call.definition.concurrency.zip(call.code.as_ref().ok());
-        let of_tool = bound.map(|(bound, code)| self.slots_of(code.tool.address(), bound));
+        let of_tool = bound
+            .map(|(bound, code)| self.slots_of(code.tool.address(), &call.definition.name, bound));
         let (of_all, root) = (self.slots.clone(), call.root);
         Box::pin(async move {
             let of_tool = match of_tool {
@@ -269,11 +271,19 @@ impl ToolExecutor {
     }
 
     /// The slots of one tool, whatever those who call it call it.
-    fn slots_of(&self, tool: usize, bound: u32) -> FairSlots {
+    fn slots_of(&self, tool: usize, name: &str, bound: u32) -> FairSlots {
         let mut by_tool = self.by_tool.lock();
         let slots = by_tool.entry(tool);
-        let slots = slots.or_insert_with(|| FairSlots::new(bound as usize));
-        slots.clone()
+        let slots = slots.or_insert_with(|| (name.to_owned(), FairSlots::new(bound as usize)));
+        slots.1.clone()
+    }
+
+    /// The slots of all tools together, and those of each tool with a bound of its own, by name.
+    pub(crate) fn slots(&self) -> (SlotCounts, BTreeMap<String, SlotCounts>) {
+        let by_tool = self.by_tool.lock();
+        let each = by_tool.values();
+        let each = each.map(|(name, slots)| (name.clone(), slots.counts()));
+        (self.slots.counts(), each.collect())
     }
 
     /// Ends a call that nobody wants any more and that its run let go. A `once` call has a grace

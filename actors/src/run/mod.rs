@@ -24,6 +24,7 @@ pub mod operations;
 mod policy;
 mod ports;
 mod recording;
+mod redefinition;
 mod registry;
 mod replay;
 mod spoken;

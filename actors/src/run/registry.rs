@@ -325,7 +325,7 @@ impl Registry {
             .collect()
     }
 
-    fn make_policy(
+    pub(super) fn make_policy(
         &self,
         policy: &PolicySpec,
         path: &[String],
@@ -380,23 +380,7 @@ impl Registry {
     /// Checks that every name of a team stands for something, where what it defines is made.
     pub(crate) fn settle(mut self, team: &TeamSpec) -> Result<Self, DefinitionError> {
         self.ask_toolsets(team, false)?;
-        let root = std::slice::from_ref(&team.agent.name);
-        for policy in &team.policies {
-            self.make_policy(policy, root, || format!("team {:?}", team.name))?;
-        }
-        for (above, agent) in team.agent.walk() {
-            self.check_agent(agent, &path_of(&above, agent))?;
-            // A rule that is misspelt would let its tool be called unasked.
-            let stray = |name: &&String| *name != "*" && !self.may_have(agent, name);
-            if let Some(name) = agent.approval.keys().find(stray) {
-                return Err(DefinitionError::Unknown {
-                    wanted_by: format!("the approval of agent {:?}", agent.name),
-                    what: "tool",
-                    name: name.clone(),
-                    known: self.known_to(agent),
-                });
-            }
-        }
+        self.check_names(team)?;
         self.define_interceptors(team)?;
         Ok(self)
     }
@@ -437,7 +421,11 @@ impl Registry {
         })
     }
 
-    fn check_agent(&self, agent: &AgentSpec, path: &[String]) -> Result<(), DefinitionError> {
+    pub(super) fn check_agent(
+        &self,
+        agent: &AgentSpec,
+        path: &[String],
+    ) -> Result<(), DefinitionError> {
         let schemas = [("output", &agent.output), ("input", &agent.input)];
         for (name, schema) in schemas {
             let Some(schema) = schema else { continue };

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        Entry, JournalId, Message, Role, RunId, SessionId, SessionTurn, Timestamp, TurnEnd,
+        Entry, JournalId, Message, Part, Role, RunId, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
 };
 
@@ -41,6 +41,8 @@ pub struct LoggedTurn {
     pub carried_by: RunId,
     /// What was said.
     pub said: String,
+    /// The files that came with it, by their names, or by their media types where they have none.
+    pub files: Vec<String>,
     /// What was answered last; `None` as long as it has not ended.
     pub answer: Option<String>,
     /// When it began.
@@ -57,6 +59,12 @@ pub struct LoggedTurn {
     pub messages_before: u64,
     /// The agent that was to answer it.
     pub agent_before: Option<String>,
+}
+
+fn file_name(part: &Part) -> Option<String> {
+    let Part::Data(data) = part else { return None };
+    let name = data.name.clone().filter(|name| !name.is_empty());
+    Some(name.unwrap_or_else(|| data.media_type.clone()))
 }
 
 impl LoggedTurn {
@@ -148,6 +156,7 @@ impl SessionLog {
             run: turn.run,
             carried_by: turn.run,
             said: turn.message.content(),
+            files: turn.message.parts.iter().filter_map(file_name).collect(),
             answer: None,
             began_at: stored.line.at,
             ended_at: None,

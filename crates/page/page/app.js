@@ -4,7 +4,9 @@ import { Away, get, Refused, signInWith } from "./api.js";
 import { chat } from "./chat.js";
 import { compare } from "./compare.js";
 import { ask, field, h, nothing, show } from "./dom.js";
+import { line } from "./format.js";
 import { home } from "./home.js";
+import { memory } from "./memory.js";
 import { run } from "./run.js";
 import { system } from "./system.js";
 import { team, teams } from "./team.js";
@@ -52,7 +54,7 @@ async function signIn() {
       try {
         await signInWith(key.value);
         signing = false;
-        route();
+        begin();
       } catch (error) {
         fault.textContent = error.message;
       }
@@ -63,6 +65,8 @@ async function signIn() {
 function route() {
   if (signing) return;
   view?.abort();
+  // A dialog belongs to the view in which it was opened.
+  document.querySelector("dialog[open]")?.close();
   view = new AbortController();
   const [where, search] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = where.split("/").filter(Boolean).map((part) => {
@@ -76,7 +80,7 @@ function route() {
     if (location.hash === hash) route();
     else location.hash = hash;
   };
-  const name = (title) => (document.title = title ? `${title} – Ghostlight` : "Ghostlight");
+  const name = (title) => (document.title = title ? `${line(title, 80)} – Ghostlight` : "Ghostlight");
   const context = { signal: view.signal, tell, go, link, name, parameters: new URLSearchParams(search ?? "") };
   const [place, first, second] = parts;
   const id = (text) => (/^[0-9a-f-]{32,36}$/i.test(text ?? "") ? text : null);
@@ -89,6 +93,7 @@ function route() {
   else if (place === "compare" && id(first) && id(second)) shown = compare(content, context, first, second);
   else if (place === "chat") shown = chat(content, context, first, second);
   else if (place === "teams") shown = first ? team(content, context, first) : teams(content, context);
+  else if (place === "memory") shown = memory(content, context);
   else if (place === "system") shown = system(content, context);
   else show(content, nothing("There is no such page.", h("p", {}, h("a", { href: "#/" }, "All runs"))));
   keys = shown?.keys ?? {};
@@ -115,8 +120,8 @@ themeButton.addEventListener("click", () => {
   look(next);
 });
 
-const HELP = [["/", "search the runs"], ["g r", "runs"], ["g c", "chat"], ["g t", "teams"], ["g s", "system"], ["↑ ↓ or j k", "another row"], ["Enter", "open a row"], ["Esc", "close the details"],
-  ["t  c  e", "timeline, conversation, events of a run"], ["f", "fork the run"], ["+ − 0", "zoom the timeline, or show all of it"], ["?", "this list"]];
+const HELP = [["/", "search the runs"], ["g r", "runs"], ["g c", "chat"], ["g t", "teams"], ["g m", "memory"], ["g s", "system"], ["↑ ↓ or j k", "another row"], ["Enter", "open a row"], ["Esc", "close the details"],
+  ["t  c  n  e", "timeline, conversation, graph, events of a run"], ["f", "fork the run"], ["+ − 0", "zoom the timeline, or show all of it"], ["?", "this list"]];
 const help = () => ask("Keyboard", h("dl", { class: "facts wide" }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))), { act: "Good" });
 document.querySelector("#help").addEventListener("click", help);
 
@@ -128,7 +133,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const places = { r: "#/", c: "#/chat", t: "#/teams", s: "#/system" };
+  const places = { r: "#/", c: "#/chat", t: "#/teams", m: "#/memory", s: "#/system" };
   const second = before === "g" ? places[event.key] : undefined;
   before = event.key;
   if (second) {
@@ -149,4 +154,9 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", route);
 addEventListener("unhandledrejection", (event) => tell(event.reason));
-get("/me").then(route, (error) => (error instanceof Refused && error.status === 401 ? signIn() : route()));
+/** Memories have a place where a team has one. */
+function begin() {
+  get("/memories").then((all) => (document.querySelector('[data-place="memory"]').hidden = !all.length), () => {});
+  route();
+}
+get("/me").then(begin, (error) => (error instanceof Refused && error.status === 401 ? signIn() : route()));

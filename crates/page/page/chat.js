@@ -2,14 +2,16 @@
 
 import { follow, get, path, poll, post, query } from "./api.js";
 import { cancelRun } from "./actions.js";
-import { ask, field, h, nothing, once, show } from "./dom.js";
+import { ask, field, h, Kept, nothing, once, show } from "./dom.js";
 import { ago, counted, line, visible, words } from "./format.js";
 import { folded } from "./folded.js";
-import { questionCard } from "./questions.js";
+import { Questions } from "./questions.js";
 import { Recorded } from "./record.js";
 
 const MOST_FILE_BYTES = 5 << 20;
 const SHOWN = 50;
+/** What was written and not said yet, by session, so that a look at something else loses nothing. */
+const drafts = new Map();
 
 export function chat(place, context, team, key) {
   if (!team) return choose(place, context);
@@ -18,7 +20,7 @@ export function chat(place, context, team, key) {
   const said = h("div", { class: "talk-body" });
   const talk = h("div", { class: "talk", tabindex: "0", role: "log", "aria-label": "Conversation" }, said);
   const artifacts = h("div", {});
-  const text = h("textarea", { name: "text", rows: 2, "aria-label": "Message", placeholder: `Message to ${team}`, id: "message" });
+  const text = h("textarea", { name: "text", rows: 2, "aria-label": "Message", placeholder: `Message to ${team}`, id: "message", value: drafts.get(session) ?? "", oninput: () => drafts.set(session, text.value) });
   const files = h("input", { type: "file", multiple: true, "aria-label": "Files", onchange: named });
   const chosen = h("span", { class: "quiet" });
   const send = h("button", { type: "submit", class: "primary" }, "Send");
@@ -40,38 +42,52 @@ export function chat(place, context, team, key) {
   let unsent = null;
   let kept = "";
   let all = false;
+  const turns = new Kept();
   const draw = once(() => {
     const { scrollTop, scrollHeight, clientHeight } = talk;
     const follows = scrollTop + clientHeight > scrollHeight - 80;
-    const turns = all ? log.turns : log.turns.slice(-SHOWN);
-    show(said,
-      turns.length < log.turns.length ? h("button", { type: "button", class: "more", onclick: () => ((all = true), draw()) }, `Show ${counted(log.turns.length - turns.length, "earlier turn")}`) : null,
-      !log.turns.length && !unsent ? nothing("Nothing was said yet.", h("p", { class: "quiet" }, "What you say is recorded before it is answered; a crash loses nothing.")) : null,
-      turns.map(turnOf),
-      unsent ? h("article", { class: "said k-user" }, h("p", { class: "prose", dir: "auto" }, visible(unsent))) : null);
+    const shown = all ? log.turns : log.turns.slice(-SHOWN);
+    const left = log.turns.length - shown.length;
+    turns.into(said,
+      left ? turns.of("more", left, () => h("button", { type: "button", class: "more", onclick: () => ((all = true), draw()) }, `Show ${counted(left, "earlier turn")}`)) : null,
+      !log.turns.length && !unsent ? turns.of("nothing", "", () => nothing("Nothing was said yet.", h("p", { class: "quiet" }, "What you say is recorded before it is answered; a crash loses nothing."))) : null,
+      shown.map(turnOf),
+      unsent ? turns.of("unsent", unsent, () => h("article", { class: "said k-user" }, h("p", { class: "prose", dir: "auto" }, visible(unsent)))) : null);
+    if (current) current.draw();
     if (follows) talk.scrollTop = talk.scrollHeight;
   });
 
   function turnOf(turn) {
     const mine = current?.run === turn.run ? current : null;
     const open = turn.ended_at === null || turn.ended_at === undefined;
-    const input = typeof turn.said === "string" ? turn.said : textOf(turn.said);
-    return h("section", { class: "turn" },
-      h("article", { class: "said k-user" }, folded(input)),
-      mine && open ? under_way(mine) : h("article", { class: "said k-answer" }, turn.answer ? folded(textOf(turn.answer)) : h("p", { class: "quiet" }, open ? "under way" : "no answer")),
-      h("footer", { class: "row quiet" }, h("a", { href: `#/runs/${turn.run}` }, "what happened"), h("span", {}, ago(turn.began_at ?? Date.now())),
-        open ? h("button", { type: "button", class: "quiet", onclick: () => cancelRun({ id: turn.run, tell, after: look }) }, "Cancel…") : [
-          h("button", { type: "button", class: "quiet", onclick: () => branch(turn) }, "Branch…"),
-          h("button", { type: "button", class: "quiet", onclick: () => rewind(turn) }, "Rewind…")]));
+    const element = turns.of(turn.run, `${turn.number} ${open} ${Boolean(open && mine)} ${textOf(turn.answer)?.length}`, () => {
+      const input = [turn.said, ...(turn.files ?? []).map((name) => `[${name}]`)].filter(Boolean).join("\n");
+      return h("section", { class: "turn" },
+        h("article", { class: "said k-user" }, folded(input)),
+        mine && open ? mine.element : h("article", { class: "said k-answer" }, turn.answer ? folded(textOf(turn.answer)) : h("p", { class: "quiet" }, open ? "under way" : "no answer")),
+        h("footer", { class: "row quiet" }, h("a", { href: `#/runs/${turn.run}` }, "what happened"), h("span", { class: "when" }),
+          open ? h("button", { type: "button", class: "quiet", onclick: () => cancelRun({ id: turn.run, tell, after: look }) }, "Cancel…") : [
+            h("button", { type: "button", class: "quiet", onclick: () => branch(turn) }, "Branch…"),
+            h("button", { type: "button", class: "quiet", onclick: () => rewind(turn) }, "Rewind…")]));
+    });
+    element.querySelector(".when").textContent = ago(turn.began_at ?? Date.now());
+    return element;
   }
 
-  function under_way({ recorded, questions }) {
-    const rows = recorded.rows.filter((row) => row.kind !== "run");
-    const live = rows.findLast((row) => row.end === null && row.live);
-    const last = rows.at(-1);
-    return h("article", { class: "said k-answer" },
-      h("p", { class: "quiet" }, h("span", { class: "dot live" }), questions.length ? " waits for an answer" : last ? ` ${line(last.path.at(-1), 40)}: ${last.kind} ${line(last.name, 60)}` : " begins"),
-      live ? h("pre", { class: "prose live-text", dir: "auto" }, visible(live.live)) : null, questions);
+  /** What is shown of a turn that is under way. */
+  function underWay(recorded) {
+    const doing = h("span", {});
+    const live = h("pre", { class: "prose live-text", dir: "auto", hidden: true });
+    const asked = h("div", { class: "asked" });
+    const element = h("article", { class: "said k-answer" }, h("p", { class: "quiet" }, h("span", { class: "dot live" }), doing), live, asked);
+    return { element, asked, draw() {
+      const rows = recorded.rows.filter((row) => row.kind !== "run");
+      const said = rows.findLast((row) => row.end === null && row.live);
+      const last = rows.at(-1);
+      doing.textContent = asked.childElementCount ? " waits for an answer" : last ? ` ${line(last.path.at(-1), 40)}: ${last.kind} ${line(last.name, 60)}` : " begins";
+      live.hidden = !said;
+      if (said) live.textContent = visible(said.live);
+    } };
   }
 
   async function look() {
@@ -80,7 +96,7 @@ export function chat(place, context, team, key) {
     } catch (error) {
       if (error.status !== 404) throw error;
     }
-    if (log.turns.length) unsent = null;
+    if (!sending) unsent = null;
     const open = log.turns.findLast((turn) => turn.ended_at === null || turn.ended_at === undefined);
     if (open && current?.run !== open.run) watch(open.run);
     draw();
@@ -97,14 +113,12 @@ export function chat(place, context, team, key) {
     current?.stop.abort();
     const stop = new AbortController();
     signal.addEventListener("abort", () => stop.abort());
-    const mine = { run, recorded: new Recorded(), questions: [], stop };
+    const recorded = new Recorded();
+    const mine = { run, recorded, stop, ...underWay(recorded) };
     current = mine;
-    let asking = "";
+    const questions = new Questions(mine.asked, { tell, after: () => asks() });
     const asks = async () => {
-      const open = await get(path("runs", run, "questions"), stop.signal);
-      if (JSON.stringify(open) === asking) return;
-      asking = JSON.stringify(open);
-      mine.questions = open.map((one) => questionCard(one, { tell, after: asks }));
+      questions.show(await get(path("runs", run, "questions"), stop.signal));
       draw();
     };
     follow(run, stop.signal, {
@@ -122,46 +136,56 @@ export function chat(place, context, team, key) {
     chosen.textContent = [...files.files].map((file) => file.name).join(", ");
   }
 
+  let sending = false;
   async function say(event) {
     event.preventDefault();
     const message = text.value.trim();
-    if (!message && !files.files.length) return;
-    send.disabled = true;
-    // One id for the turn, so that asking again for it is asking once.
-    const body = { text: message, id: crypto.randomUUID(), streaming: true, files: [] };
+    const attached = [...files.files];
+    if (sending || (!message && !attached.length)) return;
+    sending = send.disabled = files.disabled = true;
+    // What is written meanwhile is the next message.
+    text.value = "";
+    drafts.delete(session);
+    unsent = [message, ...attached.map((file) => `[${file.name}]`)].filter(Boolean).join("\n");
+    draw();
     try {
-      for (const file of files.files) {
+      // One id for the turn, so that asking again for it is asking once.
+      const body = { text: message, id: crypto.randomUUID(), streaming: true, files: [] };
+      for (const file of attached) {
         if (file.size > MOST_FILE_BYTES) throw new Error(`${file.name} has more than 5 MB`);
         body.files.push({ media_type: file.type || "application/octet-stream", name: file.name, base64: await encoded(file) });
       }
-      unsent = message;
-      draw();
       const turn = await post(`${session}/turns`, body);
-      text.value = "";
       files.value = "";
       named();
+      sending = false;
       watch(turn.run.id);
       await look();
     } catch (error) {
       unsent = null;
+      text.value = [message, text.value].filter(Boolean).join("\n");
+      drafts.set(session, text.value);
       draw();
       tell(error);
     } finally {
-      send.disabled = false;
-      text.focus();
+      sending = send.disabled = files.disabled = false;
+      // Whoever has gone on to something else is left there.
+      if (document.activeElement === document.body) text.focus();
     }
   }
 
   async function branch(turn) {
-    const values = await ask("Branch the session", field("Name of the new session", h("input", { name: "key", value: `${key}-${fresh().slice(0, 4)}`, required: true })), { act: "Branch", about: "The new session goes on behind this turn; this one stays as it is." });
-    if (!values) return;
-    const made = await post(`${session}/branch`, { turns: turn.number, key: values.key.trim() }).catch(tell);
+    let made;
+    await ask("Branch the session", field("Name of the new session", h("input", { name: "key", value: `${key}-${fresh().slice(0, 4)}`, required: true })), { act: "Branch",
+      about: "The new session goes on behind this turn; this one stays as it is.",
+      doing: async (values) => (made = await post(`${session}/branch`, { turns: turn.number, key: values.key.trim() })) });
     if (made) go(`#/chat/${encodeURIComponent(made.team)}/${encodeURIComponent(made.key)}`);
   }
 
   async function rewind(turn) {
-    const values = await ask("Go back to this turn?", null, { act: "Rewind", danger: true, about: "The turns behind it count no more. Their runs stay in the store." });
-    if (values) await post(`${session}/rewind`, { turns: turn.number }).then(look).catch(tell);
+    const done = await ask("Go back to this turn?", null, { act: "Rewind", danger: true, about: "The turns behind it count no more. Their runs stay in the store.",
+      doing: () => post(`${session}/rewind`, { turns: turn.number }) });
+    if (done) await look().catch(tell);
   }
 
   poll(signal, 2000, look, tell);
@@ -174,8 +198,12 @@ function choose(place, { signal, tell }) {
   const teams = h("div", { class: "cards" });
   const sessions = h("ul", { class: "rows" });
   show(place, h("div", { class: "narrow-page" }, h("h1", {}, "Chat"), teams, h("h2", {}, "Sessions"), sessions));
+  let seen = "";
   poll(signal, 3000, async () => {
     const [served, found] = await Promise.all([get("/teams", signal), get(`/sessions${query({ limit: 100 })}`, signal)]);
+    const now = JSON.stringify([served, found.sessions]);
+    if (now === seen) return;
+    seen = now;
     show(teams, served.length ? served.map((one) => h("a", { class: "card", href: `#/chat/${encodeURIComponent(one.name)}/${fresh()}` },
       h("strong", {}, one.name), h("p", { class: "quiet" }, line(one.description, 160) || "New session"))) : nothing("No team is served here.", h("p", { class: "quiet" }, "Start one with ghostlight serve TEAM.yaml --listen ADDRESS.")));
     show(sessions, found.sessions.map((one) => h("li", {}, h("a", { href: `#/chat/${encodeURIComponent(one.session.team)}/${encodeURIComponent(one.session.key)}` },

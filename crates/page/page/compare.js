@@ -1,26 +1,46 @@
-// Two runs side by side, and where they part.
+// Two runs side by side: where they part, and what differs in what they were told and given.
 
-import { follow } from "./api.js";
-import { h, once, show } from "./dom.js";
-import { count, duration, line, short, words } from "./format.js";
+import { follow, get, path } from "./api.js";
+import { h, Kept, once, show } from "./dom.js";
+import { count, counted, duration, line, money, pretty, short, visible, words } from "./format.js";
 import { List } from "./list.js";
 import { Recorded } from "./record.js";
 import { title } from "./timeline.js";
 
+/** How many differences of two definitions are shown. */
+const MOST = 40;
+
 /** What makes two operations the same. */
 const same = (a, b) => a && b && a.kind === b.kind && a.name === b.name && a.text === b.text && (a.call?.arguments ?? "") === (b.call?.arguments ?? "");
 
+/** Where two values differ, each as its path and what stands there in both. Agents are told by their names. */
+export function differences(a, b, at = "", found = []) {
+  if (found.length >= MOST || JSON.stringify(a) === JSON.stringify(b)) return found;
+  const isMap = (one) => one !== null && typeof one === "object";
+  if (!isMap(a) || !isMap(b) || Array.isArray(a) !== Array.isArray(b)) {
+    found.push([at || "all", a, b]);
+    return found;
+  }
+  const named = (list) => Array.isArray(list) && list.every((one) => isMap(one) && typeof one.name === "string");
+  const keyed = (one) => new Map(named(one) ? one.map((each) => [each.name, each]) : Object.entries(one));
+  const [left, right] = [keyed(a), keyed(b)];
+  for (const key of new Set([...left.keys(), ...right.keys()])) differences(left.get(key), right.get(key), at ? `${at}.${key}` : key, found);
+  return found;
+}
+
 export function compare(place, { signal, tell, link }, left, right) {
-  const sides = [left, right].map((id) => ({ id, recorded: new Recorded() }));
-  const list = new List({ label: "Operations of both runs", height: 44, className: "pairs", chosen: ([a, b]) => {
+  const sides = [left, right].map((id) => ({ id, recorded: new Recorded(), definition: null }));
+  const list = new List({ label: "Operations of both runs", height: 44, className: "pairs", key: ([a, b]) => `${a?.key} ${b?.key}`, chosen: ([a, b]) => {
     const side = b ?? a;
     const at = side.records[0]?.position;
     location.hash = `#/runs/${b ? right : left}?entry=${at}`;
   }, draw: ([a, b, differs]) => [h("span", { class: `pair${differs}` }, cell(a), cell(b))] });
   const heads = h("div", { class: "pair-heads" });
+  const differs = h("div", { class: "differs-list" });
   const told = h("p", { class: "quiet", role: "status" });
-  show(place, h("div", { class: "compare" }, h("div", { class: "title" }, h("h1", {}, "Two runs side by side"), told), heads, list.element));
+  show(place, h("div", { class: "compare" }, h("div", { class: "title" }, h("h1", {}, "Two runs side by side"), told), heads, differs, list.element));
 
+  const kept = new Kept();
   const draw = once(() => {
     const [a, b] = sides.map(({ recorded }) => ordered(recorded));
     let common = 0;
@@ -29,18 +49,38 @@ export function compare(place, { signal, tell, link }, left, right) {
     for (let index = 0; index < Math.max(a.length, b.length); index++) pairs.push([a[index], b[index], index === common ? " differs first" : same(a[index], b[index]) ? "" : " differs"]);
     list.set(pairs);
     told.textContent = common === pairs.length ? "No difference so far." : `The same for ${count(common)} operations; then they differ.`;
-    show(heads, sides.map(({ id, recorded }, index) => {
+    kept.into(heads, sides.map(({ id, recorded }, index) => {
       const root = recorded.runs.get(id);
       const end = root?.end_data?.end;
-      const spent = [...recorded.runs.values()].reduce((sum, one) => sum + one.tokens, 0);
-      return h("section", {}, h("h2", {}, index ? "The fork " : "The first ", h("a", { href: `#/runs/${id}` }, short(id))),
-        h("p", { class: "quiet" }, `${root?.state ?? "…"} · ${duration(recorded.end - recorded.start)} · ${count(spent)} tokens`),
-        h("p", { class: "answer-text", dir: "auto" }, end ? line(words(Object.values(end)[0]), 300) : "…"));
+      const all = [...recorded.runs.values()];
+      const sum = (what) => all.reduce((total, one) => total + one[what], 0);
+      const spent = [root?.state ?? "…", duration(recorded.end - recorded.start), counted(sum("calls"), "model call"), `${count(sum("tokens"))} tokens`, money(sum("cost"))].filter(Boolean).join(" · ");
+      const answer = end ? line(words(Object.values(end)[0]), 300) : "…";
+      return kept.of(id, `${spent} ${answer}`, () => h("section", {}, h("h2", {}, index ? "The fork " : "The first ", h("a", { href: `#/runs/${id}` }, short(id))),
+        h("p", { class: "quiet" }, spent), h("p", { class: "answer-text", dir: "auto" }, answer)));
     }));
+    drawDifferences();
   });
 
-  for (const { id, recorded } of sides) {
-    follow(id, signal, { events: (lot) => (recorded.add(lot), draw()), state: link }).catch((error) => !signal.aborted && tell(error));
+  let drawn = "";
+  function drawDifferences() {
+    const [a, b] = sides;
+    const inputs = sides.map(({ id, recorded }) => recorded.of(id)?.input);
+    const found = inputs.every((one) => one !== undefined) && inputs[0] !== inputs[1] ? [["task", ...inputs]] : [];
+    if (a.definition && b.definition) differences(a.definition, b.definition, "", found);
+    const now = JSON.stringify(found);
+    if (now === drawn) return;
+    drawn = now;
+    const text = (value) => (value === undefined || value === null ? "–" : line(typeof value === "string" ? value : pretty(value), 400));
+    show(differs, found.length ? h("details", { open: true }, h("summary", {}, `What was given differs in ${counted(found.length, "place")}`),
+      h("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Differences" }, h("table", {}, h("thead", {}, h("tr", {}, ["Where", "The first", "The fork"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, found.map(([at, one, other]) => h("tr", {}, h("td", {}, h("code", {}, visible(at))), h("td", { dir: "auto" }, text(one)), h("td", { dir: "auto" }, text(other)))))))) : null);
+  }
+
+  for (const side of sides) {
+    // Only the operator reads definitions; to others what was said and done is compared.
+    get(path("runs", side.id, "definition"), signal).then((definition) => ((side.definition = definition), draw()), () => {});
+    follow(side.id, signal, { events: (lot) => (side.recorded.add(lot), draw()), state: link }).catch((error) => !signal.aborted && tell(error));
   }
   return { title: "Compare" };
 }

@@ -1,6 +1,6 @@
 // What was said in one run, as its agent saw it.
 
-import { h, show } from "./dom.js";
+import { h, Kept, show } from "./dom.js";
 import { counted, line, pretty, time, visible, words } from "./format.js";
 import { folded } from "./folded.js";
 
@@ -9,7 +9,8 @@ const STEP = 100;
 export class Conversation {
   #shown = STEP;
   #run = "";
-  #drawn = new Map();
+  #kept = new Kept();
+  #ended = null;
   #rows = [];
 
   constructor({ chosen }) {
@@ -25,13 +26,13 @@ export class Conversation {
   set(recorded, run) {
     if (run !== this.#run) {
       [this.#run, this.#shown] = [run, STEP];
-      this.#drawn.clear();
+      this.#kept = new Kept();
       this.body.replaceChildren();
     }
     this.#rows = recorded.rows.filter((row) => row.run === run && SAID.has(row.kind) && (row.kind !== "other" || row.child || row.changed));
     this.#rows.sort((a, b) => (a.records[0]?.position ?? Infinity) - (b.records[0]?.position ?? Infinity));
-    const ended = recorded.runs.get(run)?.end_data;
-    this.#draw(ended);
+    this.#ended = recorded.runs.get(run)?.end_data ?? null;
+    this.#draw();
   }
 
   #earlier() {
@@ -41,41 +42,30 @@ export class Conversation {
     this.element.scrollTop += this.element.scrollHeight - height;
   }
 
-  #draw(ended) {
+  #draw() {
     const { scrollTop, scrollHeight, clientHeight } = this.element;
     const follows = scrollTop + clientHeight > scrollHeight - 60;
     const rows = this.#rows.slice(-this.#shown);
     this.more.hidden = rows.length === this.#rows.length;
     this.more.textContent = `Show earlier (${counted(this.#rows.length - rows.length, "message")})`;
-    const elements = rows.map((row) => this.#element(row));
-    if (ended !== undefined) this.ended = ended;
-    if (this.ended) elements.push(this.#ending(this.ended));
-    const same = elements.length === this.body.children.length && elements.every((one, index) => one === this.body.children[index]);
-    if (!same) show(this.body, elements);
+    this.#kept.into(this.body, rows.map((row) => this.#element(row)), this.#ended ? this.#kept.of("end", JSON.stringify(this.#ended.end), () => ending(this.#ended)) : null);
     if (follows) this.element.scrollTop = this.element.scrollHeight;
   }
 
   #element(row) {
-    const version = `${row.state} ${row.records.length} ${row.live.length} ${row.attempt}`;
-    const known = this.#drawn.get(row.key);
-    if (known?.version === version) return known.element;
-    const element = known?.element ?? h("article", {});
-    element.className = `said k-${row.kind} is-${row.state}`;
-    show(element, message(row, () => this.chosen(row)));
-    this.#drawn.set(row.key, { version, element });
-    return element;
+    return this.#kept.of(row.key, `${row.state} ${row.records.length} ${row.live.length} ${row.attempt}`, (before) => {
+      const element = before ?? h("article", {});
+      element.className = `said k-${row.kind} is-${row.state}`;
+      return show(element, message(row, () => this.chosen(row)));
+    });
   }
+}
 
-  #ending(ended) {
-    const [[how, what]] = Object.entries(ended.end);
-    const known = this.#drawn.get("end");
-    if (known?.version === JSON.stringify(ended.end)) return known.element;
-    const element = how === "answered"
-      ? h("article", { class: "said k-answer" }, h("header", {}, h("strong", {}, "Answer")), folded(what, "prose"))
-      : h("article", { class: `said end is-${how}` }, h("header", {}, h("strong", {}, how)), h("p", {}, visible(words(what))));
-    this.#drawn.set("end", { version: JSON.stringify(ended.end), element });
-    return element;
-  }
+function ending({ end }) {
+  const [[how, what]] = Object.entries(end);
+  return how === "answered"
+    ? h("article", { class: "said k-answer" }, h("header", {}, h("strong", {}, "Answer")), folded(what, "prose"))
+    : h("article", { class: `said end is-${how}` }, h("header", {}, h("strong", {}, how)), h("p", {}, visible(words(what))));
 }
 
 const SAID = new Set(["run", "model", "tool", "question", "mark", "other"]);
@@ -87,20 +77,20 @@ function message(row, open) {
       return [head("Task"), folded(row.input ?? row.text)];
     case "model": {
       const said = row.model;
-      if (!said) return [head(row.path.at(-1) ?? "model", h("span", { class: "quiet" }, ` ${row.name}${row.attempt > 1 ? `, attempt ${row.attempt}` : ""}`)), h("pre", { class: "prose live-text", dir: "auto" }, visible(row.live) || "…")];
-      return [head(row.path.at(-1) ?? "model", h("span", { class: "quiet" }, ` ${said.model}`)),
+      if (!said) return [head(row.path.at(-1) ?? "model", h("span", { class: "quiet" }, ` ${line(row.name, 80)}${row.attempt > 1 ? `, attempt ${row.attempt}` : ""}`)), h("pre", { class: "prose live-text", dir: "auto" }, visible(row.live) || "…")];
+      return [head(row.path.at(-1) ?? "model", h("span", { class: "quiet" }, ` ${line(said.model, 80)}`)),
         said.reasoning ? h("details", {}, h("summary", {}, "Reasoning"), folded(said.reasoning)) : null,
         said.text ? folded(said.text) : null,
         said.tool_calls.map((call) => h("div", { class: "call" }, h("span", { class: "tool-name" }, line(call.name, 120)), folded(pretty(call.arguments), "code")))];
     }
     case "tool":
-      return [head(row.name, h("span", { class: "quiet" }, ` ${row.result?.status ?? row.state}`)),
+      return [head(line(row.name, 120), h("span", { class: "quiet" }, ` ${row.result?.status ?? row.state}`)),
         row.live ? h("pre", { class: "code live-text" }, visible(row.live)) : null,
         row.result ? folded(pretty(row.result.text), "code") : row.error ? h("p", { class: "fault" }, visible(words(row.error))) : null];
     case "question":
       return [head("Asks a person"), folded(row.text), row.answer !== undefined ? h("p", { class: "given" }, "Answer: ", visible(words(row.answer))) : row.state === "running" ? h("p", { class: "quiet" }, "waits for the answer") : null];
     default:
-      return [head(row.name), row.text ? h("p", { class: row.state === "failed" ? "fault" : "quiet" }, line(row.text, 400)) : null,
+      return [head(line(row.name, 120)), row.text ? h("p", { class: row.state === "failed" ? "fault" : "quiet" }, line(row.text, 400)) : null,
         row.child ? h("p", {}, h("a", { href: `#/runs/${row.child}` }, "its run")) : null];
   }
 }

@@ -27,6 +27,36 @@ export function show(element, ...children) {
   return element;
 }
 
+/** Shows these elements in another; those that are there already stay, with what a person writes in them or stands on. */
+function arrange(parent, elements) {
+  const wanted = new Set(elements);
+  for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
+  elements.forEach((element, index) => {
+    const there = parent.childNodes[index];
+    if (there !== element) parent.insertBefore(element, there ?? null);
+  });
+}
+
+/** Elements by keys. One is drawn anew only where its version is another, so that what is open, written or focused in it stays. */
+export class Kept {
+  #known = new Map();
+  #used = new Map();
+
+  /** The element of a key; `draw` gets the one of the version before. */
+  of(key, version, draw) {
+    let one = this.#known.get(key);
+    if (one?.version !== version) one = { version, element: draw(one?.element) };
+    this.#used.set(key, one);
+    return one.element;
+  }
+
+  /** Shows the elements that were asked for since the last time, and forgets the others. */
+  into(parent, ...elements) {
+    [this.#known, this.#used] = [this.#used, new Map()];
+    arrange(parent, elements.flat(4).filter(Boolean));
+  }
+}
+
 /** Calls a function before the next frame, once for however many calls. */
 export function once(draw) {
   let asked = 0;
@@ -41,19 +71,36 @@ export function once(draw) {
   return ask;
 }
 
-/** A dialog that is open; `done` gives the form's values, or nothing where it was closed. */
-export function ask(title, fields, { act = "OK", danger = false, about } = {}) {
+/**
+ * A dialog that is open; gives the form's values, or nothing where it was closed. Where `doing` is given it gets the values,
+ * and what it fails with is told in the dialog, which stays open with what was written.
+ */
+export function ask(title, fields, { act = "OK", danger = false, about, doing } = {}) {
   return new Promise((resolve) => {
     const before = document.activeElement;
+    const fault = h("p", { class: "fault", role: "alert" });
+    const button = h("button", { type: "submit", class: danger ? "danger" : "primary", value: "act" }, act);
     const form = h("form", { method: "dialog" },
-      h("h2", { id: "dialog-title" }, title), about && h("p", { class: "about" }, about), fields,
-      h("div", { class: "row end" },
-        h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
-        h("button", { type: "submit", class: danger ? "danger" : "primary", value: "act" }, act)));
+      h("h2", { id: "dialog-title" }, title), about && h("p", { class: "about" }, about), fields, fault,
+      h("div", { class: "row end" }, h("button", { type: "button", onclick: () => dialog.close() }, "Close"), button));
     const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, form);
     let values;
-    form.addEventListener("submit", () => {
-      values = Object.fromEntries(new FormData(form));
+    form.addEventListener("submit", async (event) => {
+      const written = Object.fromEntries(new FormData(form));
+      if (doing) {
+        event.preventDefault();
+        if (button.disabled) return;
+        button.disabled = true;
+        try {
+          await doing(written);
+        } catch (error) {
+          fault.textContent = error.message;
+          button.disabled = false;
+          return;
+        }
+      }
+      values = written;
+      dialog.close();
     });
     dialog.addEventListener("close", () => {
       dialog.remove();

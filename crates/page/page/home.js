@@ -4,7 +4,7 @@ import { get, poll, query } from "./api.js";
 import { h, nothing, show } from "./dom.js";
 import { ago, counted, duration, line, short } from "./format.js";
 import { List } from "./list.js";
-import { questionCard } from "./questions.js";
+import { Questions } from "./questions.js";
 import { pill } from "./pill.js";
 
 const LOOK_MS = 1000;
@@ -12,22 +12,26 @@ const PAGE = 200;
 
 export function home(place, { signal, tell, go, parameters }) {
   const wanted = {
-    text: parameters.get("text") ?? "", team: parameters.get("team") ?? "", state: parameters.get("state") ?? "",
-    agent: parameters.get("agent") ?? "", since: parameters.get("since") ?? "", all: parameters.get("all") ?? "",
+    text: "", team: "", state: "", agent: "", owner: "", since: "", from: "", until: "", all: "", ...Object.fromEntries(parameters),
   };
-  const runs = new List({ label: "Runs", height: 44, className: "runs", draw: drawRun, chosen: (run) => go(`#/runs/${run.id}`) });
+  const runs = new List({ label: "Runs", height: 44, className: "runs", key: (run) => run.id, draw: drawRun, chosen: (run) => go(`#/runs/${run.id}`) });
   const asked = h("section", { class: "asked", "aria-label": "Waiting questions" });
+  const questions = new Questions(asked, { tell, after: () => look(), link: true });
   const sessions = h("div", { class: "sessions" });
   const told = h("p", { class: "quiet", role: "status" });
   const empty = h("div", {});
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => loadMore() }, "Show earlier runs");
   const team = h("select", { name: "team", "aria-label": "Team" }, h("option", { value: "" }, "All teams"));
+  const between = h("span", { class: "row", hidden: wanted.since !== "between" },
+    h("input", { type: "datetime-local", name: "from", "aria-label": "From", value: wanted.from }), h("input", { type: "datetime-local", name: "until", "aria-label": "Until", value: wanted.until }));
   const filter = h("form", { class: "filter", role: "search", onsubmit: (event) => event.preventDefault(), oninput: changed },
     h("input", { type: "search", name: "text", placeholder: "Search runs", "aria-label": "Search runs", value: wanted.text, id: "search" }),
     team,
     select("state", "State", wanted.state, [["", "Any state"], ["open", "Open"], ...["running", "waiting", "parked", "answered", "stopped", "failed", "cancelled"].map((one) => [one, one])]),
     h("input", { name: "agent", placeholder: "Agent", "aria-label": "Agent", value: wanted.agent, class: "narrow" }),
-    select("since", "Time", wanted.since, [["", "Any time"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"]]),
+    h("input", { name: "owner", placeholder: "Owner", "aria-label": "Owner", value: wanted.owner, class: "narrow" }),
+    select("since", "Time", wanted.since, [["", "Any time"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["between", "Between…"]]),
+    between,
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "all", checked: wanted.all === "on" }), "Delegated too"));
   show(place,
     h("div", { class: "home" },
@@ -42,13 +46,13 @@ export function home(place, { signal, tell, go, parameters }) {
   let rows = [];
   let next = null;
   let earlier = [];
-  let asking = "";
   let listed = "";
 
   function changed() {
     Object.assign(wanted, { all: "" }, Object.fromEntries(new FormData(filter)));
-    const query_text = query(wanted);
-    history.replaceState(null, "", `#/${query_text}`);
+    between.hidden = wanted.since !== "between";
+    if (between.hidden) [wanted.from, wanted.until] = ["", ""];
+    history.replaceState(null, "", `#/${query(wanted)}`);
     seen = "";
     earlier = [];
     look().catch(tell);
@@ -56,10 +60,11 @@ export function home(place, { signal, tell, go, parameters }) {
 
   function asQuery(after) {
     const { state, since } = wanted;
+    const at = (text) => (text ? new Date(text).getTime() : undefined);
     return query({
-      text: wanted.text.trim(), team: wanted.team, agent: wanted.agent.trim(), all: wanted.all ? true : undefined,
+      text: wanted.text.trim(), team: wanted.team, agent: wanted.agent.trim(), owner: wanted.owner.trim(), all: wanted.all ? true : undefined,
       open: state === "open" ? true : undefined, status: state === "open" ? undefined : state,
-      since: since ? Date.now() - Number(since) * 1000 : undefined, limit: PAGE, after,
+      since: since === "between" ? at(wanted.from) : since ? Date.now() - Number(since) * 1000 : undefined, before: at(wanted.until), limit: PAGE, after,
     });
   }
 
@@ -76,12 +81,8 @@ export function home(place, { signal, tell, go, parameters }) {
     } else {
       runs.redraw();
     }
-    const now = JSON.stringify(open);
-    if (now !== asking) {
-      asking = now;
-      const titles = new Map(page.runs.map((run) => [run.id, run]));
-      show(asked, open.map((one) => questionCard(one, { tell, title: titles.get(one.run), after: look, link: true })));
-    }
+    const titles = new Map(page.runs.map((run) => [run.id, run]));
+    questions.show(open, (one) => titles.get(one.run));
   }
 
   function draw() {

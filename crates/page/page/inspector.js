@@ -1,16 +1,17 @@
 // One operation with all that is recorded of it.
 
 import { get, path, query } from "./api.js";
-import { cancelCall, forkRun } from "./actions.js";
-import { h, show } from "./dom.js";
+import { cancelCall } from "./actions.js";
+import { h, Kept } from "./dom.js";
 import { count, duration, exact, line, money, pretty, short, visible, words } from "./format.js";
 import { folded } from "./folded.js";
+import { forkRun } from "./fork.js";
 import { title } from "./timeline.js";
 
 export class Inspector {
   #row = null;
   #version = "";
-  #details = null;
+  #kept = new Kept();
 
   constructor({ run, recorded, context, closed }) {
     Object.assign(this, { run, recorded, context });
@@ -20,18 +21,18 @@ export class Inspector {
       h("header", {}, this.title, h("button", { type: "button", class: "quiet push", "aria-label": "Close details", onclick: closed }, "×")), this.body);
   }
 
-  details(details) {
-    this.#details = details;
-  }
-
   show(row) {
+    if (row?.key !== this.#row?.key) {
+      this.#kept = new Kept();
+      this.body.scrollTop = 0;
+    }
     this.#row = row;
     this.#version = "";
     this.element.hidden = !row;
     this.refresh();
   }
 
-  /** Draws the operation again where it has changed. */
+  /** Draws what has changed of the operation; what is open stays open, and a button stays where it is. */
   refresh() {
     const row = this.#row;
     if (!row) return;
@@ -39,7 +40,16 @@ export class Inspector {
     if (version === this.#version) return;
     this.#version = version;
     this.title.textContent = line(title(row), 80);
-    show(this.body, this.#facts(row), this.#acts(row), sections(row), this.#before(row), this.#entries(row));
+    const kept = this.#kept;
+    const last = row.records.at(-1);
+    const sequences = [...new Set(row.records.map((record) => record.sequence))].filter((one) => one !== null && one !== undefined);
+    kept.into(this.body,
+      kept.of("facts", `${row.state} ${row.records.length} ${row.end}`, () => this.#facts(row)),
+      kept.of("acts", `${row.state} ${row.child} ${last?.sequence}`, () => this.#acts(row)),
+      row.state === "running" && row.live ? kept.of("live", version, (before) => live(row, before)) : null,
+      sections(row).filter(Boolean).map(([name, text, draw]) => kept.of(`section ${name}`, text, () => h("section", {}, h("h3", {}, name), draw()))),
+      row.kind === "model" ? kept.of("before", "", () => this.#before(row)) : null,
+      sequences.length ? kept.of("journal", sequences.join(), (before) => this.#entries(row, sequences, before?.open)) : null);
   }
 
   #facts(row) {
@@ -68,7 +78,7 @@ export class Inspector {
     const last = row.records.at(-1);
     const runs = row.state === "running" && row.operation;
     return h("div", { class: "row" },
-      last ? h("button", { type: "button", onclick: () => forkRun({ id: row.run, tell, go, at: last.sequence + 1, row }) }, "Fork here…") : null,
+      last ? h("button", { type: "button", onclick: () => forkRun({ id: row.run, go, at: last.sequence + 1, row }) }, "Fork here…") : null,
       runs && ["tool", "other", "model"].includes(row.kind) ? h("button", { type: "button", class: "danger", onclick: () => cancelCall({ run: row.run, operation: row.operation, tell }) }, "Cancel this call") : null,
       row.child ? h("a", { class: "button", href: `#/runs/${row.child}` }, "Its run") : null,
       last ? h("button", { type: "button", class: "quiet", onclick: async (event) => {
@@ -79,7 +89,6 @@ export class Inspector {
 
   /** What the agent had read when its model was asked. */
   #before(row) {
-    if (row.kind !== "model") return null;
     const place = row.records.find((record) => record.type === "model_called")?.position ?? Infinity;
     const before = this.recorded.rows.filter((one) => one.run === row.run && one !== row && ["run", "model", "tool"].includes(one.kind) && (one.records[0]?.position ?? Infinity) < place);
     const fill = (details) => {
@@ -94,9 +103,7 @@ export class Inspector {
   }
 
   /** The entries of the journal, which only the operator may read. */
-  #entries(row) {
-    const sequences = [...new Set(row.records.map((record) => record.sequence))].filter((one) => one !== null && one !== undefined);
-    if (!sequences.length) return null;
+  #entries(row, sequences, open) {
     const load = async (details) => {
       if (!details.open || details.childElementCount > 1) return;
       try {
@@ -108,28 +115,40 @@ export class Inspector {
         details.append(h("p", { class: "fault" }, error.message));
       }
     };
-    return h("details", { ontoggle: (event) => load(event.currentTarget) }, h("summary", {}, `Journal of run ${short(row.run)}`));
+    return h("details", { open, ontoggle: (event) => load(event.currentTarget) }, h("summary", {}, `Journal of run ${short(row.run)}`));
   }
 }
 
+/** What a model or a tool gave so far. It is followed while its end is seen. */
+function live(row, before) {
+  const section = before ?? h("section", {}, h("h3", {}, "So far"), h("pre", { class: "prose live-text" }));
+  const text = section.lastElementChild;
+  const follows = text.scrollTop + text.clientHeight > text.scrollHeight - 20;
+  text.textContent = visible(row.live);
+  if (follows) text.scrollTop = text.scrollHeight;
+  return section;
+}
+
+/** What is recorded of an operation: each part with its title, with what tells it from what it was before, and its content. */
 function sections(row) {
-  const section = (title, ...content) => h("section", {}, h("h3", {}, title), content);
+  const part = (name, text, draw) => (text === undefined || text === null || text === "" ? null : [name, text, draw ?? (() => folded(text))]);
+  const code = (value) => (value === undefined || value === null ? null : pretty(value));
   const said = row.model;
-  const asked = row.call?.arguments ?? row.asked?.arguments;
+  const asked = code(row.call?.arguments ?? row.asked?.arguments);
+  const result = code(row.result?.text);
+  const call = code(row.question?.call?.arguments);
+  const answer = row.kind === "question" ? code(row.answer) : null;
+  const changed = code(row.changed);
   return [
-    row.state === "running" && row.live ? section("So far", h("pre", { class: "prose live-text" }, visible(row.live))) : null,
-    row.tries.length ? section("Attempts that failed", row.tries.map((one) => h("p", { class: "fault" }, `${visible(one.error)} (again in ${duration(one.pause)})`))) : null,
-    row.kind === "run" ? section("Task", folded(row.input ?? "")) : null,
-    row.kind === "run" && row.answer !== undefined ? section("End", folded(words(row.answer))) : null,
-    said?.reasoning ? section("Reasoning", folded(said.reasoning)) : null,
-    said?.text ? section("Text", folded(said.text)) : null,
-    said?.tool_calls.length ? section("Calls", said.tool_calls.map((call) => h("div", { class: "call" }, h("span", { class: "tool-name" }, line(call.name, 120)), folded(pretty(call.arguments), "code")))) : null,
-    asked !== undefined ? section("Arguments", folded(pretty(asked), "code")) : null,
-    row.result ? section("Result", folded(pretty(row.result.text), "code")) : null,
-    row.question ? section("Question", folded(row.question.prompt), row.question.call ? folded(pretty(row.question.call.arguments), "code") : null) : null,
-    row.kind === "question" && row.answer !== undefined ? section("Answer", folded(pretty(row.answer), "code")) : null,
-    row.changed ? section("Change", folded(pretty(row.changed), "code")) : null,
-    row.error ? section("Error", h("p", { class: "fault" }, visible(words(row.error)))) : null,
-    row.kind === "mark" && row.text ? section("What happened", folded(pretty(row.text))) : null,
+    row.tries.length ? part("Attempts that failed", row.tries.length, () => row.tries.map((one) => h("p", { class: "fault" }, `${visible(one.error)} (again in ${duration(one.pause)})`))) : null,
+    row.kind === "run" ? part("Task", row.input) : null,
+    row.kind === "run" && row.answer !== undefined ? part("End", words(row.answer)) : null,
+    part("Reasoning", said?.reasoning), part("Text", said?.text),
+    said?.tool_calls.length ? part("Calls", said.tool_calls.length, () => said.tool_calls.map((one) => h("div", { class: "call" }, h("span", { class: "tool-name" }, line(one.name, 120)), folded(pretty(one.arguments), "code")))) : null,
+    part("Arguments", asked, () => folded(asked, "code")), part("Result", result, () => folded(result, "code")),
+    part("Question", row.question?.prompt, () => [folded(row.question.prompt), call && folded(call, "code")]),
+    part("Answer", answer, () => folded(answer, "code")), part("Change", changed, () => folded(changed, "code")),
+    row.error ? part("Error", words(row.error), () => h("p", { class: "fault" }, visible(words(row.error)))) : null,
+    row.kind === "mark" ? part("What happened", code(row.text)) : null,
   ];
 }

@@ -6,7 +6,8 @@ const BEYOND = 8;
 
 /**
  * A list of rows of one height. `draw(row, index)` gives the children of a row; `chosen(index)` is called when a
- * person picks one, by mouse or keys.
+ * person picks one, by mouse or keys. `key(row)` tells a row that was read again from others: what is picked and what is
+ * seen stays where it was.
  */
 export class List {
   #rows = [];
@@ -17,7 +18,8 @@ export class List {
   #shown = new Map();
   #follows = true;
 
-  constructor({ label, height, draw, chosen, className = "" }) {
+  constructor({ label, height, draw, chosen, key = (row) => row, className = "" }) {
+    this.key = key;
     this.#height = height;
     this.#draw = draw;
     this.#chosen = chosen;
@@ -43,13 +45,26 @@ export class List {
 
   /** Shows these rows. A list that stood at its end stays there, where `tail` says so. */
   set(rows, { tail = false, redraw = true } = {}) {
-    const picked = this.#rows[this.#picked];
+    const { scrollTop } = this.element;
+    const top = Math.floor(scrollTop / this.#height);
+    const [picked, first] = [this.#rows[this.#picked], this.#rows[top]];
     this.#rows = rows;
-    if (picked && rows[this.#picked] !== picked) this.#picked = rows.indexOf(picked);
+    if (picked) this.#picked = this.#place(picked, this.#picked);
     this.body.style.height = `${rows.length * this.#height}px`;
     if (redraw) this.#forget();
     if (tail && this.#follows) this.element.scrollTop = rows.length * this.#height;
+    else if (scrollTop && first) {
+      const now = this.#place(first, top);
+      if (now >= 0 && now !== top) this.element.scrollTop = scrollTop + (now - top) * this.#height;
+    }
     this.render();
+  }
+
+  /** Where a row is now that was at this index. */
+  #place(row, index) {
+    const key = this.key(row);
+    const there = this.#rows[index];
+    return there && this.key(there) === key ? index : this.#rows.findIndex((one) => this.key(one) === key);
   }
 
   /** Draws what is seen again. */

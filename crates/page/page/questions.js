@@ -1,12 +1,25 @@
 // What a run asks people, and the ways to answer.
 
 import { path, post } from "./api.js";
-import { h, show } from "./dom.js";
+import { h, Kept, show } from "./dom.js";
 import { exact, line, pretty, visible } from "./format.js";
 import { folded } from "./folded.js";
 
+/** The questions that are open. One that was there stays as it is when others come and go, with what a person writes in it. */
+export class Questions {
+  #kept = new Kept();
+
+  constructor(element, options) {
+    Object.assign(this, { element, options });
+  }
+
+  show(open, title = () => undefined) {
+    this.#kept.into(this.element, open.map((one) => this.#kept.of(`${one.run}/${one.operation}`, "", () => questionCard(one, { ...this.options, title: title(one) }))));
+  }
+}
+
 /** A question with what it takes to answer it. */
-export function questionCard({ run, operation, question }, { tell, title, after, link }) {
+function questionCard({ run, operation, question }, { tell, title, after, link }) {
   const card = h("article", { class: "question", "data-operation": operation });
   const send = async (value) => {
     for (const control of card.querySelectorAll("button, input, textarea")) control.disabled = true;

@@ -1,18 +1,20 @@
 // A run: who works in it, what happened when, what was said, and the ways to step in.
 
 import { follow, get, path, poll } from "./api.js";
-import { cancelRun, forkRun, resumeRun, retryRun, steerBox } from "./actions.js";
+import { cancelRun, resumeRun, retryRun, steerBox } from "./actions.js";
 import { Conversation } from "./conversation.js";
-import { h, nothing, once, show } from "./dom.js";
+import { h, Kept, nothing, once, show } from "./dom.js";
+import { forkRun } from "./fork.js";
 import { count, counted, duration, exact, line, money, short, time, words } from "./format.js";
+import { Graph } from "./graph.js";
 import { Inspector } from "./inspector.js";
 import { List } from "./list.js";
 import { pill } from "./pill.js";
-import { questionCard } from "./questions.js";
+import { Questions } from "./questions.js";
 import { Recorded } from "./record.js";
 import { Timeline } from "./timeline.js";
 
-const VIEWS = [["timeline", "Timeline"], ["conversation", "Conversation"], ["events", "Events"]];
+const VIEWS = [["timeline", "Timeline"], ["conversation", "Conversation"], ["graph", "Graph"], ["events", "Events"]];
 
 export function run(place, context, id) {
   const { signal, tell, go, parameters, link } = context;
@@ -41,12 +43,30 @@ export function run(place, context, id) {
 
   const timeline = new Timeline({ chosen: pick });
   const conversation = new Conversation({ chosen: pick });
+  const graph = new Graph({ chosen: pick });
   const events = eventList();
+  const questions = new Questions(asked, { tell, after: () => look_again() });
+  // All views stay in the document, so that each is where it was left when a person comes back to it.
+  const views = { timeline: timeline.element, conversation: conversation.element, graph: graph.element, events: events.element };
+  const tablist = VIEWS.map(([one, label]) => h("button", {
+    type: "button", role: "tab", id: `tab-${one}`, "aria-controls": "panel",
+    onclick: () => choose(one),
+    onkeydown: (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const at = VIEWS.findIndex(([each]) => each === view);
+      choose(VIEWS[(at + step + VIEWS.length) % VIEWS.length][0]);
+      list.querySelector('[aria-selected="true"]').focus();
+    },
+  }, label));
+  show(list, tablist);
+  show(panel, Object.values(views));
   const draw = once(() => {
     drawTree();
     drawFacts();
     timeline.set(recorded, only);
     if (view === "conversation") conversation.set(recorded, only || id);
+    if (view === "graph") graph.set(recorded, only);
     if (view === "events") events.set(recorded.events.filter((one) => !only || one.run === only), { tail: true, redraw: false });
     inspector.refresh();
     if (wanted && recorded.end) {
@@ -75,20 +95,13 @@ export function run(place, context, id) {
 
   function choose(name) {
     view = name;
-    show(list, VIEWS.map(([one, label]) => h("button", {
-      type: "button", role: "tab", id: `tab-${one}`, "aria-selected": String(one === view), "aria-controls": "panel", tabindex: one === view ? 0 : -1,
-      onclick: () => choose(one),
-      onkeydown: (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (!step) return;
-        const at = VIEWS.findIndex(([each]) => each === view);
-        choose(VIEWS[(at + step + VIEWS.length) % VIEWS.length][0]);
-        list.querySelector('[aria-selected="true"]').focus();
-      },
-    }, label)));
-    show(controls, view === "timeline" ? timeline.controls : null);
+    for (const [index, [one]] of VIEWS.entries()) {
+      tablist[index].setAttribute("aria-selected", String(one === view));
+      tablist[index].tabIndex = one === view ? 0 : -1;
+      views[one].hidden = one !== view;
+    }
+    show(controls, { timeline: timeline.controls, graph: graph.controls }[view]);
     panel.setAttribute("aria-labelledby", `tab-${view}`);
-    show(panel, { timeline: timeline.element, conversation: conversation.element, events: events.element }[view]);
     address();
     draw();
   }
@@ -105,6 +118,9 @@ export function run(place, context, id) {
 
   const rowOf = (one) => ({ key: `event ${one.position}`, run: one.run, kind: "mark", name: one.type, path: one.path, start: one.at, end: one.at, state: "done", text: "", records: [one], tries: [] });
 
+  const agents = new Kept();
+  const agentList = h("ul", {});
+  show(tree, h("h2", {}, "Agents"), agentList);
   let drawn = "";
   function drawTree() {
     const runs = [...recorded.runs.values()];
@@ -121,13 +137,22 @@ export function run(place, context, id) {
     };
     walk(null, 0);
     const shown = ordered.slice(0, 300);
-    show(tree, h("h2", {}, "Agents"), h("ul", {},
-      h("li", {}, h("button", { type: "button", class: "agent", "aria-pressed": String(!only), onclick: () => choose_run("") }, h("span", {}, "All"), h("small", {}, counted(runs.length, "run")))),
-      shown.map(([one, depth]) => h("li", { style: { "--depth": depth } },
-        h("button", { type: "button", class: "agent", "aria-pressed": String(only === one.run), onclick: () => choose_run(only === one.run ? "" : one.run) },
-          h("span", { class: "agent-name" }, h("span", { class: `dot ${look(one)}` }), one.agent || short(one.run)),
-          h("small", {}, [one.calls && counted(one.calls, "call"), one.tools && counted(one.tools, "tool"), one.errors && counted(one.errors, "error")].filter(Boolean).join(" · ") || one.state)))),
-      ordered.length > shown.length ? h("li", { class: "quiet" }, `and ${counted(ordered.length - shown.length, "run")} more`) : null));
+    agents.into(agentList,
+      agents.of("", `${!only} ${runs.length}`, (before) => agent(before, "", 0, [h("span", {}, "All"), h("small", {}, counted(runs.length, "run"))])),
+      shown.map(([one, depth]) => agents.of(one.run, JSON.stringify([only === one.run, one.state, one.calls, one.tools, one.errors, one.agent, depth]), (before) => agent(before, one.run, depth, [
+        h("span", { class: "agent-name" }, h("span", { class: `dot ${look(one)}` }), one.agent || short(one.run)),
+        h("small", {}, [one.calls && counted(one.calls, "call"), one.tools && counted(one.tools, "tool"), one.errors && counted(one.errors, "error")].filter(Boolean).join(" · ") || one.state)]))),
+      ordered.length > shown.length ? agents.of("more", ordered.length, () => h("li", { class: "quiet" }, `and ${counted(ordered.length - shown.length, "run")} more`)) : null);
+  }
+
+  /** An agent of the tree. Its button stays when what it says changes, so that a click is not lost. */
+  function agent(before, run, depth, content) {
+    const element = before ?? h("li", {}, h("button", { type: "button", class: "agent", onclick: () => choose_run(only === run ? "" : run) }));
+    const button = element.firstElementChild;
+    element.style.setProperty("--depth", depth);
+    button.setAttribute("aria-pressed", String(only === run));
+    show(button, content);
+    return element;
   }
 
   const look = (one) => ({ running: "live", failed: "bad", parked: "bad", stopped: "warn", cancelled: "warn", cancelling: "warn" })[one.state] ?? "good";
@@ -155,30 +180,29 @@ export function run(place, context, id) {
     show(facts, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
   }
 
-  let headed = "";
+  const heads = new Kept();
   let steerable = false;
   function drawHead() {
-    const now = JSON.stringify([details, recorded.of(id)?.input?.length]);
-    if (now === headed) return;
-    headed = now;
     const one = details.run;
     const open = ["running", "waiting"].includes(one.status);
-    const input = recorded.of(id)?.input ?? one.title;
+    const input = line(recorded.of(id)?.input ?? one.title, 180);
     const act = { id, tell, go, after: look_again };
-    show(head,
-      h("div", { class: "run-title" }, pill(one.status), h("h1", { dir: "auto" }, line(input, 180) || short(id))),
-      h("p", { class: "quiet" }, one.session
-        ? h("a", { href: `#/chat/${encodeURIComponent(one.session.team)}/${encodeURIComponent(one.session.key)}` }, `${one.session.team} / ${line(one.session.key, 40)}`) : one.team,
-        ` · ${one.path.join(" › ")} · began ${time(one.started_at)} · `, h("code", { title: id }, short(id)),
+    const button = (label, on, rest) => h("button", { type: "button", onclick: () => on(act), ...rest }, label);
+    const { end, forked } = details;
+    const fault = end && (end.stopped || end.error);
+    heads.into(head,
+      heads.of("title", `${one.status} ${input}`, () => h("div", { class: "run-title" }, pill(one.status), h("h1", { dir: "auto" }, input || short(id)))),
+      heads.of("about", JSON.stringify([one.session, one.path, forked]), () => h("p", { class: "quiet" }, one.session
+        ? h("a", { href: `#/chat/${encodeURIComponent(one.session.team)}/${encodeURIComponent(one.session.key)}` }, `${line(one.session.team, 40)} / ${line(one.session.key, 40)}`) : line(one.team, 60),
+        ` · ${line(one.path.join(" › "), 120)} · began ${time(one.started_at)} · `, h("code", { title: id }, short(id)),
         one.parent ? [" · ", h("a", { href: `#/runs/${one.root}` }, "the whole tree")] : null,
-        details.forked ? [" · forked from ", h("a", { href: `#/runs/${details.forked.run}` }, short(details.forked.run)), " (", h("a", { href: `#/compare/${details.forked.run}/${id}` }, "compare"), ")"] : null),
-      h("div", { class: "row acts" },
-        open ? h("button", { type: "button", class: "quiet", onclick: () => resumeRun(act), title: "Takes the run up in this process, where no other carries it" }, "Resume") : null,
-        one.status === "parked" ? h("button", { type: "button", class: "primary", onclick: () => retryRun(act) }, "Retry") : null,
-        h("button", { type: "button", onclick: () => forkRun(act) }, "Fork…"),
-        open || one.status === "parked" ? h("button", { type: "button", class: "danger", onclick: () => cancelRun(act) }, "Cancel…") : null));
-    const end = details.end;
-    if (end && (end.stopped || end.error)) head.append(h("p", { class: end.error ? "fault" : "caution" }, line(end.error ?? `It stopped: ${end.stopped}`, 400)));
+        forked ? [" · forked from ", h("a", { href: `#/runs/${forked.run}` }, short(forked.run)), " (", h("a", { href: `#/compare/${forked.run}/${id}` }, "compare"), ")"] : null)),
+      heads.of("acts", one.status, () => h("div", { class: "row acts" },
+        open ? button("Resume", resumeRun, { class: "quiet", title: "Takes the run up in this process, where no other carries it" }) : null,
+        one.status === "parked" ? button("Retry", retryRun, { class: "primary" }) : null,
+        button("Fork…", forkRun),
+        open || one.status === "parked" ? button("Cancel…", cancelRun, { class: "danger" }) : null)),
+      fault ? heads.of("end", fault, () => h("p", { class: end.error ? "fault" : "caution" }, line(end.error ?? `It stopped: ${end.stopped}`, 400))) : null);
     // Drawn anew only when it comes or goes: what a person is writing stays.
     if (open !== steerable) {
       steerable = open;
@@ -187,16 +211,11 @@ export function run(place, context, id) {
     context.name(line(input, 60));
   }
 
-  let asking = "";
   async function look_again() {
     details = await get(path("runs", id), signal);
     drawHead();
     drawFacts();
-    inspector.details(details);
-    const now = JSON.stringify(details.questions);
-    if (now === asking) return;
-    asking = now;
-    show(asked, details.questions.map((one) => questionCard(one, { tell, after: look_again })));
+    questions.show(details.questions);
   }
 
   let due = 0;
@@ -229,7 +248,7 @@ export function run(place, context, id) {
   poll(signal, 5000, async () => {
     if (details && ["running", "waiting", "cancelling", "parked"].includes(details.run.status)) await look_again();
   }, () => {});
-  return { title: "Run", keys: { t: () => choose("timeline"), c: () => choose("conversation"), e: () => choose("events"), Escape: () => pick(null), f: () => forkRun({ id, tell, go, after: look_again }) } };
+  return { title: "Run", keys: { t: () => choose("timeline"), c: () => choose("conversation"), e: () => choose("events"), Escape: () => pick(null), n: () => choose("graph"), f: () => forkRun({ id, go }) } };
 }
 
 /** What an event tells, in a few words. */

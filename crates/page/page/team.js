@@ -4,6 +4,7 @@ import { get, path, poll, query } from "./api.js";
 import { h, nothing, s, show } from "./dom.js";
 import { counted, line, pretty } from "./format.js";
 import { folded } from "./folded.js";
+import { drawing as drawGraph } from "./graph.js";
 
 const BOX = { width: 168, height: 56, gap: 20, level: 96 };
 
@@ -20,19 +21,28 @@ const size = (agent) => 1 + agent.agents.reduce((sum, one) => sum + size(one), 0
 export function team(place, { signal, tell }, name) {
   const drawing = h("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": "Drawing of the team" });
   const definition = h("div", {});
+  const graphs = h("div", {});
   const beside = h("aside", { class: "agent-card", "aria-live": "polite" }, h("p", { class: "quiet" }, "Choose an agent to see its tools."));
   show(place, h("div", { class: "team" },
     h("div", { class: "title" }, h("h1", {}, name), h("p", { class: "quiet", id: "about" })),
     h("p", {}, h("a", { class: "button primary", href: `#/chat/${encodeURIComponent(name)}/${Math.random().toString(16).slice(2, 12)}` }, "Talk to it"), " ",
       h("a", { class: "button", href: `#/?team=${encodeURIComponent(name)}` }, "Its runs")),
-    h("div", { class: "team-body" }, drawing, beside), h("h2", {}, "Definition"), definition));
+    h("div", { class: "team-body" }, drawing, beside), graphs, h("h2", {}, "Definition"), definition));
   let nodes = new Map();
+  let walked = [];
   (async () => {
     const one = await get(path("teams", name), signal);
     place.querySelector("#about").textContent = one.description;
     nodes = draw(drawing, one.agent, (agent) => show(beside, ...cardOf(agent)));
     try {
-      show(definition, folded(pretty(await get(`${path("teams", name)}/definition`, signal)), "code"));
+      const whole = await get(`${path("teams", name)}/definition`, signal);
+      show(definition, folded(pretty(whole), "code"));
+      walked = graphsOf(whole.agent).map(([agent, steps, ways]) => {
+        const picture = h("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": `Graph of ${line(agent, 60)}` },
+          drawGraph(steps, ways, (_, step) => nodes.get(step.agent)?.box.dispatchEvent(new MouseEvent("click")), `Nodes of the graph ${line(agent, 60)}`));
+        graphs.append(h("h2", {}, `Graph of ${line(agent, 60)}`), picture);
+        return [steps, [...picture.querySelectorAll(".step")]];
+      });
     } catch {
       show(definition, h("p", { class: "quiet" }, "The definition is the operator's."));
     }
@@ -40,6 +50,7 @@ export function team(place, { signal, tell }, name) {
       const open = await get(`/runs${query({ open: true, all: true, team: name, limit: 500 })}`, signal);
       const active = Map.groupBy(open.runs.filter((run) => run.status === "running"), (run) => run.agent);
       const waiting = Map.groupBy(open.runs.filter((run) => run.status === "waiting"), (run) => run.agent);
+      for (const [steps, boxes] of walked) boxes.forEach((box, place) => box.classList.toggle("lit", active.has(steps[place].agent) || waiting.has(steps[place].agent)));
       for (const [agent, { box, badge, about }] of nodes) {
         const [at_work, waits] = [active.get(agent)?.length ?? 0, waiting.get(agent)?.length ?? 0];
         box.setAttribute("class", `node${at_work ? " lit" : waits ? " waits" : ""}`);
@@ -49,6 +60,21 @@ export function team(place, { signal, tell }, name) {
     }, tell);
   })().catch((error) => !signal.aborted && (error.status === 404 ? show(place, nothing("There is no such team.")) : tell(error)));
   return { title: name };
+}
+
+/** The agents that walk a graph, each with its nodes from the first on and the ways between them. */
+function graphsOf(agent) {
+  const below = (agent.agents ?? []).flatMap(graphsOf);
+  const { name, entry, nodes } = agent.behavior ?? {};
+  if (name !== "graph" || !nodes) return below;
+  const leads = ({ then, on_failure: failed } = {}) => [
+    ...(typeof then === "string" ? [then] : Array.isArray(then) ? then.map((one) => one.to) : then?.all ?? []).map((to) => [to, false]), ...(failed ? [[failed, true]] : [])];
+  const names = [entry];
+  for (const at of names) for (const [to] of leads(nodes[at])) if (!names.includes(to)) names.push(to);
+  const kind = (node) => (node?.agent ? "model" : node?.tool ? "tool" : "step");
+  const steps = names.map((one, place) => ({ key: one, place, name: one, kind: kind(nodes[one]), agent: nodes[one]?.agent ?? nodes[one]?.tool ?? "", times: 1, open: 0, failed: 0 }));
+  const ways = names.flatMap((one, from) => leads(nodes[one]).map(([to, failed]) => ({ from, to: names.indexOf(to), times: 1, below: failed })));
+  return [[agent.name, steps, ways], ...below];
 }
 
 function cardOf(agent) {

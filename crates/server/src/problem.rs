@@ -119,6 +119,8 @@ impl From<SystemError> for Problem {
             | SystemError::NoSuchTurn { .. }
             | SystemError::Document(_)
             | SystemError::Fork(_)
+            | SystemError::Definition(_)
+            | SystemError::NotReloaded { .. }
             | SystemError::Unwritable { .. } => Self::invalid(detail()),
             SystemError::Answer { error, .. } => match error {
                 AnswerError::Unfit { .. } => Self::invalid(detail()),

@@ -34,9 +34,10 @@ export async function scenario(play) {
     page = await context.newPage();
     page.setDefaultTimeout(20_000);
     page.on("pageerror", (error) => faults.push(`error: ${error.stack}`));
-    // That the server is away for a moment is what a test does, and a new session is not there yet; all else is a fault.
+    // That the server is away for a moment is what a test does, a new session is not there yet, and some forks are refused; all else is a fault.
     page.on("console", (message) => {
-      const expected = /net::ERR|status of 401/.test(message.text()) || message.location().url.includes("/sessions/");
+      const url = message.location().url;
+      const expected = /net::ERR|status of 401/.test(message.text()) || url.includes("/sessions/") || (/status of 4/.test(message.text()) && /\/(fork|branch)$/.test(url));
       if (message.type() === "error" && !expected) faults.push(`${message.text()} ${message.location().url}`);
     });
     await play(page, context);

@@ -2,10 +2,13 @@
 
 import { fits, given, must, picture, scenario } from "./browser.mjs";
 
-const FIRST_PAINT_MS = 1000;
-const EVENT_MS = 100;
-/** What the machine does beside this test may hold up one round, and not every one. */
-const best = (all) => Math.min(...all);
+/** Of 10,000 entries so many elements are in the document at most: what is seen, and no more. That holds on any machine. */
+const ELEMENTS = 1500;
+/** Past these the page has a fault, however busy the machine is; the medians are what is said of its speed. */
+const FIRST_PAINT_MS = 5000;
+const EVENT_MS = 1000;
+const median = (all) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)];
+const elements = (page) => page.evaluate(() => document.querySelectorAll("*").length);
 
 const say = (page, session, text) =>
   page.evaluate(async ([session, text]) => {
@@ -24,18 +27,24 @@ scenario(async (page) => {
 
   const large = await say(page, "large", "count 10000");
   const paints = [];
-  for (let round = 0; round < 5 && !paints.some((ms) => ms < FIRST_PAINT_MS); round++) {
+  for (let round = 0; round < 5; round++) {
     await page.goto("about:blank");
     const began = Date.now();
     await page.goto(`${given.at}/#/runs/${large}`);
     await page.locator(".bar-row", { hasText: "counted" }).first().waitFor();
     paints.push(Date.now() - began);
   }
-  console.log(`first paint of 10,000 entries: ${paints.join(", ")} ms`);
-  must(best(paints) < FIRST_PAINT_MS, `the first paint takes ${paints} ms`);
+  console.log(`first paint of 10,000 entries: ${median(paints)} ms (median of ${paints.join(", ")})`);
+  must(median(paints) < FIRST_PAINT_MS, `the first paint takes ${paints} ms`);
   await page.waitForFunction(() => Number(document.querySelector(".bars .list-row")?.getAttribute("aria-setsize")) > 10_000);
   const drawn = await page.locator(".list-row").count();
   must(drawn < 100, `${drawn} rows are drawn`);
+  const few = async (view) => {
+    const there = await elements(page);
+    console.log(`${view}: ${there} elements`);
+    must(there < ELEMENTS, `${there} elements are in the document (${view})`);
+  };
+  await few("timeline");
   // The other end is there at once, and no frame takes long while a person scrolls.
   const slowest = await page.evaluate(async () => {
     const list = document.querySelector(".bars");
@@ -52,6 +61,12 @@ scenario(async (page) => {
   must(slowest < 250, `a frame takes ${slowest} ms`);
   await page.locator(".bar-row", { hasText: "9999" }).waitFor();
   await picture(page, "large");
+  for (const view of ["Events", "Graph"]) {
+    await page.getByRole("tab", { name: view }).click();
+    await page.waitForTimeout(50);
+    await few(view);
+  }
+  await page.getByRole("tab", { name: "Timeline" }).click();
   await fits(page, "large run");
 
   const live = await say(page, "live", "tick 40");
@@ -70,8 +85,8 @@ scenario(async (page) => {
       if (document.querySelector(".pill.good")) done(late.slice(-12));
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
   }));
-  console.log(`an event is on the page after ${late.join(", ")} ms`);
-  must(best(late) < EVENT_MS, `an event is there after ${late} ms`);
+  console.log(`an event is on the page after ${median(late)} ms (median of ${late.join(", ")})`);
+  must(median(late) < EVENT_MS, `an event is there after ${late} ms`);
 
   // A run that sleeps is cancelled, and the page hears of it.
   const asleep = await say(page, "asleep", "wait");

@@ -21,6 +21,16 @@ scenario(async (page, context) => {
   must((await page.evaluate(() => document.cookie)) === "", "a script reads the cookie");
   await picture(page, "opened");
 
+  // A run that nobody carries is taken up by a click, and then answered.
+  await page.goto(`${site}/#/`);
+  await page.locator(".runs .list-row", { hasText: "who goes there?" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.locator(".bar-row", { hasText: "recovered" }).waitFor();
+  const card = page.locator(".question");
+  await card.getByRole("textbox").fill("a friend");
+  await card.getByRole("button", { name: "Answer" }).click();
+  await page.locator(".pill.good", { hasText: "answered" }).waitFor();
+
   // The cookie is the browser's: the other tab is in now, and another browser is not.
   await other.goto(`${site}/#/system`);
   await other.reload();

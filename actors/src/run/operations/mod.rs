@@ -45,6 +45,7 @@ pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
 pub(crate) use tool::call_or_reconcile;
+pub(crate) use topic::topics_among;
 pub use topic::{
     Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
 };

@@ -1,6 +1,7 @@
 //! Topics: events that agents publish and receive, through shared state and inboxes.
 
 mod copied;
+mod looking;
 mod signal;
 mod state;
 
@@ -20,6 +21,7 @@ use crate::{
 };
 
 pub(crate) use copied::{copied_result, copied_value};
+pub(crate) use looking::topics_among;
 pub(super) use signal::is_of_topic;
 use signal::{Ended, Look, Post, Response, told};
 use state::{Item, Reply, Report, TopicState};

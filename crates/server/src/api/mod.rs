@@ -2,7 +2,10 @@
 
 mod asked;
 mod events;
+mod load;
 mod me;
+#[cfg(feature = "memory")]
+mod memories;
 mod questions;
 mod runs;
 mod sessions;
@@ -31,7 +34,10 @@ const ADMIN: Access = Access::Needs(Scope::Admin);
 /// All endpoints of the interface.
 pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
     let endpoints = status::endpoints(endpoints);
+    let endpoints = load::endpoints(endpoints);
     let endpoints = me::endpoints(endpoints);
+    #[cfg(feature = "memory")]
+    let endpoints = memories::endpoints(endpoints);
     let endpoints = teams::endpoints(endpoints);
     let endpoints = sessions::endpoints(endpoints);
     let endpoints = runs::endpoints(endpoints);

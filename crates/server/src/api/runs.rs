@@ -1,15 +1,18 @@
 //! Runs: how they stand, what they recorded, and what can be done to them.
 
+use std::collections::BTreeSet;
+
 use axum::{
     Json,
     extract::{Path, Query},
     http::StatusCode,
 };
 use ghostlight_actors::{
-    actor::{Fork, SystemError},
+    actor::{Fork, SessionQuery, SystemError, pinned_team},
     contract::{RunFilter, RunRow, RunStatus},
+    definition::TeamSpec,
     run::{Recorded, operations::Allowance},
-    vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId},
+    vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId, SessionId},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +62,14 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
         .asks::<EntriesQuery>()
         .gives::<Vec<Value>>()
+        .add(
+            GET,
+            "/api/v1/runs/{run}/definition",
+            ADMIN,
+            "The definition of the team to which a run is pinned.",
+            definition,
+        )
+        .gives::<Value>()
         .add(
             POST,
             "/api/v1/runs/{run}/cancel",
@@ -137,6 +148,8 @@ struct ListQuery {
     session: Option<String>,
     /// Only those of this status, or of one of several that stand between commas.
     status: Option<String>,
+    /// Only those in sessions of this owner; for the operator.
+    owner: Option<String>,
     /// Only those that this agent carries.
     agent: Option<String>,
     /// Only those in whose task's first characters, agents, session's key or id this text stands, in any case.
@@ -181,9 +194,19 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             Some(run.parse().map_err(|_| fault())?)
         }
     };
+    let owned = match &query.owner {
+        None => None,
+        Some(owner) => Some(sessions_of(&asked, owner, query.team.as_ref()).await?),
+    };
+    let in_owned = |row: &RunRow, owned: &BTreeSet<SessionId>| {
+        row.session
+            .as_ref()
+            .is_some_and(|session| owned.contains(session))
+    };
     let text = query.text.as_ref().map(|text| text.to_lowercase());
     let wanted = |row: &&RunRow| {
         query.team.as_ref().is_none_or(|team| row.team == *team)
+            && owned.as_ref().is_none_or(|owned| in_owned(row, owned))
             && query.agent.as_ref().is_none_or(|agent| row.agent == *agent)
             && query.since.is_none_or(|since| row.started_at.0 >= since)
             && query.before.is_none_or(|before| row.started_at.0 < before)
@@ -222,6 +245,22 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
         let next = runs.last().filter(|_| more).map(|run| run.id.clone());
         return Ok(Json(Page { runs, next }));
     }
+}
+
+/// The sessions of an owner, by which the store finds its runs: it knows no owner of a run.
+async fn sessions_of(
+    asked: &Asked,
+    owner: &str,
+    team: Option<&String>,
+) -> Result<BTreeSet<SessionId>, Problem> {
+    // Others have sessions of their own alone.
+    if asked.caller.subject().is_some_and(|own| own != owner) {
+        return Ok(BTreeSet::new());
+    }
+    let mut query = SessionQuery::default();
+    (query.owner, query.team) = (Some(owner.to_owned()), team.cloned());
+    let page = asked.system.sessions().list(query).await?;
+    Ok(page.sessions.into_iter().map(|one| one.session).collect())
 }
 
 /// Whether a text in small letters stands in what a run is known by.
@@ -323,6 +362,11 @@ async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Prob
         forked: forked_from(&asked, row.run).await?,
         allowance: run.budget().await?,
     }))
+}
+
+async fn definition(asked: Asked, Path(id): Path<String>) -> Result<Json<TeamSpec>, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    Ok(Json(pinned_team(asked.system.store(), run.id()).await?))
 }
 
 async fn tree(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<RunView>>, Problem> {
@@ -505,6 +549,10 @@ struct ForkBody {
     session: Option<String>,
     /// Whether it goes on with today's definition of the team.
     todays_team: bool,
+    /// The definition of the team with which it goes on: another model, other instructions, other agents. Its `models`,
+    /// `tools` and `interceptors` are those of the team as it is served. For the operator.
+    #[schemars(with = "Option<Value>")]
+    definition: Option<Box<TeamSpec>>,
 }
 
 async fn fork(
@@ -523,6 +571,13 @@ async fn fork(
     fork = fork.session(asked.session(&row.team, &key)?.key);
     if body.todays_team {
         fork = fork.todays_team();
+    }
+    if let Some(definition) = body.definition {
+        if asked.caller.subject().is_some() {
+            let detail = "another `definition` is the operator's to give";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        }
+        fork = fork.team(*definition);
     }
     let quotas = &asked.state.quotas;
     let admission = quotas

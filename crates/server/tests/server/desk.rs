@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use ghostlight_actors::{
     actor::{Limits, System},
-    run::{Agent, RunContext},
+    run::{Agent, RunContext, operations::Subscription},
     testing::InMemoryStore,
     vocabulary::{AgentError, Outcome, Question, Scope as State, ToolCall},
 };
@@ -57,6 +57,12 @@ async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
         "delegate" => {
             let done = cx.delegate("helper", rest).await?;
             return Ok(Outcome::answer(format!("the helper says {}", done.text)));
+        }
+        "publish" => {
+            let topic = cx.topic::<String>("news");
+            topic.subscribe(Subscription::new("readers")).await?;
+            topic.publish(&rest.to_owned()).await?;
+            cx.ask("read it?").await?;
         }
         "twice" => {
             let (one, two) = (cx.ask("first?").await?, cx.ask("second?").await?);

@@ -14,6 +14,9 @@ mod desk;
 mod hostile;
 mod keys;
 mod load;
+mod looking_in;
+#[cfg(feature = "memory")]
+mod memories;
 mod owners;
 mod page;
 mod quotas;

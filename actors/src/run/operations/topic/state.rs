@@ -73,6 +73,8 @@ pub struct TopicCounts {
     pub published: u64,
     /// Its queues, by name.
     pub queues: BTreeMap<String, QueueCounts>,
+    /// How many publishers wait for room.
+    pub blocked: u64,
 }
 
 /// The counts of a queue.
@@ -81,6 +83,8 @@ pub struct TopicCounts {
 pub struct QueueCounts {
     /// How many events wait in it.
     pub waiting: u64,
+    /// How many wait in it at most.
+    pub capacity: u64,
     /// How many were received.
     pub received: u64,
     /// How many were dropped.
@@ -269,12 +273,14 @@ impl TopicState {
     pub(super) fn counts(&self) -> TopicCounts {
         let count = |queue: &Queue| QueueCounts {
             waiting: queue.items.len() as u64,
+            capacity: queue.capacity.into(),
             received: queue.received,
             dropped: queue.dropped,
         };
         let queues = self.queues.iter();
         TopicCounts {
             published: self.published,
+            blocked: self.blocked.len() as u64,
             queues: queues
                 .map(|(name, queue)| (name.clone(), count(queue)))
                 .collect(),

@@ -1,0 +1,46 @@
+//! How busy a System is.
+
+use std::collections::BTreeMap;
+
+use super::System;
+use crate::actor::{Limits, fair_slots::SlotCounts};
+
+/// How busy a System is, in this process alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Load {
+    /// The slots of its models, by the places that name them.
+    pub models: BTreeMap<String, SlotCounts>,
+    /// The slots of all tools together.
+    pub tools: SlotCounts,
+    /// Those of tools that have a bound of their own and were called, by name.
+    pub by_tool: BTreeMap<String, SlotCounts>,
+    /// How many root runs are live, of at most [`Limits::live_runs`].
+    pub live_runs: usize,
+    /// How many turns are on their way into sessions, of at most [`Limits::admissions`].
+    pub admissions: usize,
+}
+
+impl System {
+    /// How busy it is: which slots are taken, and what waits for one.
+    pub fn load(&self) -> Load {
+        let services = &self.shared().services;
+        let gateways = services.gateways.read();
+        let models = gateways.named.iter();
+        let (tools, by_tool) = services.executor.slots();
+        Load {
+            models: models
+                .map(|(name, model)| (name.clone(), model.slots()))
+                .collect(),
+            tools,
+            by_tool,
+            live_runs: services.previewer.live.roots(),
+            admissions: self.shared().admitted(),
+        }
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> Limits {
+        self.shared().limits
+    }
+}

@@ -1,0 +1,266 @@
+//! How busy the System is: slots, topics, and budgets as they are used.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    extract::{Path, Query},
+};
+use ghostlight_actors::{
+    actor::SlotCounts,
+    contract::{RunFilter, RunRow},
+    run::operations::{Allowance, TopicCounts},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ADMIN, Asked, GET, READ, views::RunView};
+use crate::{endpoint::Endpoints, problem::Problem};
+
+/// How many open runs are looked at, if not said otherwise, and at the most: each is read from the store.
+const RUNS: (usize, usize) = (20, 100);
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(
+            GET,
+            "/api/v1/load",
+            ADMIN,
+            "How busy this process is: the slots of models and tools, and its bounds.",
+            load,
+        )
+        .gives::<LoadView>()
+        .add(
+            GET,
+            "/api/v1/topics",
+            ADMIN,
+            "Topics of open runs with their queues, the run begun last first.",
+            topics,
+        )
+        .asks::<OpenQuery>()
+        .gives::<Vec<RunTopics>>()
+        .add(
+            GET,
+            "/api/v1/runs/{run}/topics",
+            READ,
+            "The topics that a run shares with its tree.",
+            topics_of_run,
+        )
+        .gives::<Vec<TopicView>>()
+        .add(
+            GET,
+            "/api/v1/budgets",
+            ADMIN,
+            "What open runs may consume and what they have, the run begun last first.",
+            budgets,
+        )
+        .asks::<OpenQuery>()
+        .gives::<Vec<RunBudget>>()
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OpenQuery {
+    /// At most so many open runs are looked at; 20, and 100 at the most.
+    limit: Option<usize>,
+}
+
+/// How busy this process is.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LoadView {
+    /// The slots of each model.
+    models: Vec<SlotView>,
+    /// The slots of all tools together, and of each tool that has a bound of its own and was called.
+    tools: Vec<SlotView>,
+    /// Root runs that are live in this process.
+    live_runs: Bounded,
+    /// Turns that are on their way into sessions.
+    admissions: Bounded,
+    /// How many turns wait in one session at most.
+    queued_turns: usize,
+    /// How many entries a run's journal has at most.
+    max_entries: u64,
+    /// How often a model call is tried.
+    model_attempts: u32,
+    /// How long a tool call may take, in milliseconds, where its tool sets no bound.
+    tool_timeout_ms: u64,
+}
+
+/// Something of which there may be so much.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Bounded {
+    /// How much there is.
+    used: usize,
+    /// How much there may be.
+    most: usize,
+}
+
+/// Slots for calls.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SlotView {
+    /// What the calls go to; `all tools` for the slots that all share.
+    name: String,
+    /// How many calls run at once at most.
+    slots: usize,
+    /// How many run now.
+    used: usize,
+    /// How many wait.
+    waiting: usize,
+}
+
+impl SlotView {
+    fn of((name, counts): (String, SlotCounts)) -> Self {
+        let SlotCounts {
+            slots,
+            used,
+            waiting,
+            ..
+        } = counts;
+        Self {
+            name,
+            slots,
+            used,
+            waiting,
+        }
+    }
+}
+
+async fn load(asked: Asked) -> Json<LoadView> {
+    let (load, limits) = (asked.system.load(), asked.system.limits());
+    let all = [("all tools".to_owned(), load.tools)].into_iter();
+    let timeout = limits.executor.timeout.as_millis();
+    Json(LoadView {
+        models: load.models.into_iter().map(SlotView::of).collect(),
+        tools: all.chain(load.by_tool).map(SlotView::of).collect(),
+        live_runs: Bounded {
+            used: load.live_runs,
+            most: limits.live_runs,
+        },
+        admissions: Bounded {
+            used: load.admissions,
+            most: limits.admissions,
+        },
+        queued_turns: limits.queued_turns,
+        max_entries: limits.max_entries,
+        model_attempts: limits.gateway.attempts,
+        tool_timeout_ms: u64::try_from(timeout).unwrap_or(u64::MAX),
+    })
+}
+
+/// How a topic stands.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TopicView {
+    /// Its name.
+    name: String,
+    /// How many events were published on it.
+    published: u64,
+    /// How many publishers wait for room.
+    blocked: u64,
+    /// Its queues.
+    queues: Vec<QueueView>,
+}
+
+/// How a queue of a topic stands.
+#[derive(Debug, Serialize, JsonSchema)]
+struct QueueView {
+    /// Its name.
+    name: String,
+    /// How many events wait in it.
+    waiting: u64,
+    /// How many wait in it at most.
+    capacity: u64,
+    /// How many were received.
+    received: u64,
+    /// How many were dropped.
+    dropped: u64,
+}
+
+impl TopicView {
+    fn all(topics: BTreeMap<String, TopicCounts>) -> Vec<Self> {
+        let view = |(name, topic): (String, TopicCounts)| Self {
+            name,
+            published: topic.published,
+            blocked: topic.blocked,
+            queues: topic
+                .queues
+                .into_iter()
+                .map(|(name, queue)| QueueView {
+                    name,
+                    waiting: queue.waiting,
+                    capacity: queue.capacity,
+                    received: queue.received,
+                    dropped: queue.dropped,
+                })
+                .collect(),
+        };
+        topics.into_iter().map(view).collect()
+    }
+}
+
+/// The topics of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunTopics {
+    run: RunView,
+    topics: Vec<TopicView>,
+}
+
+/// What a run may consume.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunBudget {
+    run: RunView,
+    /// `budget`, `spent`, `reserved` and `deadline`.
+    #[schemars(with = "Value")]
+    allowance: Allowance,
+}
+
+/// The open roots that began last.
+async fn open(
+    asked: &Asked,
+    query: &OpenQuery,
+) -> Result<Vec<(ghostlight_actors::actor::Run, RunView)>, Problem> {
+    let mut filter = RunFilter::default();
+    (filter.open, filter.roots) = (true, true);
+    filter.limit = query.limit.unwrap_or(RUNS.0).clamp(1, RUNS.1);
+    let mut rows = asked.system.runs(filter).await?;
+    rows.retain(|row| asked.state.check_team(&row.team).is_ok());
+    let shown = |row: RunRow| (asked.system.run(row.run), RunView::of(&row, &asked.caller));
+    Ok(rows.into_iter().map(shown).collect())
+}
+
+async fn topics(
+    asked: Asked,
+    Query(query): Query<OpenQuery>,
+) -> Result<Json<Vec<RunTopics>>, Problem> {
+    let mut found = Vec::new();
+    for (run, view) in open(&asked, &query).await? {
+        let topics = TopicView::all(run.topics().await?);
+        if !topics.is_empty() {
+            found.push(RunTopics { run: view, topics });
+        }
+    }
+    Ok(Json(found))
+}
+
+async fn topics_of_run(
+    asked: Asked,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<TopicView>>, Problem> {
+    let (run, _) = asked.run(&id).await?;
+    Ok(Json(TopicView::all(run.topics().await?)))
+}
+
+async fn budgets(
+    asked: Asked,
+    Query(query): Query<OpenQuery>,
+) -> Result<Json<Vec<RunBudget>>, Problem> {
+    let mut found = Vec::new();
+    for (run, view) in open(&asked, &query).await? {
+        let allowance = run.budget().await?;
+        found.push(RunBudget {
+            run: view,
+            allowance,
+        });
+    }
+    Ok(Json(found))
+}

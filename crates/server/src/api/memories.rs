@@ -1,0 +1,225 @@
+//! What agents remember between runs.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    Json,
+    extract::{Path, Query},
+};
+use ghostlight_actors::{
+    actor::SessionQuery,
+    definition::TeamSpec,
+    vocabulary::{Scope, SessionId},
+};
+use ghostlight_memory::{
+    Memory, MemoryItem, MemoryKind, MemoryQuery, StoredMemory, StoredMemoryError,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Asked, GET, POST, READ, RUN};
+use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
+
+/// How many items are shown, if not said otherwise, and at the most.
+const PAGE: (usize, usize) = (100, 1000);
+/// How many sessions are looked at for the owners of memories.
+const SESSIONS: usize = 500;
+
+pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(
+            GET,
+            "/api/v1/memories",
+            READ,
+            "The memories of the teams that are served.",
+            list,
+        )
+        .gives::<Vec<MemoryView>>()
+        .add(
+            GET,
+            "/api/v1/memories/{team}/{name}",
+            READ,
+            "What a memory holds in a scope, the latest first; with `text` what answers it best.",
+            items,
+        )
+        .asks::<ItemsQuery>()
+        .gives::<Items>()
+        .add(
+            POST,
+            "/api/v1/memories/{team}/{name}/forget",
+            RUN,
+            "Forgets one item, pinned or not.",
+            forget,
+        )
+        .takes::<ForgetBody>()
+        .gives::<Forgotten>()
+}
+
+impl From<StoredMemoryError> for Problem {
+    fn from(error: StoredMemoryError) -> Self {
+        match error {
+            StoredMemoryError::Store(error) => error.into(),
+            other => Self::conflict(other.to_string()),
+        }
+    }
+}
+
+/// A memory of a team.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MemoryView {
+    /// The team.
+    team: String,
+    /// Its name in the team.
+    name: String,
+    /// Who owns the team's latest sessions and so may have memories; the caller itself, where it is not the operator.
+    owners: Vec<String>,
+}
+
+/// The names of a team's memories.
+fn names(team: &TeamSpec) -> BTreeSet<String> {
+    let agents = team.agent.walk().into_iter();
+    let memories = agents.filter_map(|(_, agent)| agent.memory.as_ref());
+    memories.map(|memory| memory.name.clone()).collect()
+}
+
+async fn list(asked: Asked) -> Result<Json<Vec<MemoryView>>, Problem> {
+    let mut found = Vec::new();
+    for team in asked.state.teams() {
+        let names = names(&team);
+        if names.is_empty() {
+            continue;
+        }
+        let owners = owners(&asked, &team.name).await?;
+        found.extend(names.into_iter().map(|name| MemoryView {
+            team: team.name.clone(),
+            name,
+            owners: owners.clone(),
+        }));
+    }
+    Ok(Json(found))
+}
+
+async fn owners(asked: &Asked, team: &str) -> Result<Vec<String>, Problem> {
+    if let Some(subject) = asked.caller.subject() {
+        return Ok(vec![subject.to_owned()]);
+    }
+    let mut latest = SessionQuery::default();
+    (latest.team, latest.limit) = (Some(team.to_owned()), SESSIONS);
+    let sessions = asked.system.sessions().list(latest).await?.sessions;
+    let owners: BTreeSet<String> = sessions.into_iter().filter_map(|one| one.owner).collect();
+    Ok(owners.into_iter().collect())
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ItemsQuery {
+    /// `user` (without it too, where the caller is no operator) or `session:KEY`; for the operator `user:OWNER` and
+    /// `app` (without it too), which is the team's.
+    scope: Option<String>,
+    /// What is asked.
+    text: Option<String>,
+    /// Only items of this kind, such as `semantic`.
+    kind: Option<MemoryKind>,
+    /// At most so many; 100, and 1000 at the most.
+    limit: Option<usize>,
+}
+
+/// What a memory holds in a scope.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Items {
+    /// `id`, `kind`, `content`, `tags`, `importance`, `pinned`, `updated_at` and more of each.
+    #[schemars(with = "Vec<Value>")]
+    items: Vec<MemoryItem>,
+    /// How many there are in this scope.
+    total: usize,
+}
+
+/// A scope of a memory that the caller may look at. What all users of a team share is the operator's.
+fn stored(
+    asked: &Asked,
+    (team, name): (&str, &str),
+    scope: Option<&str>,
+) -> Result<StoredMemory, Problem> {
+    asked.state.check_team(team)?;
+    let everybody = |key: String| SessionId {
+        team: team.to_owned(),
+        key,
+    };
+    let (session, scope) = match (scope, asked.caller.subject()) {
+        (Some(named), _) if named.starts_with("session:") => (
+            asked.session(team, &named["session:".len()..])?,
+            Scope::Session,
+        ),
+        (None | Some("user"), Some(subject)) => {
+            (everybody(String::new()), Scope::User(subject.to_owned()))
+        }
+        (None, None) => (everybody(String::new()), Scope::App),
+        (Some(named), None) => match named.parse() {
+            Ok(scope @ (Scope::User(_) | Scope::App)) => (everybody(String::new()), scope),
+            _ => {
+                let detail = "`scope` is user:OWNER, session:KEY or app";
+                return Err(Problem::invalid(detail));
+            }
+        },
+        (Some(_), Some(_)) => return Err(Problem::invalid("`scope` is user or session:KEY")),
+    };
+    let store = asked.system.store().clone();
+    let memory = StoredMemory::new(store, Memory::new(name), &session, &scope);
+    memory.ok_or_else(|| Problem::invalid("no store keeps this scope"))
+}
+
+async fn items(
+    asked: Asked,
+    Path((team, name)): Path<(String, String)>,
+    Query(query): Query<ItemsQuery>,
+) -> Result<Json<Items>, Problem> {
+    let memory = stored(&asked, (&team, &name), query.scope.as_deref())?;
+    let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
+    let mut items = memory.list().await?;
+    let total = items.len();
+    let text = query.text.as_deref().map(str::trim);
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        let most = u32::try_from(limit).unwrap_or(MemoryQuery::MOST);
+        let mut asked_for = MemoryQuery::new(text).k(most).pending();
+        // A search that names no kinds leaves out the graph and conversations.
+        for kind in MemoryKind::ALL {
+            if query.kind.is_none_or(|wanted| wanted == kind) {
+                asked_for = asked_for.kind(kind);
+            }
+        }
+        let hits = memory.search(&asked_for).await?;
+        items = hits.into_iter().map(|hit| hit.item).collect();
+    } else {
+        items.retain(|item| query.kind.is_none_or(|kind| item.kind == kind));
+        items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+    }
+    items.truncate(limit);
+    Ok(Json(Items { items, total }))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ForgetBody {
+    /// The item's id.
+    id: String,
+    /// As for the list.
+    scope: Option<String>,
+}
+
+/// What became of an item.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Forgotten {
+    /// Whether there was such an item.
+    forgotten: bool,
+}
+
+async fn forget(
+    asked: Asked,
+    Path((team, name)): Path<(String, String)>,
+    Body(body): Body<ForgetBody>,
+) -> Result<Json<Forgotten>, Problem> {
+    let memory = stored(&asked, (&team, &name), body.scope.as_deref())?;
+    let forgotten = memory.remove(&body.id).await?.is_some();
+    Ok(Json(Forgotten { forgotten }))
+}
