@@ -55,7 +55,8 @@ impl Asked {
                 format!(" ({})", labels.collect::<Vec<_>>().join(" / "))
             }
         };
-        writer.prompt(&format!("{}{options}", question.prompt));
+        let fields = question.schema.as_ref().map(fields).unwrap_or_default();
+        writer.prompt(&format!("{}{options}{fields}", question.prompt));
         if let Some(call) = &question.call {
             writer.call(call, question.digest);
         }
@@ -71,6 +72,22 @@ impl Asked {
     pub(super) fn text(&self) -> String {
         self.lines.join("\n")
     }
+}
+
+/// The fields of a form, each with its schema.
+fn fields(schema: &Value) -> String {
+    let required = schema.get("required").and_then(Value::as_array);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let fields = properties.into_iter().flatten().map(|(name, schema)| {
+        let is_required = required.is_some_and(|all| all.iter().any(|one| one == name.as_str()));
+        let mark = if is_required {
+            ""
+        } else {
+            " (may be left out)"
+        };
+        format!("\n- {name}{mark}: {schema}")
+    });
+    fields.collect()
 }
 
 /// The question with nothing left out of the call that it is about.

@@ -168,6 +168,7 @@ pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
         QuestionKind::Confirmation | QuestionKind::InDoubt => "[yes / no]",
         QuestionKind::Authentication if hidden => "[is not shown; nothing refuses]",
         QuestionKind::Authentication => "[is shown as you type it; nothing refuses]",
+        QuestionKind::Form => "[a JSON object]",
         _ => ">",
     };
     let more = match (asked.folded, asked.redacted) {
@@ -262,6 +263,7 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
         QuestionKind::Approval | QuestionKind::Confirmation => "--approve   (or --deny [REASON])",
         QuestionKind::InDoubt => "--happened   (or --did-not)",
         QuestionKind::Choice => "OPTION",
+        QuestionKind::Form => "'{\"FIELD\": VALUE, …}'",
         // Not on the command line, which others can read.
         QuestionKind::Authentication => "-   (and what is asked for on stdin)",
         _ => "TEXT",

@@ -10,19 +10,25 @@ use super::{
 };
 use crate::{
     contract::{Credential, InboxBody, RunFilter},
-    run::answers,
+    run::{answers, unfit},
     vocabulary::{
         Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall,
     },
 };
 
-/// An answer without the digest that it names, which has to be that of the question.
+/// An answer as its kind of question has it: a form that is written as a text is read, and an approval is without the
+/// digest that it names, which has to be that of the question.
 ///
 /// # Errors
 /// The digest of another call.
 fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
     let named = match (question.kind, &mut value) {
         (QuestionKind::Approval, Value::Object(fields)) => fields.remove("digest"),
+        // Many clients have a line of text for the answer, whatever is asked.
+        (QuestionKind::Form, Value::String(text)) => match serde_json::from_str(text) {
+            Ok(form @ Value::Object(_)) => return Ok(form),
+            _ => None,
+        },
         _ => None,
     };
     let Some(named) = named else { return Ok(value) };
@@ -170,6 +176,11 @@ impl Run {
                         "{value} is no answer; expected {}",
                         question.options.join(", ")
                     )
+                }
+                QuestionKind::Form => {
+                    let fault = unfit(&question, &value);
+                    let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
+                    format!("expected a JSON object that fits the form's schema{fault}")
                 }
                 QuestionKind::Approval => format!(
                     "{value} is no answer; expected yes or no, or an object with `approved` and, \

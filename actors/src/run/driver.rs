@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use inbox::Inbox;
 pub use inbox::answers;
+pub(crate) use inbox::unfit;
 pub(super) use patience::not_asked;
 use waits::Waits;
 use waker::{Function, FunctionWaker, Polled};

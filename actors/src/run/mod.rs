@@ -36,6 +36,7 @@ pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
+pub(crate) use driver::unfit;
 pub use fork::ForkError;
 pub use interception::Intercept;
 pub use load::Recorded;

@@ -77,7 +77,7 @@ impl Scenario {
     }
 
     /// Sets how questions are answered. When left out, approvals and confirmations are given,
-    /// the first option is chosen, and a text is `yes`.
+    /// the first option is chosen, a form is left empty, and a text is `yes`.
     #[must_use]
     pub fn answers<F>(mut self, policy: F) -> Self
     where
@@ -93,6 +93,7 @@ fn usual_answer(question: &Question) -> Value {
         QuestionKind::Approval | QuestionKind::Confirmation => Value::Bool(true),
         QuestionKind::InDoubt => Value::Bool(false),
         QuestionKind::Choice => question.options.first().cloned().into(),
+        QuestionKind::Form => Value::Object(serde_json::Map::new()),
         QuestionKind::Text | QuestionKind::Authentication | QuestionKind::ToolResult => {
             "yes".into()
         }

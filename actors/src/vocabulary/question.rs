@@ -31,6 +31,9 @@ pub struct Question {
     /// What a person reads for an option, by the option, where that is not the option itself.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// The JSON Schema that the answer fits, when it is a form: that of an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
     /// When the question expires.
     pub expires: Option<Timestamp>,
     /// What counts as the answer then; without one the question fails as expired.
@@ -57,6 +60,7 @@ impl Question {
             exact: None,
             options: Vec::new(),
             labels: BTreeMap::new(),
+            schema: None,
             expires: None,
             default: None,
             path: Vec::new(),
@@ -137,6 +141,26 @@ impl Question {
         self.labels.get(option).map_or(option, String::as_str)
     }
 
+    /// A form: the answer is an object that fits this JSON Schema. Other programs know the question by the schema's
+    /// `title`, where it has one. A schema that is wrong itself is fitted by every object.
+    ///
+    /// ```
+    /// use ghostlight_actors::vocabulary::Question;
+    /// use serde_json::json;
+    ///
+    /// let fields = json!({ "name": { "type": "string" }, "age": { "type": "integer" } });
+    /// let schema = json!({ "type": "object", "properties": fields, "required": ["name"] });
+    /// let question = Question::form("Who are you?", schema);
+    /// # let _ = question;
+    /// ```
+    pub fn form(prompt: impl Into<String>, schema: Value) -> Self {
+        Self {
+            kind: QuestionKind::Form,
+            schema: Some(schema),
+            ..Self::new(prompt)
+        }
+    }
+
     /// A choice among options.
     pub fn choice<O: Into<String>>(
         prompt: impl Into<String>,
@@ -165,6 +189,8 @@ pub enum QuestionKind {
     /// Any text or JSON value.
     #[default]
     Text,
+    /// An object that fits the question's schema.
+    Form,
     /// Whether a call in doubt happened.
     InDoubt,
     /// A password, code or key for one call, or `false`. The answer is never recorded.

@@ -25,6 +25,60 @@ fn asker(default: Option<bool>) -> Agent {
     })
 }
 
+/// A form is answered by what fits its schema, given as an object or written as a text, and by nothing else; the
+/// question keeps its schema over a crash.
+#[tokio::test(start_paused = true)]
+async fn a_form_is_answered_by_an_object_that_fits_its_schema() {
+    let schema = json!({
+        "title": "visitor",
+        "type": "object",
+        "properties": { "name": { "type": "string" }, "age": { "type": "integer", "minimum": 0 } },
+        "required": ["name"],
+        "additionalProperties": false,
+    });
+    let form = schema.clone();
+    let agent = || {
+        let form = form.clone();
+        Agent::from_fn("asker", move |cx: RunContext| {
+            let question = Question::form("Who are you?", form.clone());
+            async move { Ok(Outcome::answer(cx.ask(question).await?.to_string())) }
+        })
+    };
+    for answer in [
+        json!({ "name": "Ann", "age": 7 }),
+        json!(r#"{"name":"Ann","age":7}"#),
+    ] {
+        let mut stage = Stage::new();
+        let system = stage.start(agent()).await;
+        let run = ask(&system, "asker", "go").await;
+        run.wait().await.unwrap();
+        stage.crash(&system).await;
+        let system = stage.start(agent()).await;
+        let run = system.run(run.id());
+        run.wait().await.unwrap();
+        let (_, operation, question) = run.questions().await.unwrap().remove(0);
+        assert_eq!(question.schema.as_ref(), Some(&schema));
+        for wrong in [
+            json!({}),
+            json!({ "name": 1 }),
+            json!({ "name": "Ann", "age": -1 }),
+            json!("Ann"),
+            json!(true),
+        ] {
+            let refused = run.answer(operation, wrong.clone()).await.unwrap_err();
+            assert!(
+                refused.to_string().contains("fits the form"),
+                "{wrong}: {refused}"
+            );
+        }
+        run.answer(operation, answer).await.unwrap();
+        assert_eq!(
+            run.outcome().await.unwrap().text(),
+            r#"{"age":7,"name":"Ann"}"#
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_answers_expires_with_its_default_or_as_expired() {
     let expired = format!("{:?}", Some(ErrorKind::Expired));

@@ -42,7 +42,7 @@ function questionCard({ run, operation, question }, { tell, title, after, link }
   return card;
 }
 
-const asks = (kind) => ({ approval: "Approval", confirmation: "Yes or no", choice: "Choice", in_doubt: "In doubt", authentication: "Credential" })[kind] ?? "Question";
+const asks = (kind) => ({ approval: "Approval", confirmation: "Yes or no", choice: "Choice", in_doubt: "In doubt", form: "Form", authentication: "Credential" })[kind] ?? "Question";
 
 function answers(question, send) {
   switch (question.kind) {
@@ -56,6 +56,8 @@ function answers(question, send) {
       return choice(question, send);
     case "authentication":
       return typed(send, "The credential; it reaches the tool alone", "password");
+    case "form":
+      return h("div", {}, folded(pretty(question.schema), "code"), typed(send, "A JSON object that fits this schema"));
     default:
       return typed(send, "Your answer");
   }

@@ -14,7 +14,7 @@ use crate::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
         operation::{Arrival, Completion, ErasedProgress},
-        operations::{changes::unsaved, outlasts_journal},
+        operations::{changes::unsaved, outlasts_journal, schema_fault},
     },
     vocabulary::{
         Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
@@ -337,6 +337,7 @@ pub fn answers(question: &Question, value: &Value) -> bool {
         QuestionKind::Choice => value
             .as_str()
             .is_some_and(|choice| question.options.iter().any(|o| o == choice)),
+        QuestionKind::Form => value.is_object() && unfit(question, value).is_none(),
         QuestionKind::Confirmation | QuestionKind::InDoubt => value.is_boolean(),
         QuestionKind::Approval => value.is_boolean() || is_decision(value),
         // What is given itself never comes here.
@@ -345,6 +346,14 @@ pub fn answers(question: &Question, value: &Value) -> bool {
         }
         _ => true,
     }
+}
+
+/// Why an object does not fit the schema of a form.
+pub(crate) fn unfit(question: &Question, value: &Value) -> Option<String> {
+    let schema = question.schema.as_ref()?;
+    let validator = jsonschema::validator_for(schema).ok()?;
+    let fault = validator.iter_errors(value).next()?;
+    Some(schema_fault(&fault))
 }
 
 /// Whether it is a decision and nothing besides: where a misspelt `arguments` were passed over,

@@ -58,7 +58,7 @@ struct AnswerBody {
     /// The operation that asks.
     operation: String,
     /// The answer: to an approval `true`, `false` or an object with `approved` and more; to a choice one of its options;
-    /// else any value.
+    /// to a form an object that fits its schema; else any value.
     value: Value,
 }
 

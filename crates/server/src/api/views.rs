@@ -87,7 +87,7 @@ pub(crate) struct QuestionView {
     pub(crate) run: String,
     /// The operation, which the answer names.
     pub(crate) operation: String,
-    /// What is asked: `kind`, `prompt`, `call`, `digest`, `options`, `expires`, `default`, `path`.
+    /// What is asked: `kind`, `prompt`, `call`, `digest`, `options`, `schema`, `expires`, `default`, `path`.
     #[schemars(with = "Value")]
     pub(crate) question: Question,
 }
