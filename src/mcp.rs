@@ -8,11 +8,49 @@ pub use ghostlight_mcp::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "server")]
+use crate::server::{Admitted, axum};
+
 /// Registers the kind of tool `mcp`, whose settings are [`ServerSettings`]. The tools of servers are
 /// remembered as they were first seen in the file that `pins` names, or else in the user's own, and so is what
 /// authorization servers give.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry.toolset_kind("mcp", toolset)
+}
+
+/// Agents as a server of the protocol beside the other endpoints of a [`Server`](crate::server::Server), behind its
+/// keys: what the holder of a key begins is its subject's. A key needs the scope `run`.
+///
+/// ```
+/// use ghostlight::{mcp::{self, McpServer}, prelude::*, server::{Scope, Server}};
+///
+/// # fn of(system: System) -> Server {
+/// let desk = McpServer::new(system.clone()).team("desk", "Answers questions about our prices.");
+/// Server::new(system).service("/mcp", Scope::Run, mcp::endpoint(&desk))
+/// # }
+/// ```
+#[cfg(feature = "server")]
+pub fn endpoint(server: &McpServer) -> axum::routing::MethodRouter {
+    let mut options = HttpOptions::default();
+    options.guarded = true;
+    let service = axum::routing::any_service(server.http(&options));
+    service.layer(axum::middleware::from_fn(admitted))
+}
+
+/// Tells the server of the protocol what the server around it knows.
+#[cfg(feature = "server")]
+async fn admitted(
+    mut request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    let extensions = request.extensions_mut();
+    if let Some(admitted) = extensions.get::<Admitted>().cloned() {
+        extensions.insert(Stopping(admitted.stopping));
+        if let Some(subject) = admitted.subject {
+            extensions.insert(Owner(subject));
+        }
+    }
+    next.run(request).await
 }
 
 fn toolset(name: &str, settings: &Map<String, Value>) -> Result<ToolsetHandle, String> {

@@ -90,7 +90,8 @@ const TOPICS: [(&str, May); 24] = [
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
-    ("mcp", May::Name(&["files"])),
+    // Teams over this protocol stand beside the other endpoints of a server.
+    ("mcp", May::Name(&["files", "server"])),
     ("memory", May::Name(&[])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     (

@@ -8,6 +8,8 @@
     missing_docs
 )]
 
+#[cfg(feature = "server")]
+mod over_http;
 #[path = "../../crates/mcp/tests/mcp/peer.rs"]
 #[allow(dead_code)]
 mod peer;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::peer::Peer;
 
-const TEAM: &str = "
+pub(crate) const TEAM: &str = "
 models: { default: { provider: offline } }
 agent: { name: clerk, description: Adds numbers., tools: [calculator] }
 ";

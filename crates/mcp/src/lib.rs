@@ -7,4 +7,6 @@ pub use client::{
     AuthorizationError, Command, Completing, ConnectError, McpToolset, OAuthSettings, PromptInfo,
     ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
 };
-pub use server::{HttpOptions, HttpService, McpServer, Owner, PromptTemplate, ServeError};
+pub use server::{
+    HttpOptions, HttpService, McpServer, Owner, PromptTemplate, ServeError, Stopping,
+};

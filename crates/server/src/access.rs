@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use axum::{
-    body::HttpBody as _,
+    body::{Body, HttpBody as _},
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use futures_util::StreamExt as _;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     caller::Caller,
@@ -149,6 +151,42 @@ pub(crate) async fn check(
         Ok(None) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
+}
+
+/// What the server knows of a request that it lets through to a [service](crate::Server::service) of another protocol.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Admitted {
+    /// Whose key the request has; `None` for the operator.
+    pub subject: Option<String>,
+    /// Cancelled when the server stops: a response that ends then was not closed by the client.
+    pub stopping: CancellationToken,
+}
+
+/// Tells a service of another protocol whom it serves, and ends its event streams when the server stops.
+pub(crate) async fn admit(
+    State(state): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let caller = request.extensions().get::<Caller>();
+    let subject = caller.and_then(Caller::subject).map(str::to_owned);
+    let stopping = state.stopping.clone();
+    let admitted = Admitted {
+        subject,
+        stopping: stopping.clone(),
+    };
+    request.extensions_mut().insert(admitted);
+    let response = next.run(request).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with("text/event-stream") {
+        return response;
+    }
+    response.map(|body| {
+        let until = stopping.cancelled_owned();
+        Body::from_stream(body.into_data_stream().take_until(Box::pin(until)))
+    })
 }
 
 async fn judge(

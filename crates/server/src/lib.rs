@@ -42,6 +42,7 @@ mod sse;
 mod stall;
 mod waiting;
 
+pub use access::Admitted;
 pub use axum;
 pub use caller::Scope;
 pub use endpoint::{Access, Endpoint};

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use ghostlight_actors::{actor::System, definition::TeamSpec};
 use ring::hmac;
@@ -27,10 +27,10 @@ use tower_http::{
 
 use crate::{
     access, api,
-    caller::Caller,
+    caller::{Caller, Scope},
     compatible,
     connections::Connections,
-    endpoint::{Endpoint, Endpoints},
+    endpoint::{Access, Endpoint, Endpoints},
     keys::KeyFile,
     limits::ServerLimits,
     metrics::Metrics,
@@ -150,6 +150,7 @@ pub struct Server {
     address: Option<String>,
     visibility: BTreeMap<String, Visibility>,
     tls: Option<Arc<ServerConfig>>,
+    services: Vec<Nested>,
 }
 
 /// The names by which a machine calls itself.
@@ -171,6 +172,7 @@ impl Server {
             address: None,
             visibility: BTreeMap::new(),
             tls: None,
+            services: Vec::new(),
         }
     }
 
@@ -261,6 +263,19 @@ impl Server {
         self
     }
 
+    /// Puts a service of another protocol beside the endpoints, at this path, behind the same names, origins and keys:
+    /// whoever has a key with this scope may use it. The extensions of a request hold an [`Admitted`]. Event streams
+    /// end when the server stops.
+    #[must_use]
+    pub fn service(mut self, path: &'static str, scope: Scope, service: MethodRouter) -> Self {
+        self.services.push(Nested {
+            path,
+            scope,
+            service,
+        });
+        self
+    }
+
     /// All endpoints, as a router to nest into one's own service. The bounds of connections and headers are those of
     /// that service.
     pub fn router(&self) -> Router {
@@ -330,6 +345,13 @@ impl Server {
             let answer = move |state, query, headers| file.answer(state, query, headers);
             router.route(file.path, get(answer))
         });
+        let router = self.services.iter().fold(router, |router, nested| {
+            let needs = Access::Needs(nested.scope);
+            let gate = from_fn_with_state((state.clone(), needs), access::check);
+            let admit = from_fn_with_state(state.clone(), access::admit);
+            let service = nested.service.clone().with_state(());
+            router.route(nested.path, service.layer(admit).layer(gate))
+        });
         let router = router
             .fallback(|| async { Problem::not_found("such endpoint; see /openapi.json") })
             .method_not_allowed_fallback(|| async {
@@ -357,6 +379,10 @@ impl Server {
             "a2a-version",
             "idempotency-key",
             "last-event-id",
+            "mcp-method",
+            "mcp-name",
+            "mcp-protocol-version",
+            "mcp-session-id",
             "x-api-key",
             "x-request-id",
             "x-session-id",
@@ -368,8 +394,17 @@ impl Server {
                 .allow_origin(AllowOrigin::list(origins))
                 .allow_methods([Method::GET, Method::POST, Method::DELETE])
                 .allow_headers(headers.collect::<Vec<_>>())
+                .expose_headers([HeaderName::from_static("mcp-session-id")])
         })
     }
+}
+
+/// A service of another protocol.
+#[derive(Clone, Debug)]
+struct Nested {
+    path: &'static str,
+    scope: Scope,
+    service: MethodRouter,
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {

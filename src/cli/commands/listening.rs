@@ -17,6 +17,11 @@ use crate::{
     config,
     server::{KeyFile, Server, page},
 };
+#[cfg(feature = "mcp")]
+use crate::{
+    mcp::{self, McpServer},
+    server::{Scope, Visibility},
+};
 
 /// What is to be served, checked before anything begins.
 pub(super) struct Served {
@@ -114,6 +119,16 @@ impl Listening {
         }
         for origin in &arguments.origin {
             server = server.origin(origin);
+        }
+        #[cfg(feature = "mcp")]
+        if Visibility::from(arguments.visibility) != Visibility::Private {
+            let mcp = system
+                .teams()
+                .iter()
+                .fold(McpServer::new(system.clone()), |mcp, team| {
+                    mcp.team(&team.name, super::mcp::described(team))
+                });
+            server = server.service("/mcp", Scope::Run, mcp::endpoint(&mcp));
         }
         let guarded = match keys {
             Some(keys) => {

@@ -29,7 +29,7 @@ pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Fa
     let spec = file.spec().clone();
     let model = default_model::describe(&spec, &registry);
     let mut interrupt = Interrupt::new()?;
-    let (name, description) = (spec.name.clone(), spec.agent.description.clone());
+    let (name, description) = (spec.name.clone(), described(&spec));
     let system = System::builder(keeping.store.clone()).team(Team { spec, registry });
     let system = system.start().await.map_err(|error| match error {
         SystemError::Definition(error) => Failure::Config(file.locate(&error)),
@@ -40,10 +40,6 @@ pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Fa
         "team {name}, model {model}, in {}; an MCP client speaks on the standard streams",
         keeping.store.description(),
     ));
-    let description = match description.is_empty() {
-        true => format!("Gives the team {name} something to do and returns its answer."),
-        false => description,
-    };
     let server = McpServer::new(system.clone()).team(name, description);
     let result = tokio::select! {
         biased;
@@ -54,6 +50,17 @@ pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Fa
         },
     };
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// What a client's model reads of a team.
+pub(super) fn described(team: &TeamSpec) -> String {
+    match team.agent.description.as_str() {
+        "" => format!(
+            "Gives the team {} something to do and returns its answer.",
+            team.name
+        ),
+        description => description.to_owned(),
+    }
 }
 
 /// Lets a person sign in at a server of the team.

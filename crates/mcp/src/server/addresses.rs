@@ -59,7 +59,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-fn decoded(text: &str) -> Option<String> {
+pub(super) fn decoded(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, after @ ..] = rest {
         rest = after;

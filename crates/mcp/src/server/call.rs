@@ -1,18 +1,23 @@
 //! A call: a turn of a team's session.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ghostlight_actors::{
-    actor::{Run, SystemError},
+    actor::{EventStream, Run, SystemError},
     contract::{Entropy as _, SystemEntropy},
     session::Turn,
-    vocabulary::{ArtifactInfo, Changed, Event, Outcome, Preview, RunId, Scope, SessionId},
+    vocabulary::{
+        ArtifactInfo, Changed, Event, OperationId, Outcome, Preview, RunId, Scope, SessionId,
+    },
 };
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses,
-        MetaObject, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, MetaObject,
+        ProgressNotificationParam, ProgressToken,
     },
     service::RequestContext,
 };
@@ -20,8 +25,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    handler::Handler,
-    questions::{self, Asked},
+    Stopping,
+    handler::{Handler, space},
+    logging,
+    questions::{self, Answers, Asked},
     tasks,
 };
 
@@ -34,13 +41,15 @@ const NAME: usize = 200;
 const MAX_ARTIFACTS: usize = 20;
 /// How many pieces of progress are told of one call.
 const MAX_PROGRESS: u32 = 10_000;
+/// How long a result waits at most until what happened before it was told.
+const REST: Duration = Duration::from_secs(1);
 
 /// A call of a team.
 pub(super) struct Call {
     team: String,
     message: String,
     place: Place,
-    answers: InputResponses,
+    answers: Answers,
 }
 
 /// Where the turn of a call stands. A client gives it back when it has answered questions.
@@ -48,6 +57,9 @@ pub(super) struct Call {
 struct Place {
     session: String,
     turn: String,
+    /// The questions that the client was asked last, by the keys of the requests.
+    #[serde(default)]
+    asked: BTreeMap<String, OperationId>,
 }
 
 #[derive(Deserialize)]
@@ -85,16 +97,30 @@ impl Call {
             },
             None => Given::deserialize(arguments).map_err(|error| wrong(error.to_string()))?,
         };
+        let mut answers = Answers {
+            given: params.input_responses.unwrap_or_default(),
+            asked: None,
+        };
         let place = match params.request_state {
-            Some(state) => serde_json::from_str(&state)
-                .map_err(|_| wrong("`requestState` is none of this server".to_owned()))?,
+            // Nothing stands in it that the client could not say by itself, so it need not be signed.
+            Some(state) => {
+                let place: Place = serde_json::from_str(&state)
+                    .map_err(|_| wrong("`requestState` is none of this server".to_owned()))?;
+                answers.asked = Some(place.asked.clone());
+                place
+            }
             None => {
                 let turn = given.turn_id.or_else(|| meta(IDEMPOTENCY_KEY));
                 let turn =
                     turn.unwrap_or_else(|| RunId::from_random(SystemEntropy.bits()).to_string());
                 let session = given.session.or_else(|| meta(SESSION));
                 let session = session.unwrap_or_else(|| format!("mcp-{turn}"));
-                Place { session, turn }
+                let asked = BTreeMap::new();
+                Place {
+                    session,
+                    turn,
+                    asked,
+                }
             }
         };
         for (what, name) in [("session", &place.session), ("turn_id", &place.turn)] {
@@ -106,34 +132,27 @@ impl Call {
             team,
             message: given.message,
             place,
-            answers: params.input_responses.unwrap_or_default(),
+            answers,
         })
     }
 
     /// Sends the turn, or finds it again, and waits for its end.
     pub(super) async fn carry(
-        self,
+        mut self,
         handler: &Handler,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let session = handler
             .system(&context)
-            .session(&self.team, &self.place.session);
+            .session(&self.team, space(&context).key(&self.place.session));
         let turn = Turn::text(&self.message).id(&self.place.turn);
         let run = match session.send(turn).await {
             Ok(run) => run,
             Err(error) => return Ok(failed(&error).into()),
         };
         let _under_way = handler.keep(&context.id, &run);
-        let mut answered = BTreeSet::new();
-        for (operation, answer) in &self.answers {
-            match questions::take(&run, operation, answer).await {
-                Ok(true) => drop(answered.insert(operation.clone())),
-                Ok(false) => {}
-                Err(error) => return Ok(failed(&error).into()),
-            }
-        }
-        let mut progress = Progress::new(&context);
+        let (mut answers, mut answered) = (std::mem::take(&mut self.answers), BTreeSet::new());
+        let mut told = Told::new(handler, &self.team, &context);
         let (mut events, mut watches) = (run.events(), true);
         let outcome = run.outcome();
         let takes_long = takes_long(handler, &context);
@@ -142,6 +161,7 @@ impl Call {
             let event = tokio::select! {
                 biased;
                 outcome = &mut outcome => {
+                    told.rest(&mut events, &context).await;
                     let result = self.result(handler, &context, &run, outcome);
                     return Ok(result.await.into());
                 }
@@ -162,10 +182,10 @@ impl Call {
                 continue;
             };
             if !matches!(record.event, Event::QuestionAsked { .. }) {
-                progress.tell(&record.event, &context).await;
+                told.tell(&record.event, &context).await;
                 continue;
             }
-            let asking = questions::ask(&run, &context, &mut answered);
+            let asking = questions::ask(&run, &context, &mut answers, &mut answered);
             let asked = tokio::select! {
                 biased;
                 outcome = &mut outcome => {
@@ -176,7 +196,8 @@ impl Call {
             };
             match asked {
                 Ok(Asked::Answered) => {}
-                Ok(Asked::Required(requests)) => {
+                Ok(Asked::Required(requests, asked)) => {
+                    self.place.asked = asked;
                     let state = serde_json::to_string(&self.place).ok();
                     let required = rmcp::model::InputRequiredResult::new(Some(requests), state);
                     return Ok(required.into());
@@ -187,10 +208,10 @@ impl Call {
         }
     }
 
-    fn session(&self) -> SessionId {
+    fn session(&self, context: &RequestContext<RoleServer>) -> SessionId {
         SessionId {
             team: self.team.clone(),
-            key: self.place.session.clone(),
+            key: space(context).key(&self.place.session),
         }
     }
 
@@ -201,7 +222,7 @@ impl Call {
         run: &Run,
         outcome: Result<Outcome, SystemError>,
     ) -> CallToolResult {
-        let session = self.session();
+        let session = self.session(context);
         let mut result = result(handler, context, run, Some(&session), outcome).await;
         if let Some(meta) = &mut result.meta {
             meta.insert("ghostlight/turn".to_owned(), json!(self.place.turn));
@@ -211,8 +232,7 @@ impl Call {
 
     /// A result that says where it comes from.
     fn shown(&self, run: &Run, text: String, status: &str) -> CallToolResult {
-        let session = self.session();
-        let mut result = shown(run, Some(&session), text, status);
+        let mut result = shown(run, Some(&self.place.session), text, status);
         if let Some(meta) = &mut result.meta {
             meta.insert("ghostlight/turn".to_owned(), json!(self.place.turn));
         }
@@ -238,16 +258,18 @@ async fn result(
     session: Option<&SessionId>,
     outcome: Result<Outcome, SystemError>,
 ) -> CallToolResult {
+    let space = space(context);
+    let name = session.and_then(|session| space.name(&session.key));
     let mut result = match outcome {
         Ok(Outcome::Stopped { reason, partial }) => {
             let partial = partial.map(|answer| answer.text).unwrap_or_default();
             let text = format!("The team stopped before its end ({reason}). {partial}");
-            let mut result = shown(run, session, text.trim_end().to_owned(), "stopped");
+            let mut result = shown(run, name, text.trim_end().to_owned(), "stopped");
             result.is_error = Some(true);
             result
         }
         Ok(outcome) => {
-            let mut result = shown(run, session, outcome.text().to_owned(), "answered");
+            let mut result = shown(run, name, outcome.text().to_owned(), "answered");
             let is_typed = session.is_some_and(|one| handler.served.output_of(&one.team).is_some());
             if is_typed && let Ok(value @ Value::Object(_)) = outcome.parse() {
                 result.structured_content = Some(value);
@@ -255,7 +277,7 @@ async fn result(
             result
         }
         Err(error) => {
-            let mut result = shown(run, session, error.to_string(), "failed");
+            let mut result = shown(run, name, error.to_string(), "failed");
             result.is_error = Some(true);
             result
         }
@@ -309,10 +331,10 @@ async fn saved(
 }
 
 /// A result that says where it comes from.
-fn shown(run: &Run, session: Option<&SessionId>, text: String, status: &str) -> CallToolResult {
+fn shown(run: &Run, session: Option<&str>, text: String, status: &str) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     let meta = json!({
-        SESSION: session.map(|session| &session.key),
+        SESSION: session,
         "ghostlight/run": run.id().to_string(),
         "ghostlight/status": status,
     });
@@ -338,30 +360,57 @@ fn failed(error: &SystemError) -> CallToolResult {
 /// Waits until the client has closed the call. In the newest revision over HTTP that is how it cancels; anywhere
 /// else a connection that is lost cancels nothing, and who cancels says so.
 async fn gone(context: &RequestContext<RoleServer>) {
-    let version = context.protocol_version();
-    let is_stateless = version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE);
-    let over_http = context.extensions.get::<http::request::Parts>().is_some();
-    if is_stateless && over_http {
-        context.ct.cancelled().await;
-    } else {
-        std::future::pending::<()>().await;
+    let request = context.extensions.get::<http::request::Parts>();
+    let Some(request) = request.filter(|_| questions::is_newest(context)) else {
+        return std::future::pending().await;
+    };
+    context.ct.cancelled().await;
+    let stopping = request.extensions.get::<Stopping>();
+    if stopping.is_some_and(|Stopping(stopping)| stopping.is_cancelled()) {
+        std::future::pending().await
     }
 }
 
 /// What a client is told while a call goes on.
-struct Progress {
+struct Told<'a> {
+    team: &'a str,
+    /// Where progress is told.
     token: Option<ProgressToken>,
+    /// Whether messages of a log are wanted.
+    logs: bool,
     told: u32,
 }
 
-impl Progress {
-    fn new(context: &RequestContext<RoleServer>) -> Self {
-        let token = context.meta.get_progress_token();
-        Self { token, told: 0 }
+impl<'a> Told<'a> {
+    fn new(handler: &Handler, team: &'a str, context: &RequestContext<RoleServer>) -> Self {
+        Self {
+            team,
+            token: context.meta.get_progress_token(),
+            logs: handler.logs(context),
+            told: 0,
+        }
+    }
+
+    /// Whether the client wants to be told anything.
+    fn is_wanted(&self) -> bool {
+        self.logs || self.token.is_some()
+    }
+
+    /// Tells what happened before the end, when the end was seen first.
+    async fn rest(&mut self, events: &mut EventStream, context: &RequestContext<RoleServer>) {
+        if !self.is_wanted() {
+            return;
+        }
+        let telling = async {
+            while let Some(Ok(record)) = events.next().await {
+                self.tell(&record.event, context).await;
+            }
+        };
+        // The result does not wait for events that do not come.
+        let _ = tokio::time::timeout(REST, telling).await;
     }
 
     async fn tell(&mut self, event: &Event, context: &RequestContext<RoleServer>) {
-        let Some(token) = &self.token else { return };
         let message = match event {
             Event::Preview(Preview::ToolStarted { call, .. }) => format!("calls {}", call.name),
             Event::Preview(Preview::ToolProgress { message, .. }) if !message.is_empty() => {
@@ -372,13 +421,19 @@ impl Progress {
             Event::Resumed { .. } => "goes on after an interruption".to_owned(),
             _ => return,
         };
-        if self.told >= MAX_PROGRESS {
+        if !self.is_wanted() || self.told >= MAX_PROGRESS {
             return;
         }
         self.told += 1;
-        let mut params = ProgressNotificationParam::new(token.clone(), f64::from(self.told));
-        params.message = Some(ghostlight_actors::safety::sanitize_line(&message, NAME));
+        let message = ghostlight_actors::safety::sanitize_line(&message, NAME);
         // A client that is gone needs no telling.
-        let _ = context.peer.notify_progress(params).await;
+        if self.logs {
+            let _ = logging::tell(&context.peer, self.team, &message).await;
+        }
+        if let Some(token) = &self.token {
+            let mut params = ProgressNotificationParam::new(token.clone(), f64::from(self.told));
+            params.message = Some(message);
+            let _ = context.peer.notify_progress(params).await;
+        }
     }
 }

@@ -1,6 +1,12 @@
 //! What a client asks for.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use ghostlight_actors::actor::{Run, System};
 use parking_lot::Mutex;
@@ -12,17 +18,21 @@ use rmcp::{
         GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
         ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, Reference, RequestId,
-        ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
+        ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{NotificationContext, RequestContext},
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
 
 use super::{
     Owner, Served,
     call::Call,
-    prompts,
+    logging::{self, SetLevel},
+    prompts, questions,
     resources::{self, Resources},
+    space::Space,
+    subscriptions::{self, Changes, MAX_WATCHED, Watched},
     tasks,
 };
 
@@ -32,6 +42,10 @@ pub struct Handler {
     pub(super) served: Arc<Served>,
     /// The runs of calls that are under way, by request.
     under_way: Arc<Mutex<HashMap<RequestId, Run>>>,
+    /// Whether a client of the older wire wants messages of a log.
+    logs: Arc<AtomicBool>,
+    /// What a client of the older wire watches.
+    watched: Arc<Watched>,
 }
 
 impl Handler {
@@ -39,14 +53,15 @@ impl Handler {
         Self {
             served,
             under_way: Arc::default(),
+            logs: Arc::default(),
+            watched: Arc::default(),
         }
     }
 
     /// The System, acting for whom the request comes from.
     pub(super) fn system(&self, context: &RequestContext<RoleServer>) -> System {
-        let parts = context.extensions.get::<http::request::Parts>();
-        match parts.and_then(|parts| parts.extensions.get::<Owner>()) {
-            Some(Owner(owner)) => self.served.system.acting_for(owner.clone()),
+        match owner(context) {
+            Some(owner) => self.served.system.acting_for(owner),
             None => self.served.system.clone(),
         }
     }
@@ -55,8 +70,18 @@ impl Handler {
     pub(super) fn resources(&self, context: &RequestContext<RoleServer>) -> Resources<'_> {
         Resources {
             system: self.system(context),
+            space: space(context),
             teams: &self.served.teams,
             documents: &self.served.documents,
+            document_templates: &self.served.document_templates,
+        }
+    }
+
+    /// Whether the client wants messages of a log with this request.
+    pub(super) fn logs(&self, context: &RequestContext<RoleServer>) -> bool {
+        match questions::is_newest(context) {
+            true => context.meta.log_level().is_some_and(logging::are_wanted),
+            false => self.logs.load(Relaxed),
         }
     }
 
@@ -68,6 +93,18 @@ impl Handler {
             request: request.clone(),
         }
     }
+}
+
+/// For whom a request comes.
+fn owner(context: &RequestContext<RoleServer>) -> Option<&str> {
+    let parts = context.extensions.get::<http::request::Parts>()?;
+    let Owner(owner) = parts.extensions.get::<Owner>()?;
+    Some(owner)
+}
+
+/// How whom a request comes from names sessions.
+pub(super) fn space(context: &RequestContext<RoleServer>) -> Space {
+    Space::of(owner(context))
 }
 
 /// A call that is under way.
@@ -115,9 +152,12 @@ fn message_schema() -> Value {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
+        #[expect(deprecated, reason = "older clients have messages of a log")]
         let capabilities = ServerCapabilities::builder()
+            .enable_logging()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
             .enable_prompts()
             .enable_completions()
             .enable_tasks()
@@ -181,7 +221,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        Ok(resources::templates(&self.served.document_templates))
     }
 
     async fn read_resource(
@@ -203,10 +243,96 @@ impl ServerHandler for Handler {
     async fn get_prompt(
         &self,
         params: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = prompts::get(&self.served.prompts, &params.name, params.arguments);
-        Ok(prompt?.into())
+        let resources = self.resources(&context);
+        prompts::get(&self.served.prompts, params, &resources, &context).await
+    }
+
+    async fn set_level(
+        &self,
+        params: SetLevel,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if questions::is_newest(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        self.logs.store(logging::wants(&params), Relaxed);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let wrong = |reason: String| ErrorData::invalid_params(reason, None);
+        if !self.served.is_watchable(&params.uri) {
+            return Err(wrong(format!("there is no resource {:?}", params.uri)));
+        }
+        let changes = Changes::of(self.system(&context), space(&context)).await;
+        let changes =
+            changes.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let mut watched = self.watched.lock();
+        let is_first = watched.is_empty();
+        if watched.len() >= MAX_WATCHED && !watched.contains(&params.uri) {
+            return Err(wrong(format!(
+                "at most {MAX_WATCHED} resources are watched"
+            )));
+        }
+        watched.insert(params.uri);
+        if is_first {
+            let watched = Arc::downgrade(&self.watched);
+            tokio::spawn(subscriptions::tell(changes, watched, context.peer.clone()));
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched.lock().remove(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let wanted = requested.resource_subscriptions.iter().flatten();
+        let wanted = wanted.filter(|uri| self.served.is_watchable(uri));
+        let wanted = wanted.take(MAX_WATCHED);
+        let filter = SubscriptionFilter::builder().resource_subscriptions(wanted);
+        Some(filter.build())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let context = subscription.request_context();
+        let (system, space) = (self.system(context), space(context));
+        let wanted = subscription.accepted().resource_subscriptions.clone();
+        let wanted = wanted.into_iter().flatten().collect();
+        let changes = Changes::of(system, space).await;
+        let mut changes =
+            changes.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        loop {
+            tokio::select! {
+                biased;
+                () = subscription.cancelled() => return Ok(()),
+                () = tokio::time::sleep(subscriptions::LOOK) => {}
+            }
+            for uri in changes.among(&wanted).await {
+                if subscription
+                    .sink()
+                    .notify_resource_updated(uri)
+                    .await
+                    .is_err()
+                {
+                    return Ok(());
+                }
+            }
+        }
     }
 
     async fn complete(

@@ -28,6 +28,8 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// The origins of web pages that may use it, such as `https://app.example.com:443`; without any no page may.
     pub origins: Vec<String>,
+    /// Whether something in front of it has refused other names and origins: then it serves all that comes.
+    pub guarded: bool,
 }
 
 /// A server over streamable HTTP, as a service that never fails: for axum, `nest_service("/mcp", service)`.
@@ -36,11 +38,16 @@ pub struct HttpService(Inner);
 
 impl HttpService {
     pub(super) fn new(served: Arc<Served>, options: &HttpOptions) -> Self {
-        let mut config = StreamableHttpServerConfig::default()
-            .with_allowed_origins(options.origins.clone())
-            .enforce_origin_validation();
-        if !options.hosts.is_empty() {
-            config = config.with_allowed_hosts(options.hosts.clone());
+        let mut config = StreamableHttpServerConfig::default();
+        if options.guarded {
+            config = config.disable_allowed_hosts().disable_allowed_origins();
+        } else {
+            config = config
+                .with_allowed_origins(options.origins.clone())
+                .enforce_origin_validation();
+            if !options.hosts.is_empty() {
+                config = config.with_allowed_hosts(options.hosts.clone());
+            }
         }
         let make = move || Ok(Handler::new(served.clone()));
         Self(StreamableHttpService::new(make, Arc::default(), config))

@@ -2,21 +2,31 @@
 
 mod addresses;
 mod call;
+mod documents;
 mod handler;
 mod http;
+mod logging;
 mod prompts;
 mod questions;
 mod resources;
+mod space;
+mod subscriptions;
 mod tasks;
+mod template;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use ghostlight_actors::{actor::System, definition::AgentSpec};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
 
-use self::{handler::Handler, resources::Document};
+use self::{
+    addresses::Address,
+    documents::{Document, DocumentTemplate},
+    handler::Handler,
+};
 pub use self::{
     http::{HttpOptions, HttpService},
     prompts::PromptTemplate,
@@ -34,7 +44,8 @@ const TASKS_AFTER: Duration = Duration::from_secs(30);
 ///
 /// - A turn has an id: the argument `turn_id`, or `ghostlight/idempotencyKey` in the call's `_meta`. The same call
 ///   made twice is one run, also over a restart of this process.
-/// - What the agents do is told as progress, to a client that asks for it.
+/// - What the agents do is told as progress, to a client that asks for it, and as messages of a log to one that sets a
+///   level for these.
 /// - A call that the client cancels cancels its run. A connection that is lost does not.
 /// - What the agents ask people is asked through the client (elicitation), where it offers that. Otherwise the
 ///   call returns what is asked, and the same call goes on once somebody has answered.
@@ -43,8 +54,9 @@ const TASKS_AFTER: Duration = Duration::from_secs(30);
 /// - A call that takes long becomes a task for a client that knows tasks. Its id is the run's, so it is there after a
 ///   restart.
 /// - The sessions and their artifacts are resources, with templates for their addresses; what a turn saves comes
-///   with its result. Documents of the program's own are resources as well.
-/// - Templates are prompts.
+///   with its result. A client may ask to be told when one of them changes, which it is within a second. Documents of
+///   the program's own are resources as well.
+/// - Templates are prompts, with what stands at addresses of resources.
 #[derive(Clone, Debug)]
 pub struct McpServer(Arc<Served>);
 
@@ -54,6 +66,7 @@ struct Served {
     /// What each team is for, by its name.
     teams: BTreeMap<String, String>,
     documents: BTreeMap<String, Document>,
+    document_templates: Vec<DocumentTemplate>,
     prompts: BTreeMap<String, PromptTemplate>,
     /// After how long a call becomes a task.
     tasks_after: Option<Duration>,
@@ -70,6 +83,18 @@ impl Served {
         self.schema(team, |agent| agent.output.clone())
     }
 
+    /// Whether a client may ask to be told when what is at this address changes. Documents do not change.
+    fn is_watchable(&self, uri: &str) -> bool {
+        let is_served = match Address::read(uri) {
+            Some(Address::Session { team, .. } | Address::Artifact { team, .. }) => {
+                self.teams.contains_key(&team)
+            }
+            None => false,
+        };
+        let mut templates = self.document_templates.iter();
+        is_served || self.documents.contains_key(uri) || templates.any(|one| one.leads_to(uri))
+    }
+
     fn schema(
         &self,
         team: &str,
@@ -84,9 +109,15 @@ impl Served {
 }
 
 /// For whom a request over HTTP acts: the middleware that knows it puts this into the request's extensions.
-/// Sessions belong to owners then; see [`System::acting_for`].
+/// Sessions belong to owners then ([`System::acting_for`]), and each owner has names of its own for them: the key of
+/// what it calls `s` is `OWNER/s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner(pub String);
+
+/// Says when the server stops: the middleware that knows it puts this into a request's extensions. A call that ends
+/// because of it goes on, as one that the client has closed does not.
+#[derive(Clone, Debug)]
+pub struct Stopping(pub CancellationToken);
 
 /// Why serving ended early.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +131,7 @@ impl McpServer {
             system,
             teams: BTreeMap::new(),
             documents: BTreeMap::new(),
+            document_templates: Vec::new(),
             prompts: BTreeMap::new(),
             tasks_after: Some(TASKS_AFTER),
         }))
@@ -135,6 +167,35 @@ impl McpServer {
         };
         let served = Arc::make_mut(&mut self.0);
         served.documents.insert(uri.into(), document);
+        self
+    }
+
+    /// Offers documents at addresses of one form as resources, to every client: the template has places such as
+    /// `{id}`, which stand for some characters without a slash, and `read` gets their values, percent-decoded. `None`
+    /// means that there is no such document.
+    ///
+    /// ```
+    /// # fn of(server: ghostlight_mcp::McpServer) -> ghostlight_mcp::McpServer {
+    /// server.document_template("shop://products/{id}", "application/json", |values| async move {
+    ///     let id: u64 = values.get("id")?.parse().ok()?;
+    ///     Some(format!(r#"{{ "product": {id} }}"#).into_bytes())
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn document_template<F, R>(
+        mut self,
+        template: impl Into<String>,
+        media_type: impl Into<String>,
+        read: F,
+    ) -> Self
+    where
+        F: Fn(BTreeMap<String, String>) -> R + Send + Sync + 'static,
+        R: Future<Output = Option<Vec<u8>>> + Send + 'static,
+    {
+        let template = DocumentTemplate::new(template.into(), media_type.into(), read);
+        let served = Arc::make_mut(&mut self.0);
+        served.document_templates.push(template);
         self
     }
 

@@ -1,17 +1,29 @@
 //! Templates as prompts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rmcp::{
-    ErrorData,
+    ErrorData, RoleServer,
     model::{
-        GetPromptResult, JsonObject, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role,
+        ContentBlock, ElicitResult, ElicitationAction, GetPromptRequestParams, GetPromptResponse,
+        GetPromptResult, InputResponses, JsonObject, ListPromptsResult, Prompt, PromptArgument,
+        PromptMessage, Role,
     },
+    service::RequestContext,
 };
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    questions,
+    resources::Resources,
+    template::{self, Piece},
+};
 
 /// The longest value of an argument, in bytes.
 const MAX_VALUE: usize = 64 << 10;
+/// The name under which the client is asked for arguments that are missing.
+const ARGUMENTS: &str = "arguments";
 
 /// A template that clients offer to people as a prompt: a text with places such as `{topic}`, each of which is an
 /// argument of the prompt.
@@ -27,6 +39,8 @@ pub struct PromptTemplate {
     name: String,
     description: String,
     text: String,
+    /// The addresses of resources that come with the text, which may have places as well.
+    resources: Vec<String>,
 }
 
 impl PromptTemplate {
@@ -40,17 +54,35 @@ impl PromptTemplate {
             name: name.into(),
             description: description.into(),
             text: text.into(),
+            resources: Vec::new(),
         }
+    }
+
+    /// Puts a resource of the server before the text: a document, a session or an artifact at this address, in
+    /// which there may be places as well. Pictures and sound come as such, and of what has more than 1 MiB the
+    /// address comes.
+    ///
+    /// ```
+    /// # use ghostlight_mcp::PromptTemplate;
+    /// let explain = PromptTemplate::new("explain", "Explains a file", "Explain this file.")
+    ///     .resource("docs://handbook/{chapter}");
+    /// assert_eq!(explain.arguments(), ["chapter"]);
+    /// ```
+    #[must_use]
+    pub fn resource(mut self, uri: impl Into<String>) -> Self {
+        self.resources.push(uri.into());
+        self
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The arguments, in the order of their first places.
+    /// The arguments, in the order of their first places: of the text, and then of the resources.
     pub fn arguments(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for piece in pieces(&self.text) {
+        let texts = std::iter::once(&self.text).chain(&self.resources);
+        for piece in texts.flat_map(|text| template::pieces(text)) {
             if let Piece::Place(name) = piece
                 && !names.contains(&name)
             {
@@ -60,43 +92,13 @@ impl PromptTemplate {
         names
     }
 
-    /// The text with these values in its places. What stands in a value is not read as a template.
-    fn filled(&self, values: &BTreeMap<&str, &str>) -> String {
-        let pieces = pieces(&self.text).into_iter();
-        let filled = pieces.map(|piece| match piece {
-            Piece::Text(text) => text,
-            Piece::Place(name) => values.get(name).copied().unwrap_or_default(),
-        });
-        filled.collect()
+    /// The form that asks for these arguments.
+    fn form(&self, missing: &BTreeSet<&str>) -> Value {
+        let each = missing.iter();
+        let each = each.map(|name| ((*name).to_owned(), json!({ "type": "string" })));
+        let properties: Map<String, Value> = each.collect();
+        json!({ "type": "object", "properties": properties, "required": missing })
     }
-}
-
-enum Piece<'a> {
-    Text(&'a str),
-    Place(&'a str),
-}
-
-fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let is_name = |name: &str| {
-        let fits = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-        !name.is_empty() && name.chars().all(fits)
-    };
-    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
-    while let Some(open) = text[at..].find('{').map(|found| at + found) {
-        let inside = &text[open + 1..];
-        let name = inside.find('}').map(|close| &inside[..close]);
-        match name.filter(|name| is_name(name)) {
-            Some(name) => {
-                pieces.push(Piece::Text(&text[from..open]));
-                pieces.push(Piece::Place(name));
-                at = open + name.len() + 2;
-                from = at;
-            }
-            None => at = open + 1,
-        }
-    }
-    pieces.push(Piece::Text(&text[from..]));
-    pieces
 }
 
 /// All prompts.
@@ -113,65 +115,71 @@ pub(super) fn list(prompts: &BTreeMap<String, PromptTemplate>) -> ListPromptsRes
     ListPromptsResult::with_all_items(prompts.collect())
 }
 
-/// A prompt with its arguments.
+/// A prompt with its arguments. Where some are missing, a client of the newest revision that can ask its person for
+/// them is to do so.
 ///
 /// # Errors
-/// Where there is none of this name, or an argument is missing, unknown or too large.
-pub(super) fn get(
+/// Where there is none of this name, or an argument is missing, unknown or too large, or there is nothing at the
+/// address of one of its resources.
+pub(super) async fn get(
     prompts: &BTreeMap<String, PromptTemplate>,
-    name: &str,
-    arguments: Option<JsonObject>,
-) -> Result<GetPromptResult, ErrorData> {
-    let wrong = |reason: String| ErrorData::invalid_params(reason, None);
+    params: GetPromptRequestParams,
+    resources: &Resources<'_>,
+    context: &RequestContext<RoleServer>,
+) -> Result<GetPromptResponse, ErrorData> {
+    let name = params.name;
     let prompt = prompts
-        .get(name)
+        .get(&name)
         .ok_or_else(|| wrong(format!("there is no prompt {name:?}")))?;
-    let (wanted, given) = (prompt.arguments(), arguments.unwrap_or_default());
+    let wanted = prompt.arguments();
     let mut values = BTreeMap::new();
-    for (name, value) in &given {
-        if !wanted.contains(&name.as_str()) {
+    let answered = params.input_responses.map(answered).unwrap_or_default();
+    let given = params.arguments.unwrap_or_default();
+    for (name, value) in answered.into_iter().chain(given) {
+        let Some(known) = wanted.iter().find(|known| **known == name) else {
             return Err(wrong(format!("the prompt has no argument {name:?}")));
-        }
+        };
         match value {
-            Value::String(value) if value.len() <= MAX_VALUE => {
-                values.insert(name.as_str(), value.as_str());
-            }
+            Value::String(value) if value.len() <= MAX_VALUE => values.insert(*known, value),
             _ => {
                 return Err(wrong(format!(
                     "{name:?} must be a text of at most {MAX_VALUE} bytes"
                 )));
             }
-        }
+        };
     }
-    if let Some(missing) = wanted.iter().find(|name| !values.contains_key(*name)) {
-        return Err(wrong(format!("the argument {missing:?} is missing")));
+    let missing = wanted.iter().copied();
+    let missing: BTreeSet<&str> = missing.filter(|name| !values.contains_key(name)).collect();
+    if let Some(first) = missing.first() {
+        let message = format!("What is to stand in the prompt {}?", prompt.name);
+        let asked = questions::required(context, ARGUMENTS, message, prompt.form(&missing));
+        return match asked {
+            Some(asked) => Ok(asked.into()),
+            None => Err(wrong(format!("the argument {first:?} is missing"))),
+        };
     }
-    let message = PromptMessage::new_text(Role::User, prompt.filled(&values));
-    Ok(GetPromptResult::new(vec![message]).with_description(&prompt.description))
+    let mut messages = Vec::with_capacity(prompt.resources.len() + 1);
+    for uri in &prompt.resources {
+        let found = resources.embedded(&template::filled(uri, &values)).await?;
+        messages.push(PromptMessage::new(Role::User, found));
+    }
+    let text = ContentBlock::text(template::filled(&prompt.text, &values));
+    messages.push(PromptMessage::new(Role::User, text));
+    let result = GetPromptResult::new(messages).with_description(&prompt.description);
+    Ok(result.into())
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn places_are_filled_once_and_other_braces_stay() {
-        let prompt = PromptTemplate::new("p", "", "{a} {b} {a} {not a name} {} {c");
-        assert_eq!(prompt.arguments(), ["a", "b"]);
-        let values = BTreeMap::from([("a", "{b}"), ("b", "2")]);
-        assert_eq!(prompt.filled(&values), "{b} 2 {b} {not a name} {} {c");
+/// The arguments that the client's person gave.
+fn answered(answers: InputResponses) -> JsonObject {
+    let answer = answers.into_iter().find(|(key, _)| key == ARGUMENTS);
+    let answer = answer.and_then(|(_, answer)| ElicitResult::deserialize(answer).ok());
+    let answer = answer.filter(|answer| answer.action == ElicitationAction::Accept);
+    match answer.and_then(|answer| answer.content) {
+        Some(Value::Object(given)) => given,
+        _ => JsonObject::default(),
     }
+}
 
-    proptest! {
-        #[test]
-        fn a_text_without_values_for_its_places_loses_only_these(text in "[a{} ]{0,30}") {
-            let prompt = PromptTemplate::new("p", "", text.clone());
-            let values: BTreeMap<&str, String> =
-                prompt.arguments().into_iter().map(|name| (name, format!("{{{name}}}"))).collect();
-            let values = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            prop_assert_eq!(prompt.filled(&values), text);
-        }
-    }
+fn wrong(reason: String) -> ErrorData {
+    ErrorData::invalid_params(reason, None)
 }

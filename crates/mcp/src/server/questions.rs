@@ -1,16 +1,17 @@
 //! What agents ask people, asked through a client.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
-    actor::{Run, SystemError},
+    actor::{AnswerError, Run, SystemError},
     vocabulary::{OperationId, Question, QuestionKind},
 };
 use rmcp::{
     RoleServer,
     model::{
         ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-        InputRequest, InputRequests, ProtocolVersion, ServerRequest,
+        InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
+        ServerRequest,
     },
     service::RequestContext,
 };
@@ -24,60 +25,156 @@ const ANSWER: &str = "answer";
 pub(super) enum Asked {
     /// They were answered, here or elsewhere.
     Answered,
-    /// The client is to ask, and to make the call again with the answers.
-    Required(InputRequests),
+    /// The client is to ask, and to make the call again with the answers; and which question each request is.
+    Required(InputRequests, BTreeMap<String, OperationId>),
     /// Nobody can be asked here: what is asked, in words.
     Open(String),
 }
 
-/// Asks what a run asks now, but for what was answered in this call: the run may not have taken it yet.
+/// What a client brings with a call that it makes again.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// The answers, by the keys of the requests.
+    pub(super) given: InputResponses,
+    /// The questions that these keys stood for, where the call has a state that says it.
+    pub(super) asked: Option<BTreeMap<String, OperationId>>,
+}
+
+impl Answers {
+    /// Takes the answer to a question, which may be one that was not asked yet when the answer was given.
+    fn take(&mut self, key: &str, operation: OperationId) -> Option<Value> {
+        let is_meant = match &self.asked {
+            Some(asked) => asked.get(key) == Some(&operation),
+            None => true,
+        };
+        let given = is_meant.then(|| self.given.remove(key)).flatten();
+        given.or_else(|| self.given.remove(&operation.to_string()))
+    }
+}
+
+/// Answers what a run asks now with what the client brought, and asks the client the rest, but for what was answered in
+/// this call: the run may not have taken it yet.
 pub(super) async fn ask(
     run: &Run,
     context: &RequestContext<RoleServer>,
-    answered: &mut BTreeSet<String>,
+    brought: &mut Answers,
+    answered: &mut BTreeSet<OperationId>,
 ) -> Result<Asked, SystemError> {
-    let mut open = run.questions().await?;
-    open.retain(|(_, operation, _)| !answered.contains(&operation.to_string()));
-    if open.is_empty() {
+    let mut open = open_questions(run).await?;
+    open.retain(|open| !answered.contains(&open.operation));
+    let mut rest = Vec::new();
+    for open in open {
+        let brought = brought.take(&open.key, open.operation);
+        let result = brought.and_then(|answer| ElicitResult::deserialize(answer).ok());
+        match result.and_then(|result| given(&open.question, result)) {
+            Some(answer) if took(run, &open, &answer).await? => {
+                answered.insert(open.operation);
+            }
+            _ => rest.push(open),
+        }
+    }
+    if rest.is_empty() {
         return Ok(Asked::Answered);
     }
-    let offers = context.client_capabilities();
-    let offers = offers.is_some_and(|offers| offers.elicitation.is_some());
-    if !offers || open.iter().any(|(_, _, question)| is_secret(question)) {
-        return Ok(Asked::Open(in_words(run, &open)));
+    let may_be_asked = offers(context) && !rest.iter().any(|open| is_secret(&open.question));
+    if !may_be_asked {
+        return Ok(Asked::Open(in_words(run, &rest)));
     }
-    let version = context.protocol_version();
-    if version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE) {
-        return Ok(match requests(&open) {
-            Some(requests) => Asked::Required(requests),
-            None => Asked::Open(in_words(run, &open)),
+    if is_newest(context) {
+        let asked = rest.iter().map(|open| (open.key.clone(), open.operation));
+        return Ok(match requests(&rest) {
+            Some(requests) => Asked::Required(requests, asked.collect()),
+            None => Asked::Open(in_words(run, &rest)),
         });
     }
-    for (_, operation, question) in &open {
-        let Some(form) = form(question) else {
-            return Ok(Asked::Open(in_words(run, &open)));
+    for open in &rest {
+        let Some(form) = form(&open.question) else {
+            return Ok(Asked::Open(in_words(run, &rest)));
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         let Ok(ClientResult::ElicitResult(result)) = context.peer.send_request(request).await
         else {
-            return Ok(Asked::Open(in_words(run, &open)));
+            return Ok(Asked::Open(in_words(run, &rest)));
         };
-        match given(question, result) {
-            Some(answer) => {
-                run.answer(*operation, answer).await?;
-                answered.insert(operation.to_string());
+        match given(&open.question, result) {
+            Some(answer) if took(run, open, &answer).await? => {
+                answered.insert(open.operation);
             }
-            None => return Ok(Asked::Open(in_words(run, &open))),
+            _ => return Ok(Asked::Open(in_words(run, &rest))),
         }
     }
     Ok(Asked::Answered)
 }
 
+/// Gives a run an answer; `false` where it does not fit the question, which is asked again then.
+async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemError> {
+    match run.answer(open.operation, answer.clone()).await {
+        Ok(()) => Ok(true),
+        Err(SystemError::Answer {
+            error: AnswerError::Unfit { .. },
+            ..
+        }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A question that waits for its answer.
+struct Open {
+    /// The name under which a client is asked: the form's title, or the operation.
+    key: String,
+    operation: OperationId,
+    question: Question,
+}
+
+async fn open_questions(run: &Run) -> Result<Vec<Open>, SystemError> {
+    let mut open: Vec<Open> = Vec::new();
+    for (_, operation, question) in run.questions().await? {
+        let title = question
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.get("title")?.as_str());
+        let title = title.filter(|title| open.iter().all(|open| open.key != *title));
+        let key = title.map_or_else(|| operation.to_string(), str::to_owned);
+        open.push(Open {
+            key,
+            operation,
+            question,
+        });
+    }
+    Ok(open)
+}
+
+/// Whether the client can ask its person.
+fn offers(context: &RequestContext<RoleServer>) -> bool {
+    let offers = context.client_capabilities();
+    offers.is_some_and(|offers| offers.elicitation.is_some())
+}
+
+/// Whether the client speaks the newest revision, in which it makes a call again with the answers.
+pub(super) fn is_newest(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE)
+}
+
+/// A result that makes the client ask its person for a form, if it can.
+pub(super) fn required(
+    context: &RequestContext<RoleServer>,
+    key: &str,
+    message: String,
+    schema: Value,
+) -> Option<InputRequiredResult> {
+    let may_be_asked = offers(context) && is_newest(context);
+    let form = may_be_asked.then(|| form_of(message, schema)).flatten()?;
+    let request = InputRequest::Elicitation(ElicitRequest::new(form));
+    let requests = InputRequests::from([(key.to_owned(), request)]);
+    Some(InputRequiredResult::new(Some(requests), None))
+}
+
 /// What a run asks now, as requests that a client answers; `None` where it asks nothing that a client may be
 /// asked.
 pub(super) async fn open(run: &Run) -> Result<Option<InputRequests>, SystemError> {
-    let open = run.questions().await?;
-    let may_be_asked = !open.is_empty() && !open.iter().any(|(_, _, question)| is_secret(question));
+    let open = open_questions(run).await?;
+    let may_be_asked = !open.is_empty() && !open.iter().any(|open| is_secret(&open.question));
     Ok(may_be_asked.then(|| requests(&open)).flatten())
 }
 
@@ -86,28 +183,27 @@ fn is_secret(question: &Question) -> bool {
     question.kind == QuestionKind::Authentication
 }
 
-fn requests<R>(open: &[(R, OperationId, Question)]) -> Option<InputRequests> {
-    let requests = open.iter().map(|(_, operation, question)| {
-        let request = InputRequest::Elicitation(ElicitRequest::new(form(question)?));
-        Some((operation.to_string(), request))
+fn requests(open: &[Open]) -> Option<InputRequests> {
+    let requests = open.iter().map(|open| {
+        let form = form(&open.question)?;
+        let request = InputRequest::Elicitation(ElicitRequest::new(form));
+        Some((open.key.clone(), request))
     });
     requests.collect()
 }
 
-/// Takes an answer that a client brings with a call that it makes again. One to a question that is over
-/// changes nothing. `true` where the run has an answer now.
-pub(super) async fn take(run: &Run, operation: &str, answer: &Value) -> Result<bool, SystemError> {
-    let open = run.questions().await?;
-    let asked = open.iter().find(|(_, op, _)| op.to_string() == operation);
-    let Some((_, operation, question)) = asked else {
-        return Ok(false);
+/// Takes an answer to what a task asks. One to a question that is over changes nothing.
+pub(super) async fn take(run: &Run, key: &str, answer: &Value) -> Result<(), SystemError> {
+    let open = open_questions(run).await?;
+    let asked = open
+        .into_iter()
+        .find(|open| open.key == key || open.operation.to_string() == key);
+    let (Some(open), Ok(result)) = (asked, ElicitResult::deserialize(answer)) else {
+        return Ok(());
     };
-    let Ok(result) = ElicitResult::deserialize(answer) else {
-        return Ok(false);
-    };
-    match given(question, result) {
-        Some(answer) => run.answer(*operation, answer).await.map(|()| true),
-        None => Ok(false),
+    match given(&open.question, result) {
+        Some(answer) => run.answer(open.operation, answer).await,
+        None => Ok(()),
     }
 }
 
@@ -118,6 +214,7 @@ fn given(question: &Question, result: ElicitResult) -> Option<Value> {
         QuestionKind::Approval | QuestionKind::Confirmation
     );
     match result.action {
+        ElicitationAction::Accept if question.kind == QuestionKind::Form => result.content,
         ElicitationAction::Accept => result.content?.get(ANSWER).cloned(),
         ElicitationAction::Decline if yes_or_no => Some(Value::Bool(false)),
         _ => None,
@@ -136,12 +233,18 @@ fn form(question: &Question) -> Option<ElicitRequestParams> {
             json!({ "type": "string", "oneOf": options.collect::<Vec<_>>() })
         }
         QuestionKind::Text => json!({ "type": "string" }),
+        QuestionKind::Form => return form_of(said(question), question.schema.clone()?),
         _ => return None,
     };
     let schema = json!({ "type": "object", "properties": { ANSWER: field }, "required": [ANSWER] });
+    form_of(said(question), schema)
+}
+
+/// A form with these fields; `None` where the protocol has no form for such a schema.
+fn form_of(message: String, schema: Value) -> Option<ElicitRequestParams> {
     Some(ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: said(question),
+        message,
         requested_schema: serde_json::from_value(schema).ok()?,
     })
 }
@@ -159,10 +262,10 @@ fn said(question: &Question) -> String {
     }
 }
 
-fn in_words<R>(run: &Run, open: &[(R, OperationId, Question)]) -> String {
+fn in_words(run: &Run, open: &[Open]) -> String {
     let each = open
         .iter()
-        .map(|(_, operation, question)| format!("\n- {operation}: {}", said(question)));
+        .map(|open| format!("\n- {}: {}", open.operation, said(&open.question)));
     format!(
         "The team waits for a person's answer, which this client cannot give:{}\nOnce it is answered (on the \
          command line: ghostlight answer {} OPERATION ANSWER), the same call with the same `session` and \

@@ -1,6 +1,6 @@
 //! Sessions, artifacts and documents as resources.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ghostlight_actors::{
@@ -15,7 +15,11 @@ use rmcp::{
     },
 };
 
-use super::addresses::{ARTIFACT_TEMPLATE, Address, SESSION_TEMPLATE};
+use super::{
+    addresses::{ARTIFACT_TEMPLATE, Address, SESSION_TEMPLATE},
+    documents::{Document, DocumentTemplate},
+    space::Space,
+};
 
 /// How many sessions are listed, the latest first, and of how many of them the artifacts.
 const LISTED: usize = 500;
@@ -25,18 +29,13 @@ const ARTIFACTS: usize = 200;
 /// The largest artifact that is put into a result; of a larger one its address is.
 const MAX_EMBEDDED: u64 = 1 << 20;
 
-/// A document that every client may read.
-#[derive(Clone, Debug)]
-pub(super) struct Document {
-    pub(super) media_type: String,
-    pub(super) content: Arc<[u8]>,
-}
-
 /// What there is to read for clients that act for somebody.
 pub(super) struct Resources<'a> {
     pub(super) system: System,
+    pub(super) space: Space,
     pub(super) teams: &'a BTreeMap<String, String>,
     pub(super) documents: &'a BTreeMap<String, Document>,
+    pub(super) document_templates: &'a [DocumentTemplate],
 }
 
 impl Resources<'_> {
@@ -57,8 +56,9 @@ impl Resources<'_> {
         let mut resources: Vec<Resource> = documents.collect();
         for (place, session) in self.sessions().await?.into_iter().enumerate() {
             let SessionId { team, key } = session;
+            let name = self.space.name(&key).unwrap_or(&key);
             let mut resource =
-                Resource::new(Address::session(&team, &key), format!("{team}/{key}"));
+                Resource::new(Address::session(&team, name), format!("{team}/{name}"));
             resource.mime_type = Some("application/json".to_owned());
             resources.push(resource);
             if place >= WITH_ARTIFACTS {
@@ -68,7 +68,7 @@ impl Resources<'_> {
             let kept = session.artifacts(Scope::Session).await;
             let kept = kept.map_err(|error| internal(&error))?;
             let kept = kept.iter().take(ARTIFACTS);
-            resources.extend(kept.map(|artifact| described(&team, &key, artifact)));
+            resources.extend(kept.map(|artifact| described(&team, name, artifact)));
         }
         Ok(ListResourcesResult::with_all_items(resources))
     }
@@ -80,12 +80,36 @@ impl Resources<'_> {
         let page = self.system.sessions().list(query).await;
         let page = page.map_err(|error| internal(&error))?;
         let sessions = page.sessions.into_iter().map(|session| session.session);
-        let sessions = sessions.filter(|session| self.teams.contains_key(&session.team));
+        let sessions = sessions.filter(|session| {
+            self.teams.contains_key(&session.team) && self.space.name(&session.key).is_some()
+        });
         Ok(sessions.collect())
     }
 
-    /// What an address leads to.
+    /// What an address leads to, as a resource.
     pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
+        let found = self.found(uri).await?;
+        let contents = contents(uri, &found.media_type, &found.content);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    /// What an address leads to, as a part of a message: pictures and sound as such, and of what is large the address.
+    pub(super) async fn embedded(&self, uri: &str) -> Result<ContentBlock, ErrorData> {
+        let found = self.found(uri).await?;
+        let size = found.content.len() as u64;
+        if size <= MAX_EMBEDDED {
+            let shown = picture_or_sound(&found.media_type, &found.content);
+            let contents =
+                || ContentBlock::resource(contents(uri, &found.media_type, &found.content));
+            return Ok(shown.unwrap_or_else(contents));
+        }
+        let mut link = Resource::new(uri, uri);
+        (link.mime_type, link.size) = (Some(found.media_type), Some(size));
+        Ok(ContentBlock::resource_link(link))
+    }
+
+    /// What an address leads to.
+    async fn found(&self, uri: &str) -> Result<Document, ErrorData> {
         let unknown = || {
             let about = serde_json::json!({ "uri": uri });
             ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(about))
@@ -95,34 +119,43 @@ impl Resources<'_> {
             error => internal(&error),
         };
         if let Some(document) = self.documents.get(uri) {
-            let contents = contents(uri, &document.media_type, &document.content);
-            return Ok(ReadResourceResult::new(vec![contents]).into());
+            return Ok(document.clone());
+        }
+        for template in self.document_templates {
+            if let Some(document) = template.at(uri).await {
+                return Ok(document);
+            }
         }
         let address = Address::read(uri).ok_or_else(unknown)?;
         let (Address::Session { team, .. } | Address::Artifact { team, .. }) = &address;
         if !self.teams.contains_key(team) {
             return Err(unknown());
         }
-        let contents = match &address {
+        match &address {
             Address::Session { team, key } => {
-                let log = self.system.session(team, key).log().await;
+                let log = self.system.session(team, self.space.key(key)).log().await;
                 let log = log.map_err(failed)?;
                 if log.turns.is_empty() {
                     return Err(unknown());
                 }
-                let text = serde_json::to_string(&log.turns);
+                let text = serde_json::to_vec(&log.turns);
                 let text =
                     text.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-                ResourceContents::text(text, uri).with_mime_type("application/json")
+                Ok(Document {
+                    media_type: "application/json".to_owned(),
+                    content: text.into(),
+                })
             }
             Address::Artifact { team, key, name } => {
-                let session = self.system.session(team, key);
+                let session = self.system.session(team, self.space.key(key));
                 let found = session.artifact(Scope::Session, name, None).await;
                 let found = found.map_err(failed)?.ok_or_else(unknown)?;
-                contents(uri, &found.info.media_type, &found.content)
+                Ok(Document {
+                    media_type: found.info.media_type,
+                    content: found.content,
+                })
             }
-        };
-        Ok(ReadResourceResult::new(vec![contents]).into())
+        }
     }
 
     /// The values of a template's variable that begin so.
@@ -139,7 +172,8 @@ impl Resources<'_> {
             "session" if is_ours => {
                 let sessions = self.sessions().await?.into_iter();
                 let sessions = sessions.filter(|one| team.is_none_or(|team| team == one.team));
-                sessions.map(|session| session.key).collect()
+                let names = sessions.filter_map(|one| self.space.name(&one.key).map(str::to_owned));
+                names.collect()
             }
             _ => Vec::new(),
         };
@@ -158,8 +192,9 @@ impl Resources<'_> {
         session: &SessionId,
         saved: &[ArtifactInfo],
     ) -> Vec<ContentBlock> {
-        let (team, key) = (&session.team, &session.key);
+        let SessionId { team, key } = session;
         let handle = self.system.session(team, key);
+        let key = self.space.name(key).unwrap_or(key);
         let mut blocks = Vec::with_capacity(saved.len());
         for info in saved {
             let uri = Address::artifact(team, key, &info.name);
@@ -171,32 +206,42 @@ impl Resources<'_> {
                     .flatten(),
                 false => None,
             };
-            let media_type = &info.media_type;
-            blocks.push(match found {
-                Some(found) if media_type.starts_with("image/") => {
-                    ContentBlock::image(BASE64.encode(&found.content), media_type)
-                }
-                Some(found) if media_type.starts_with("audio/") => {
-                    ContentBlock::audio(BASE64.encode(&found.content), media_type)
-                }
-                Some(found) if std::str::from_utf8(&found.content).is_ok() => {
-                    ContentBlock::resource(contents(&uri, media_type, &found.content))
-                }
-                _ => ContentBlock::resource_link(described(team, key, info)),
+            let block = found.and_then(|found| {
+                let block = picture_or_sound(&info.media_type, &found.content);
+                let is_text = std::str::from_utf8(&found.content).is_ok();
+                let text =
+                    || ContentBlock::resource(contents(&uri, &info.media_type, &found.content));
+                block.or_else(|| is_text.then(text))
             });
+            let link = || ContentBlock::resource_link(described(team, key, info));
+            blocks.push(block.unwrap_or_else(link));
         }
         blocks
     }
 }
 
 /// The templates of addresses.
-pub(super) fn templates() -> ListResourceTemplatesResult {
+pub(super) fn templates(documents: &[DocumentTemplate]) -> ListResourceTemplatesResult {
     let session = ResourceTemplate::new(SESSION_TEMPLATE, "session")
         .with_description("What was said in a session of a team.")
         .with_mime_type("application/json");
     let artifact = ResourceTemplate::new(ARTIFACT_TEMPLATE, "artifact")
         .with_description("The latest version of a file that a team keeps for a session.");
-    ListResourceTemplatesResult::with_all_items(vec![session, artifact])
+    let documents = documents.iter().map(|document| {
+        ResourceTemplate::new(&document.template, &document.template)
+            .with_mime_type(&document.media_type)
+    });
+    let all = [session, artifact].into_iter().chain(documents);
+    ListResourceTemplatesResult::with_all_items(all.collect())
+}
+
+/// A picture or a sound as what it is.
+fn picture_or_sound(media_type: &str, content: &[u8]) -> Option<ContentBlock> {
+    if media_type.starts_with("image/") {
+        return Some(ContentBlock::image(BASE64.encode(content), media_type));
+    }
+    let is_sound = media_type.starts_with("audio/");
+    is_sound.then(|| ContentBlock::audio(BASE64.encode(content), media_type))
 }
 
 fn described(team: &str, key: &str, artifact: &ArtifactInfo) -> Resource {

@@ -13,7 +13,7 @@ use ghostlight_actors::{
     },
 };
 use ghostlight_mcp::{HttpOptions, McpServer, PromptTemplate};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A picture of one red point, and a sound of no length.
 const PNG: &[u8] = &[
@@ -27,7 +27,7 @@ const WAV: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
 /// The teams: their names, and what their agents do.
-const TEAMS: [&str; 13] = [
+const TEAMS: [&str; 17] = [
     "test_simple_text",
     "test_image_content",
     "test_audio_content",
@@ -35,10 +35,14 @@ const TEAMS: [&str; 13] = [
     "test_multiple_content_types",
     "test_error_handling",
     "test_tool_with_progress",
+    "test_tool_with_logging",
+    "test_logging_tool",
     "test_elicitation",
+    "test_elicitation_sep1034_defaults",
+    "test_elicitation_sep1330_enums",
+    "test_streaming_elicitation",
     "test_input_required_result_elicitation",
     "test_input_required_result_request_state",
-    "test_input_required_result_multiple_inputs",
     "test_input_required_result_multi_round",
     "test_input_required_result_tampered_state",
 ];
@@ -58,6 +62,51 @@ impl Tool for Steps {
         }
         Ok(ToolOutput::text("three steps"))
     }
+}
+
+async fn asks(cx: &RunContext, prompt: &str, schema: Value) -> Result<(), AgentError> {
+    cx.ask(Question::form(prompt, schema)).await?;
+    Ok(())
+}
+
+/// A form of one text under a name of its own.
+fn one_field(title: &str, field: &str) -> Value {
+    let properties = json!({ field: { "type": "string" } });
+    json!({ "title": title, "type": "object", "properties": properties, "required": [field] })
+}
+
+/// A form with every kind of value that is set beforehand.
+fn defaults() -> Value {
+    json!({ "type": "object", "properties": {
+        "name": { "type": "string", "default": "John Doe" },
+        "age": { "type": "integer", "default": 30 },
+        "score": { "type": "number", "default": 95.5 },
+        "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
+        "verified": { "type": "boolean", "default": true },
+    } })
+}
+
+/// A form with every kind of choice.
+fn choices() -> Value {
+    let titled = |name: &str| {
+        json!([
+            { "const": "value1", "title": format!("First {name}") },
+            { "const": "value2", "title": format!("Second {name}") },
+            { "const": "value3", "title": format!("Third {name}") },
+        ])
+    };
+    let options = json!(["option1", "option2", "option3"]);
+    json!({ "type": "object", "properties": {
+        "untitledSingle": { "type": "string", "enum": options },
+        "titledSingle": { "type": "string", "oneOf": titled("Option") },
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": { "type": "array", "items": { "type": "string", "enum": options } },
+        "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } },
+    } })
 }
 
 async fn act(team: &str, cx: &RunContext) -> Result<Outcome, AgentError> {
@@ -84,17 +133,28 @@ async fn act(team: &str, cx: &RunContext) -> Result<Outcome, AgentError> {
                 "This tool intentionally returns an error for testing",
             ));
         }
-        "test_tool_with_progress" => {
+        "test_tool_with_progress" | "test_tool_with_logging" | "test_logging_tool" => {
             for _ in 0..3 {
                 cx.tool(ToolCall::new("1", "steps", json!({}))).await?;
             }
         }
         "test_input_required_result_multi_round" => {
-            cx.ask(Question::new("What is your name?")).await?;
-            cx.ask(Question::new("What is your favorite color?"))
-                .await?;
+            asks(cx, "Step 1: What is your name?", one_field("step1", "name")).await?;
+            let colour = one_field("step2", "color");
+            asks(cx, "Step 2: What is your favorite color?", colour).await?;
         }
-        asks if asks.starts_with("test_input_required") || asks == "test_elicitation" => {
+        "test_elicitation_sep1034_defaults" => asks(cx, "Who are you?", defaults()).await?,
+        "test_elicitation_sep1330_enums" => asks(cx, "What do you choose?", choices()).await?,
+        "test_input_required_result_request_state"
+        | "test_input_required_result_tampered_state" => {
+            let ok = json!({ "ok": { "type": "boolean" } });
+            let schema = json!({ "title": "confirm", "type": "object", "properties": ok, "required": ["ok"] });
+            asks(cx, "Please confirm", schema).await?;
+        }
+        "test_input_required_result_elicitation" => {
+            asks(cx, "What is your name?", one_field("user_name", "name")).await?;
+        }
+        "test_elicitation" | "test_streaming_elicitation" => {
             cx.ask(Question::new("What is your name?")).await?;
         }
         _ => {}
@@ -124,6 +184,39 @@ pub(crate) async fn start() -> String {
             &b"This is the content of the static text resource."[..],
         )
         .document("test://static-binary", "image/png", PNG)
+        .document("test://watched-resource", "text/plain", &b"Watched."[..])
+        .document("test://example-resource", "text/plain", &b"An example."[..])
+        .document_template(
+            "test://template/{id}/data",
+            "application/json",
+            |values| async move {
+                let id = values.get("id")?;
+                let data =
+                    json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+                Some(data.to_string().into_bytes())
+            },
+        )
+        .prompt(
+            PromptTemplate::new(
+                "test_prompt_with_embedded_resource",
+                "A prompt with a resource",
+                "Please process the embedded resource above.",
+            )
+            .resource("{resourceUri}"),
+        )
+        .prompt(
+            PromptTemplate::new(
+                "test_prompt_with_image",
+                "A prompt with a picture",
+                "Please analyze the image above.",
+            )
+            .resource("test://static-binary"),
+        )
+        .prompt(PromptTemplate::new(
+            "test_input_required_result_prompt",
+            "A prompt whose argument a person is asked for",
+            "Consider {context}.",
+        ))
         .prompt(PromptTemplate::new(
             "test_simple_prompt",
             "A prompt without arguments",

@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod going_on;
+mod offering;
 mod peer;
 mod real_peers;
 mod serving;

@@ -426,7 +426,7 @@ async fn call(toolset: &McpToolset, arguments: Value) -> Result<ToolOutput, Tool
 #[tokio::test]
 async fn our_client_uses_our_server_over_http_for_an_owner() {
     let (system, _) = desk().await;
-    let (url, serving) = over_http(system).await;
+    let (url, serving) = over_http(system.clone()).await;
     let for_owner = |owner: &str| ServerSettings::url(url.clone()).header("x-owner", owner);
     let ada = McpToolset::new("desk", for_owner("ada")).unwrap();
     ada.connect().await.unwrap();
@@ -438,11 +438,31 @@ async fn our_client_uses_our_server_over_http_for_an_owner() {
     );
     let bob = McpToolset::new("desk", for_owner("bob")).unwrap();
     bob.connect().await.unwrap();
-    let error = call(&bob, told).await.unwrap_err();
-    assert!(
-        error.message.contains("ada") || error.message.contains("owner"),
-        "{error}"
+    // His session of that name is another, and hers is not there for him.
+    assert_eq!(call(&bob, told).await.unwrap().text, "you said hello");
+    assert_eq!(
+        system
+            .session("desk", "ada/hers")
+            .log()
+            .await
+            .unwrap()
+            .turns
+            .len(),
+        1
     );
+    assert_eq!(
+        system
+            .session("desk", "bob/hers")
+            .log()
+            .await
+            .unwrap()
+            .turns
+            .len(),
+        1
+    );
+    let resources = ada.resources().await.unwrap();
+    let resources: Vec<&str> = resources.iter().map(|one| one.uri.as_str()).collect();
+    assert_eq!(resources, ["ghostlight://sessions/desk/hers"]);
     ada.disconnect().await;
     bob.disconnect().await;
 
