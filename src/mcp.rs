@@ -19,7 +19,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 }
 
 /// Agents as a server of the protocol beside the other endpoints of a [`Server`](crate::server::Server), behind its
-/// keys: what the holder of a key begins is its subject's. A key needs the scope `run`.
+/// keys and quotas: what the holder of a key begins is its subject's. A key needs the scope `run`.
 ///
 /// ```
 /// use ghostlight::{mcp::{self, McpServer}, prelude::*, server::{Scope, Server}};
@@ -45,10 +45,17 @@ async fn admitted(
 ) -> axum::response::Response {
     let extensions = request.extensions_mut();
     if let Some(admitted) = extensions.get::<Admitted>().cloned() {
-        extensions.insert(Stopping(admitted.stopping));
-        if let Some(subject) = admitted.subject {
-            extensions.insert(Owner(subject));
+        extensions.insert(Stopping(admitted.stopping().clone()));
+        if let Some(subject) = admitted.subject() {
+            extensions.insert(Owner(subject.to_owned()));
         }
+        extensions.insert(Sender::new(move |session, turn| {
+            let admitted = admitted.clone();
+            async move {
+                let sent = admitted.send(&session, turn).await;
+                sent.map_err(|problem| problem.detail().to_owned())
+            }
+        }));
     }
     next.run(request).await
 }

@@ -12,7 +12,7 @@ use ghostlight::{
     mcp::{self, McpServer, McpToolset, ServerSettings},
     prelude::*,
     run::RunContext,
-    server::{Scope, Server},
+    server::{QuotaFor, Scope, Server},
     vocabulary::Arguments,
 };
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn the_keys_of_the_listening_server_guard_its_teams() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_cancels_no_call() {
+async fn quotas_hold_for_calls_and_a_server_that_stops_cancels_none() {
     let (begin, began) = oneshot::channel();
     let begin = std::sync::Mutex::new(Some(begin));
     let begin = std::sync::Arc::new(begin);
@@ -116,7 +116,9 @@ async fn a_server_that_stops_cancels_no_call() {
     let builder = System::builder(InMemoryStore::new()).team(desk.into_team().unwrap());
     let system = builder.start().await.unwrap();
     let desk = McpServer::new(system.clone()).team("desk", "Waits.");
-    let server = Server::new(system.clone()).service("/mcp", Scope::Run, mcp::endpoint(&desk));
+    let server = Server::new(system.clone())
+        .quota(QuotaFor::Team, "1/1h".parse().unwrap())
+        .service("/mcp", Scope::Run, mcp::endpoint(&desk));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -125,12 +127,17 @@ async fn a_server_that_stops_cancels_no_call() {
     let toolset = McpToolset::new("desk", settings(&url, None)).unwrap();
     toolset.connect().await.unwrap();
     let tool = toolset.tools().unwrap().remove(0);
-    let calling = tokio::spawn(async move {
-        let call = json!({ "message": "wait" });
-        tool.call(Arguments::from(call), ToolContext::detached())
-            .await
-    });
+    let (second, call) = (tool.clone(), json!({ "message": "wait" }));
+    let call = Arguments::from(call);
+    let again = call.clone();
+    let calling = tokio::spawn(async move { tool.call(call, ToolContext::detached()).await });
     began.await.unwrap();
+    // The quotas of the server hold here too.
+    let refused = second
+        .call(again, ToolContext::detached())
+        .await
+        .unwrap_err();
+    assert!(refused.message.contains("are allowed"), "{refused}");
     stop.send(()).unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(20), serving).await;
     ended.expect("the server stops").unwrap().unwrap();

@@ -8,5 +8,5 @@ pub use client::{
     ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
 };
 pub use server::{
-    HttpOptions, HttpService, McpServer, Owner, PromptTemplate, ServeError, Stopping,
+    HttpOptions, HttpService, McpServer, Owner, PromptTemplate, Sender, ServeError, Stopping,
 };

@@ -1,6 +1,6 @@
 //! What stands before every endpoint: who asks, from where, and what is counted of it.
 
-use std::time::Instant;
+use std::{fmt, time::Instant};
 
 use axum::{
     body::{Body, HttpBody as _},
@@ -10,10 +10,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::StreamExt as _;
+use ghostlight_actors::{actor::Run, session::Turn, vocabulary::SessionId};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    api::Asked,
     caller::Caller,
     cookie,
     endpoint::Access,
@@ -153,30 +155,47 @@ pub(crate) async fn check(
     }
 }
 
-/// What the server knows of a request that it lets through to a [service](crate::Server::service) of another protocol.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Admitted {
+/// A request that the server lets through to a [service](crate::Server::service) of another protocol.
+#[derive(Clone)]
+pub struct Admitted(Asked);
+
+impl Admitted {
     /// Whose key the request has; `None` for the operator.
-    pub subject: Option<String>,
+    pub fn subject(&self) -> Option<&str> {
+        self.0.caller.subject()
+    }
+
     /// Cancelled when the server stops: a response that ends then was not closed by the client.
-    pub stopping: CancellationToken,
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.0.state.stopping
+    }
+
+    /// Says a turn for the request, where its quotas allow it.
+    ///
+    /// # Errors
+    /// Why the turn was not said: a quota that is used up, a session of somebody else's, or what the System fails with.
+    pub async fn send(&self, session: &SessionId, turn: Turn) -> Result<Run, Problem> {
+        self.0.say(session, turn).await.map_err(Problem::from)
+    }
+}
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = self.subject();
+        f.debug_struct("Admitted")
+            .field("subject", &subject)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Tells a service of another protocol whom it serves, and ends its event streams when the server stops.
 pub(crate) async fn admit(
     State(state): State<Shared>,
+    asked: Asked,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = request.extensions().get::<Caller>();
-    let subject = caller.and_then(Caller::subject).map(str::to_owned);
-    let stopping = state.stopping.clone();
-    let admitted = Admitted {
-        subject,
-        stopping: stopping.clone(),
-    };
-    request.extensions_mut().insert(admitted);
+    request.extensions_mut().insert(Admitted(asked));
     let response = next.run(request).await;
     let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -184,7 +203,7 @@ pub(crate) async fn admit(
         return response;
     }
     response.map(|body| {
-        let until = stopping.cancelled_owned();
+        let until = state.stopping.clone().cancelled_owned();
         Body::from_stream(body.into_data_stream().take_until(Box::pin(until)))
     })
 }

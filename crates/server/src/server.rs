@@ -264,8 +264,8 @@ impl Server {
     }
 
     /// Puts a service of another protocol beside the endpoints, at this path, behind the same names, origins and keys:
-    /// whoever has a key with this scope may use it. The extensions of a request hold an [`Admitted`]. Event streams
-    /// end when the server stops.
+    /// whoever has a key with this scope may use it. The extensions of a request hold an [`Admitted`](crate::Admitted). Event streams
+    /// end when the server stops. Quotas hold for the turns that the service [sends](crate::Admitted::send).
     #[must_use]
     pub fn service(mut self, path: &'static str, scope: Scope, service: MethodRouter) -> Self {
         self.services.push(Nested {

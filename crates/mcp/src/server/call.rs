@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::{
     Stopping,
-    handler::{Handler, space},
+    handler::{Handler, send, space},
     logging,
     questions::{self, Answers, Asked},
     tasks,
@@ -146,7 +146,7 @@ impl Call {
             .system(&context)
             .session(&self.team, space(&context).key(&self.place.session));
         let turn = Turn::text(&self.message).id(&self.place.turn);
-        let run = match session.send(turn).await {
+        let run = match send(&context, &session, turn).await {
             Ok(run) => run,
             Err(error) => return Ok(failed(&error).into()),
         };
@@ -353,7 +353,7 @@ async fn takes_long(handler: &Handler, context: &RequestContext<RoleServer>) {
     }
 }
 
-fn failed(error: &SystemError) -> CallToolResult {
+fn failed(error: &dyn std::fmt::Display) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.to_string())])
 }
 

@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use ghostlight_actors::actor::{Run, System};
+use ghostlight_actors::{
+    actor::{Run, Session, System},
+    session::Turn,
+};
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -26,7 +29,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    Owner, Served,
+    Owner, Sender, Served,
     call::Call,
     logging::{self, SetLevel},
     prompts, questions,
@@ -100,6 +103,22 @@ fn owner(context: &RequestContext<RoleServer>) -> Option<&str> {
     let parts = context.extensions.get::<http::request::Parts>()?;
     let Owner(owner) = parts.extensions.get::<Owner>()?;
     Some(owner)
+}
+
+/// Says a turn for a request.
+///
+/// # Errors
+/// Why it was not said.
+pub(super) async fn send(
+    context: &RequestContext<RoleServer>,
+    session: &Session,
+    turn: Turn,
+) -> Result<Run, String> {
+    let parts = context.extensions.get::<http::request::Parts>();
+    match parts.and_then(|parts| parts.extensions.get::<Sender>()) {
+        Some(Sender(send)) => send(session.id().clone(), turn).await,
+        None => session.send(turn).await.map_err(|error| error.to_string()),
+    }
 }
 
 /// How whom a request comes from names sessions.

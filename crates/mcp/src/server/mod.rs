@@ -14,9 +14,14 @@ mod subscriptions;
 mod tasks;
 mod template;
 
-use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use ghostlight_actors::{actor::System, definition::AgentSpec};
+use ghostlight_actors::{
+    actor::{Run, System},
+    definition::AgentSpec,
+    session::Turn,
+    vocabulary::SessionId,
+};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -118,6 +123,30 @@ pub struct Owner(pub String);
 /// because of it goes on, as one that the client has closed does not.
 #[derive(Clone, Debug)]
 pub struct Stopping(pub CancellationToken);
+
+type Said = Pin<Box<dyn Future<Output = Result<Run, String>> + Send>>;
+
+/// How the turns of a request are said, where they are not simply sent to their session: the middleware that bounds them
+/// puts this into a request's extensions.
+#[derive(Clone)]
+pub struct Sender(Arc<dyn Fn(SessionId, Turn) -> Said + Send + Sync>);
+
+impl Sender {
+    /// Says turns by this function, whose error is why a turn was not said.
+    pub fn new<F, R>(send: F) -> Self
+    where
+        F: Fn(SessionId, Turn) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Run, String>> + Send + 'static,
+    {
+        Self(Arc::new(move |session, turn| Box::pin(send(session, turn))))
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
 
 /// Why serving ended early.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ use ghostlight_actors::{
 use crate::{caller::Caller, problem::Problem, quotas::Slot, server::Shared};
 
 /// A request, with who asks.
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) state: Shared,
     pub(crate) caller: Caller,
