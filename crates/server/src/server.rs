@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) limits: ServerLimits,
     pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
+    /// Trees that clients read page by page.
+    pub(crate) readings: api::Readings,
     pub(crate) stopping: CancellationToken,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
@@ -321,6 +323,7 @@ impl Server {
             limits: self.limits,
             quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),
+            readings: api::Readings::default(),
             stopping: CancellationToken::new(),
             hosts,
             origins: self.origins.clone(),

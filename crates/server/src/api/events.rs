@@ -1,6 +1,6 @@
 //! The events of a run and the runs below it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use axum::{
     Json,
@@ -11,10 +11,11 @@ use axum::{
 use futures_util::{Stream, stream::unfold};
 use ghostlight_actors::{
     actor::EventStream,
-    contract::{RunFilter, RunRow, RunStatus},
+    contract::{RunFilter, RunRow, RunStatus, StoreHandle, TreeLine},
     run::Observer,
     vocabulary::{Event, EventRecord, RunId},
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,8 +30,10 @@ use crate::{
 
 /// How many events a page has, if not said otherwise, and at the most.
 const PAGE: (usize, usize) = (200, 1000);
-/// How many entries are read at once.
-const READ_AT_ONCE: usize = 512;
+/// The least and the most entries that are read at once.
+const READ_AT_ONCE: (usize, usize) = (16, 512);
+/// How many readings are kept for their next page. Each has a few hundred bytes for every run of its tree.
+const READINGS: usize = 32;
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints
@@ -169,8 +172,7 @@ async fn within(asked: &Asked, row: &RunRow) -> Result<Option<Within>, Problem> 
     Ok(Some(within))
 }
 
-/// Events behind a place, at most so many. The tree is read from its beginning, since what an entry tells depends on
-/// those before it.
+/// Events behind a place, at most so many.
 async fn page(
     asked: &Asked,
     row: &RunRow,
@@ -178,34 +180,88 @@ async fn page(
     (after, limit): (Option<Place>, usize),
 ) -> Result<Page, Problem> {
     let store = asked.system.store();
-    let (mut observer, mut read) = (Observer::new(), 0);
+    let top = within.as_ref().map_or(row.root, |within| within.top);
+    let readings = &asked.state.readings;
+    let mut reading = readings.take(top, after).unwrap_or_default();
     let mut events: Vec<EventRecord> = Vec::new();
-    loop {
-        let lines = store.read_tree(row.root, read, READ_AT_ONCE).await?;
-        let is_last = lines.len() < READ_AT_ONCE;
-        for line in lines {
-            if !observer.knows(line.run)
-                && let Some(row) = store.run(line.run).await?
-            {
-                observer.learn(&row);
+    let mut has_more = false;
+    'page: loop {
+        let most = (limit + 1 - events.len()).clamp(READ_AT_ONCE.0, READ_AT_ONCE.1);
+        let lines = store.read_tree(row.root, reading.read, most).await?;
+        let is_last = lines.len() < most;
+        // First what is left of an entry whose other events the page before had.
+        for line in [None].into_iter().chain(lines.into_iter().map(Some)) {
+            if let Some(line) = line {
+                reading.observe(store, &line).await?;
             }
-            read = line.stored.position;
-            for record in observer.observe(&line)? {
+            while let Some(record) = reading.rest.pop_front() {
                 let is_wanted = within.as_mut().is_none_or(|within| within.has(&record));
                 if !is_wanted || Place::of(&record) <= after {
                     continue;
                 }
                 if events.len() == limit {
-                    let next = events.last().and_then(Place::of);
-                    let next = next.map(|place| place.to_string());
-                    return Ok(Page { events, next });
+                    reading.rest.push_front(record);
+                    has_more = true;
+                    break 'page;
                 }
                 events.push(record);
             }
         }
         if is_last {
-            return Ok(Page { events, next: None });
+            break;
         }
+    }
+    let end = events.last().and_then(Place::of).or(after);
+    if let Some(end) = end {
+        readings.keep(top, end, reading);
+    }
+    let next = end.filter(|_| has_more).map(|place| place.to_string());
+    Ok(Page { events, next })
+}
+
+/// A tree that is read page by page. What an entry tells depends on those before it, so the next page needs what
+/// the observer of this one has seen.
+#[derive(Debug, Default)]
+struct Reading {
+    observer: Observer,
+    /// The position of the last entry that was observed.
+    read: u64,
+    /// The events of that entry that no page has had yet.
+    rest: VecDeque<EventRecord>,
+}
+
+impl Reading {
+    async fn observe(&mut self, store: &StoreHandle, line: &TreeLine) -> Result<(), Problem> {
+        if !self.observer.knows(line.run)
+            && let Some(row) = store.run(line.run).await?
+        {
+            self.observer.learn(&row);
+        }
+        self.rest = self.observer.observe(line)?.into();
+        self.read = line.stored.position;
+        Ok(())
+    }
+}
+
+/// The readings whose pages were asked for last, by the run and the last event of the page: the page behind it goes
+/// on there. A page that finds none is read from the tree's beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Readings(Mutex<VecDeque<(RunId, Place, Reading)>>);
+
+impl Readings {
+    fn take(&self, run: RunId, after: Option<Place>) -> Option<Reading> {
+        let mut readings = self.0.lock();
+        let is_it = |(of, end, _): &(RunId, Place, Reading)| (*of, Some(*end)) == (run, after);
+        let place = readings.iter().position(is_it)?;
+        readings.remove(place).map(|(_, _, reading)| reading)
+    }
+
+    fn keep(&self, run: RunId, end: Place, reading: Reading) {
+        let mut readings = self.0.lock();
+        if readings.len() == READINGS {
+            readings.pop_front();
+        }
+        readings.push_back((run, end, reading));
     }
 }
 

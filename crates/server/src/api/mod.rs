@@ -22,6 +22,7 @@ use crate::{
 };
 
 pub(crate) use asked::Asked;
+pub(crate) use events::Readings;
 pub(crate) use turns::{Unsaid, turn_id};
 
 const GET: Method = Method::GET;

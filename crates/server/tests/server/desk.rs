@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use ghostlight_actors::{
     actor::{Limits, System},
+    contract::Store,
     run::{Agent, RunContext, operations::Subscription},
     testing::InMemoryStore,
     vocabulary::{AgentError, Outcome, Question, Scope as State, ToolCall},
@@ -87,7 +88,7 @@ pub(crate) struct Desk {
 }
 
 /// A System with the desk and its helper, and a team that nobody outside may know of.
-pub(crate) async fn system(store: InMemoryStore, limits: Limits) -> System {
+pub(crate) async fn system(store: impl Store, limits: Limits) -> System {
     let helper = Agent::from_fn("helper", obey).description("helps");
     let desk = Agent::from_fn("desk", obey)
         .description("does what it is told")
@@ -119,6 +120,14 @@ impl Desk {
         limits: Limits,
         set_up: impl FnOnce(Server, &KeyFile) -> Server,
     ) -> Self {
+        Self::over(InMemoryStore::new(), limits, set_up).await
+    }
+
+    pub(crate) async fn over(
+        store: impl Store,
+        limits: Limits,
+        set_up: impl FnOnce(Server, &KeyFile) -> Server,
+    ) -> Self {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +135,7 @@ impl Desk {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let keys = KeyFile::open(folder.join("keys.json"));
-        let system = system(InMemoryStore::new(), limits).await;
+        let system = system(store, limits).await;
         let server = Server::new(system.clone());
         let server = server.visibility("secret", ghostlight_server::Visibility::Private);
         let server = set_up(server, &keys);

@@ -19,6 +19,7 @@ mod looking_in;
 mod memories;
 mod owners;
 mod page;
+mod paging;
 mod quotas;
 mod runs;
 mod sdks;
