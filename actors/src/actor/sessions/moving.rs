@@ -1,6 +1,6 @@
 //! Branching, rewinding, exporting and importing sessions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::Sessions;
 use crate::{
@@ -17,6 +17,11 @@ use crate::{
     session::{LoggedTurn, SessionLog},
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
 };
+
+/// How often it is looked whether a session's agent has come to rest, and the pause between two looks: for two
+/// seconds together.
+const LOOKS_FOR_REST: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A session's journal, and the turns in it.
 pub(super) struct SessionJournal {
@@ -170,19 +175,23 @@ impl Sessions {
         self.commit(batch).await
     }
 
-    /// Lets the agent go that holds a session in this process.
+    /// Lets the agent go that holds a session in this process. It may still be busy with what is no turn that is
+    /// under way, such as the end of a run that was cancelled a moment ago: that is waited for.
     pub(super) async fn end_agent(&self, session: &SessionId) -> Result<(), SystemError> {
         let Some(system) = &self.system else {
             return Ok(());
         };
-        if system.shared().end_agent(session).await {
-            return Ok(());
+        let shared = system.shared();
+        for _ in 0..LOOKS_FOR_REST {
+            if shared.end_agent(session).await {
+                return Ok(());
+            }
+            self.journal(session, Use::Act).await?.check_rest(session)?;
+            self.clock.sleep(PAUSE).await;
         }
-        // A turn began just now; its agent holds the session.
-        self.journal(session, Use::Act).await?.check_rest(session)?;
         Err(SystemError::Store(StoreError::Owned {
             journal: JournalId::Session(session.clone()),
-            owner: "this process, which is about to begin a turn".to_owned(),
+            owner: "this process, in which it does not come to rest".to_owned(),
         }))
     }
 
