@@ -245,6 +245,25 @@ async fn what_a_tool_shows_is_seen_while_it_runs_and_only_its_result_is_recorded
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_beginning_of_a_call_that_is_made_once_is_an_event_of_its_tool() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.tool(call("1", "pay")).await?;
+        Ok(Outcome::answer("paid"))
+    })
+    .tool(stage.tool("pay", Effect::Once, 5));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "paid");
+    let events = run.events().recorded().so_far().await.unwrap();
+    let begun = events.iter().filter_map(|record| match &record.event {
+        Event::ToolStarted { tool, .. } => Some(tool.as_str()),
+        _ => None,
+    });
+    assert_eq!(begun.collect::<Vec<_>>(), ["pay"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_reads_is_recorded_all_the_same_and_read_by_who_comes_later() {
     let mut kinds = Vec::new();
     for is_read in [true, false] {

@@ -433,7 +433,10 @@ async fn what_the_calls_of_one_step_change_is_all_made_whichever_ends_first() {
             pause(100 - 10 * number).await;
             let output = ToolOutput::text(format!("changed {number}"));
             match number {
-                0 => output.set(Scope::Session, "a", &1),
+                // One value twice: the last one counts.
+                0 => output
+                    .set(Scope::Session, "a", &0)?
+                    .set(Scope::Session, "a", &1),
                 1 => output
                     .set(Scope::App, "b", &2)?
                     .set(Scope::Session, "gone", &3),
