@@ -8,7 +8,7 @@ use super::arguments::ShowArguments;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Documents {
-    /// Bring an index up to folders of documents
+    /// Bring an index up to folders of documents, and to rows of a database
     Index(IndexArguments),
     /// Search the documents of an index
     Search(SearchArguments),
@@ -33,10 +33,16 @@ pub(super) struct IndexFile {
 #[derive(Debug, Args)]
 pub(super) struct IndexArguments {
     /// The folders; what is hidden, ignored by a .gitignore, or a link is passed over
-    #[arg(required = true, value_name = "FOLDER")]
+    #[arg(required_unless_present = "database", value_name = "FOLDER")]
     pub(super) folders: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) file: IndexFile,
+    /// A SQLite database whose rows are documents; it is only read
+    #[arg(long, value_name = "FILE", requires = "select")]
+    pub(super) database: Option<PathBuf>,
+    /// Which rows: a SELECT of two columns, the name of a document and its text, which may be Markdown
+    #[arg(long, value_name = "SELECT", requires = "database")]
+    pub(super) select: Option<String>,
     /// Only files whose names end so, such as .md
     #[arg(long, value_name = "ENDING")]
     pub(super) only: Vec<String>,
@@ -72,6 +78,9 @@ pub(super) struct SearchArguments {
     /// Rank by vectors alone
     #[arg(long)]
     pub(super) vectors: bool,
+    /// Read a part of the vectors only, where there are very many
+    #[arg(long)]
+    pub(super) approximate: bool,
     /// Put what was found in order once more, by how its words stand
     #[arg(long)]
     pub(super) rerank: bool,

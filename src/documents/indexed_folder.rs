@@ -1,4 +1,4 @@
-//! A folder whose index is made when it is first searched, and kept up to the folder.
+//! A folder, or rows of a database, whose index is made when it is first searched, and kept up to them.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,19 +16,34 @@ use tokio::{
 use crate::{
     models::EmbedderSettings,
     retrieval::{
-        index::{Filter, Index, IndexError, SyncOptions},
+        index::{Filter, Index, IndexError, Rows, Source as _, SyncOptions},
         readers::Readers,
         searching::{LexicalReranker, SearchTool, Searcher},
+        vectors::Scan,
     },
 };
 
-/// Which folder is searched, and how.
+/// Which rows of a SQLite database are documents. See [`Rows`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// The file of the database, which is only read.
+    pub file: PathBuf,
+    /// A SELECT of two columns: the name of a document, and its text, which may be Markdown.
+    pub select: String,
+}
+
+/// Which documents are searched, and how: those of a folder, or the rows of a database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DocumentSettings {
     /// The folder. In a team file a path that begins with `./` is taken from the file's folder.
+    #[serde(default)]
     pub folder: PathBuf,
+    /// Rows of a database, instead of a folder.
+    #[serde(default)]
+    pub database: Option<DatabaseSettings>,
     /// The file of the index, which can be deleted at any time; in memory where it is left out, so that each process
     /// makes it anew.
     #[serde(default)]
@@ -42,6 +57,10 @@ pub struct DocumentSettings {
     /// Whether what was found is put in order once more, by how its words stand.
     #[serde(default)]
     pub rerank: bool,
+    /// Whether a search by vectors may miss some of the best for reading a part of them only, which pays from some
+    /// 100,000 passages on; below 5,000 it changes nothing.
+    #[serde(default)]
+    pub approximate: bool,
     /// Which documents may be found.
     #[serde(default)]
     #[schemars(skip)]
@@ -56,14 +75,24 @@ fn default_refresh() -> u64 {
 }
 
 impl DocumentSettings {
+    /// These rows of a database, searched by words, with an index in memory.
+    pub fn of_rows(database: DatabaseSettings) -> Self {
+        Self {
+            database: Some(database),
+            ..Self::new(PathBuf::new())
+        }
+    }
+
     /// This folder, searched by words, with an index in memory.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
+            database: None,
             index: None,
             description: None,
             embedder: None,
             rerank: false,
+            approximate: false,
             filter: Filter::default(),
             refresh_s: default_refresh(),
         }
@@ -89,8 +118,20 @@ impl IndexedFolder {
     /// # Errors
     /// When there is no such folder, or the embedder cannot be.
     pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
-        if !settings.folder.is_dir() {
-            return Err(format!("there is no folder {}", settings.folder.display()));
+        let has_folder = !settings.folder.as_os_str().is_empty();
+        match &settings.database {
+            Some(_) if has_folder => {
+                return Err(String::from("name a `folder` or a `database`, not both"));
+            }
+            Some(database) if !database.file.is_file() => {
+                return Err(format!("there is no database {}", database.file.display()));
+            }
+            Some(_) => {}
+            None if !has_folder => return Err(String::from("name a `folder` or a `database`")),
+            None if !settings.folder.is_dir() => {
+                return Err(format!("there is no folder {}", settings.folder.display()));
+            }
+            None => {}
         }
         if let Some(embedder) = &settings.embedder {
             embedder
@@ -142,10 +183,11 @@ impl IndexedFolder {
         let mut synced = self.0.synced.lock().await;
         let refresh = Duration::from_secs(settings.refresh_s);
         if synced.is_none_or(|last| last.elapsed() >= refresh) {
-            let report = searcher
-                .index()
-                .sync(&settings.folder, options, |_| {})
-                .await?;
+            let index = searcher.index();
+            let report = match self.rows() {
+                Some(rows) => index.sync_from(&rows, options, |_| {}).await?,
+                None => index.sync(&settings.folder, options, |_| {}).await?,
+            };
             for (document, error) in &report.failed {
                 tracing::warn!(document, error, "a document is not indexed");
             }
@@ -154,14 +196,31 @@ impl IndexedFolder {
         Ok(searcher)
     }
 
+    /// The rows of a database, where these are the documents.
+    fn rows(&self) -> Option<Rows> {
+        let database = self.0.settings.database.as_ref()?;
+        Some(Rows::new(&database.file, &database.select))
+    }
+
+    /// How much of the vectors a search reads.
+    pub(super) fn scan(&self) -> Scan {
+        match self.0.settings.approximate {
+            true => Scan::Approximate,
+            false => Scan::Exact,
+        }
+    }
+
     /// The documents of this folder that may be found.
     pub(super) fn filter(&self) -> Filter {
         let settings = &self.0.settings;
-        let folder = std::fs::canonicalize(&settings.folder);
-        Filter {
-            folder: folder
+        let folder = match self.rows() {
+            Some(rows) => Some(rows.name()),
+            None => std::fs::canonicalize(&settings.folder)
                 .ok()
                 .map(|folder| folder.to_string_lossy().into_owned()),
+        };
+        Filter {
+            folder,
             ..settings.filter.clone()
         }
     }
@@ -199,7 +258,9 @@ impl Tool for DocumentSearch {
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let searcher = self.folder.searcher().await;
         let searcher = searcher.map_err(|error| ToolError::new(error.to_string()))?;
-        let tool = SearchTool::new(&self.name, searcher.clone()).within(self.folder.filter());
+        let tool = SearchTool::new(&self.name, searcher.clone())
+            .within(self.folder.filter())
+            .scan(self.folder.scan());
         tool.call(arguments, cx).await
     }
 }

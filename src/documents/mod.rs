@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use self::{
-    indexed_folder::{DocumentSearch, DocumentSettings, IndexedFolder},
+    indexed_folder::{DatabaseSettings, DocumentSearch, DocumentSettings, IndexedFolder},
     recalled_documents::RecalledDocuments,
 };
 use crate::{context::ContextProvider, retrieval::readers::Readers};

@@ -62,7 +62,8 @@ impl ContextSource for RecalledDocuments {
         }
         let query = Query::new(text)
             .limit(self.limit)
-            .filter(self.folder.filter());
+            .filter(self.folder.filter())
+            .scan(self.folder.scan());
         let folder = self.folder.clone();
         let found = cx.step("recall documents", Effect::Read, async move {
             let result = folder.searcher().await?.search(&query).await?;

@@ -192,3 +192,59 @@ agent:
     );
     system.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_agent_finds_rows_of_a_database_and_each_change_of_them() {
+    let folder = Folder::new("citing-rows");
+    let file = folder.path().join("notes.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let notes = "CREATE TABLE notes (slug TEXT, body TEXT);
+                 INSERT INTO notes VALUES ('parcels', 'Parcels are brought by noon.')";
+    database.execute_batch(notes).unwrap();
+    let database = std::sync::Mutex::new(database);
+    let model = ScriptedModel::from_fn(move |request, number| {
+        let messages = request.conversation.messages();
+        let found = messages.iter().rev().find_map(|message| {
+            let result = message.tool_results().next()?;
+            Some(result.text.clone())
+        });
+        Ok(match number {
+            0 => search("parcels"),
+            1 => {
+                let change = "UPDATE notes SET body = 'Parcels are brought by balloon.'";
+                database.lock().unwrap().execute(change, []).unwrap();
+                assert!(found.unwrap().contains("brought by noon"));
+                search("parcels")
+            }
+            _ => ModelResponse::text(found.unwrap()),
+        })
+    });
+    let select = "SELECT slug, body FROM notes";
+    let settings = format!(
+        "database: {{ file: {}, select: {select} }}, refresh_s: 0, approximate: true",
+        file.display()
+    )
+    .replace(select, &format!("\"{select}\""));
+    let text = TEAM
+        .replace("folder: FOLDER", &settings)
+        .replace("  policies: [{ name: cited_answers, require: true }]\n", "");
+    let team = ghostlight::config::parse(text, "team.yaml").unwrap();
+    let system = System::builder(InMemoryStore::new())
+        .team(Team {
+            registry: team
+                .resolve(builtin().model("default", model.into()))
+                .unwrap(),
+            spec: team.into_spec(),
+        })
+        .start()
+        .await
+        .unwrap();
+    let run = system
+        .session("desk", "ada")
+        .send("When do parcels come?")
+        .await
+        .unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert!(outcome.text().contains("brought by balloon"), "{outcome:?}");
+    system.stop().await.unwrap();
+}

@@ -91,3 +91,48 @@ fn a_folder_is_indexed_and_searched() {
         err(&wrong)
     );
 }
+
+#[test]
+fn rows_of_a_database_are_indexed_and_searched() {
+    let folder = Folder::new("rows");
+    let database = rusqlite::Connection::open(folder.path().join("notes.db")).unwrap();
+    let notes = "CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT);
+                 INSERT INTO notes VALUES (1, 'Parcels are brought by noon.'), (2, 'Elephants travel free.')";
+    database.execute_batch(notes).unwrap();
+    let index = [
+        "index",
+        "--database",
+        "notes.db",
+        "--select",
+        "SELECT id, body FROM notes",
+    ];
+    let indexed = ghostlight(&folder, &index);
+    assert!(
+        indexed.status.success() && err(&indexed).contains("notes.db: 2 indexed (2 chunks)"),
+        "{indexed:?}"
+    );
+    let found = ghostlight(&folder, &["search", "--approximate", "elephants"]);
+    assert!(
+        out(&found).contains("] 2 (line 1)\n    Elephants travel free."),
+        "{found:?}"
+    );
+    database
+        .execute("DELETE FROM notes WHERE id = 2", [])
+        .unwrap();
+    let again = ghostlight(&folder, &index);
+    assert!(
+        err(&again).contains("0 indexed (0 chunks), 1 unchanged, 1 removed"),
+        "{again:?}"
+    );
+    let writes = [
+        "index",
+        "--database",
+        "notes.db",
+        "--select",
+        "DELETE FROM notes",
+    ];
+    let refused = ghostlight(&folder, &writes);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let alone = ghostlight(&folder, &["index", "--database", "notes.db"]);
+    assert_eq!(alone.status.code(), Some(2), "{alone:?}");
+}

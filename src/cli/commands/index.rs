@@ -15,9 +15,12 @@ use crate::{
     },
     models::EmbedderSettings,
     retrieval::{
-        index::{Filter, Index, IndexError, Query, Ranked, SyncOptions, SyncReport},
+        index::{
+            Filter, Folder, Index, IndexError, Query, Ranked, Rows, Source, SyncOptions, SyncReport,
+        },
         readers::{PdfReader, Readers, serve_pdf},
         searching::{LexicalReranker, Searcher, label},
+        vectors::Scan,
     },
 };
 
@@ -41,7 +44,7 @@ pub(super) async fn perform(asked: Documents) -> Result<Exit, Failure> {
     }
 }
 
-/// Brings an index up to folders.
+/// Brings an index up to folders and rows.
 async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     let embedder = Some(embedder.embedder().map_err(Failure::Usage)?);
@@ -60,11 +63,23 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     };
     let mut exit = Exit::Done;
     loop {
+        let mut reports = Vec::new();
         for folder in &arguments.folders {
-            let report = sync(&index, folder, &options).await?;
+            let source = Folder::open(folder).await.map_err(failure)?;
+            reports.push((folder, sync(&index, &source, &options).await?));
+        }
+        if let (Some(file), Some(select)) = (&arguments.database, &arguments.select) {
+            let of_rows = SyncOptions {
+                filter: Filter::default(),
+                ..options.clone()
+            };
+            let rows = Rows::new(file, select);
+            reports.push((file, sync(&index, &rows, &of_rows).await?));
+        }
+        for (source, report) in reports {
             let is_news = report.indexed + report.removed > 0 || !arguments.watch;
             if is_news {
-                super::note(&told(folder, &report));
+                super::note(&told(source, &report));
                 for (document, error) in &report.failed {
                     say(&format!("  {document}: {error}"));
                 }
@@ -98,14 +113,14 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-async fn sync(
+async fn sync<S: Source>(
     index: &Index,
-    folder: &PathBuf,
+    source: &S,
     options: &SyncOptions,
 ) -> Result<SyncReport, Failure> {
     let is_seen = io::stderr().is_terminal();
     let mut shown = 0;
-    let report = index.sync(folder, options, |progress| {
+    let report = index.sync_from(source, options, |progress| {
         let percent = progress.done * 100 / progress.all.max(1);
         if is_seen && percent != shown {
             shown = percent;
@@ -124,10 +139,10 @@ async fn sync(
     report
 }
 
-fn told(folder: &std::path::Path, report: &SyncReport) -> String {
+fn told(source: &std::path::Path, report: &SyncReport) -> String {
     let mut told = format!(
         "{}: {} indexed ({} chunks), {} unchanged, {} removed",
-        folder.display(),
+        source.display(),
         report.indexed,
         report.chunks,
         report.unchanged,
@@ -166,6 +181,10 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
             _ => Ranked::Both,
         })
         .diversity(arguments.diversity)
+        .scan(match arguments.approximate {
+            true => Scan::Approximate,
+            false => Scan::Exact,
+        })
         .filter(Filter {
             folder,
             under: arguments.under.clone(),
@@ -247,6 +266,7 @@ fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
 fn failure(error: IndexError) -> Failure {
     match error {
         IndexError::Query(_) | IndexError::OtherVectors { .. } => Failure::Usage(error.to_string()),
+        IndexError::Rows { .. } => Failure::Usage(error.to_string()),
         IndexError::Folder { path, message } => {
             Failure::Usage(format!("{}: {message}", path.display()))
         }

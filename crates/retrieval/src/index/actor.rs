@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
@@ -11,6 +11,7 @@ use super::{
     file::{Content, IndexFile, Known},
     loaded::Loaded,
 };
+use crate::vectors::Scan;
 
 /// What an index is asked.
 pub(super) enum Request {
@@ -58,6 +59,8 @@ pub(super) struct Life {
     book: Arc<Book>,
     number: u64,
     loaded: RwLock<Loaded>,
+    /// Held while the vectors are arranged for approximate searches.
+    arranging: Mutex<()>,
 }
 
 impl Life {
@@ -72,6 +75,7 @@ impl Life {
             book,
             number,
             loaded,
+            arranging: Mutex::new(()),
         })
     }
 
@@ -95,8 +99,23 @@ impl Life {
     fn search(&self, query: &Query) -> Result<Vec<Found>, IndexError> {
         // The file is held no longer than to see whether it changed: searches go on beside each other.
         self.with(|_, _| Ok(()))?;
+        if query.scan == Scan::Approximate {
+            self.arrange();
+        }
         let ranked = self.loaded.read().rank(query)?;
         self.with(|file, loaded| file.found(ranked, &loaded.read()))
+    }
+
+    /// Arranges the vectors for approximate searches where that pays. It takes seconds for a large index: other
+    /// searches go on meanwhile, and approximate ones are exact until it is done.
+    fn arrange(&self) {
+        let Some(_arranging) = self.arranging.try_lock() else {
+            return;
+        };
+        let loaded = self.loaded.upgradable_read();
+        if let Some(partition) = loaded.plan() {
+            RwLockUpgradableReadGuard::upgrade(loaded).arrange(partition);
+        }
     }
 
     fn put(&self, row: &DocumentRow, contents: &[Content]) -> Result<(), IndexError> {

@@ -71,15 +71,15 @@ pub enum DocumentStatus {
 /// What is known of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentRow {
-    /// The folder that was indexed.
+    /// The folder that was indexed, or the name of another source.
     pub folder: String,
-    /// Its path below the folder, with `/` between its parts.
+    /// Its path below the folder, with `/` between its parts, or its name in another source.
     pub name: String,
     /// What it calls itself, where it does.
     pub title: Option<String>,
     /// How large the file is.
     pub bytes: u64,
-    /// When it was changed, in nanoseconds since 1970.
+    /// When it was changed, in nanoseconds since 1970, or what another source gives as its version.
     pub modified: i64,
     /// The BLAKE3 digest of the file's bytes.
     pub digest: [u8; 32],

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bm25::Bm25Index,
     fusion::{Ranking, maximal_marginal_relevance, reciprocal_rank_fusion},
-    vectors::VectorIndex,
+    vectors::{Partition, VectorIndex},
 };
 
 /// How many candidates each ranking gives for each that is wanted, and at least.
@@ -135,6 +135,18 @@ impl Loaded {
         Ok(())
     }
 
+    /// How the vectors could be arranged for approximate searches, where that pays.
+    pub(super) fn plan(&self) -> Option<Partition> {
+        self.vectors.as_ref()?.plan()
+    }
+
+    /// Arranges the vectors. The plan must be of these.
+    pub(super) fn arrange(&mut self, partition: Partition) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.arrange(partition);
+        }
+    }
+
     /// The best chunks, by the rankings that are wanted, fused.
     pub(super) fn rank(&self, query: &Query) -> Result<Vec<RankedChunk>, IndexError> {
         let admitted: Vec<bool> = self
@@ -173,7 +185,7 @@ impl Loaded {
                 );
             }
             if let Some((vectors, vector)) = vectors {
-                let hits = vectors.search_where(vector, pool, wanted);
+                let hits = vectors.search_where(vector, pool, query.scan, wanted);
                 let hits = hits.map_err(|error| IndexError::Query(error.to_string()))?;
                 // What has nothing in common is not found, however few there are.
                 let near = hits.into_iter().filter(|hit| hit.score > 0.0);

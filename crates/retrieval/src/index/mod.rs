@@ -26,6 +26,7 @@ mod actor;
 mod file;
 mod loaded;
 mod query;
+mod source;
 mod sync;
 mod walk;
 
@@ -52,6 +53,7 @@ pub use self::{
     file::{DocumentRow, DocumentStatus},
     loaded::IndexStatistics,
     query::{Filter, Found, Probe, Query, Ranked},
+    source::{Folder, Rows, Source, SourceEntry},
     sync::{Progress, SyncOptions, SyncReport},
 };
 
@@ -90,6 +92,14 @@ pub enum IndexError {
         /// Which.
         path: PathBuf,
         /// Why.
+        message: String,
+    },
+    /// The rows of a database cannot be had.
+    #[error("the database {}: {message}", file.display())]
+    Rows {
+        /// Which file.
+        file: PathBuf,
+        /// Why, and what to do.
         message: String,
     },
     /// No vectors can be made.

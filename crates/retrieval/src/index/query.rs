@@ -6,7 +6,7 @@ use ghostlight_actors::contract::EmbeddingPurpose;
 use serde::{Deserialize, Serialize};
 
 use super::IndexError;
-use crate::chunking::Headings;
+use crate::{chunking::Headings, vectors::Scan};
 
 /// The most characters of a query.
 const MAX_QUERY_CHARS: usize = 10_000;
@@ -29,6 +29,8 @@ pub struct Query {
     /// How much it counts that results are unlike each other, from 0 (not at all, the default) to 1: see
     /// [`maximal_marginal_relevance`](crate::fusion::maximal_marginal_relevance).
     pub diversity: f64,
+    /// How much of the vectors is read: all of them, or a part in an index of many. See [`Scan`].
+    pub scan: Scan,
 }
 
 impl Query {
@@ -40,6 +42,7 @@ impl Query {
             filter: Filter::default(),
             limit: 10,
             diversity: 0.0,
+            scan: Scan::Exact,
         }
     }
 
@@ -75,6 +78,13 @@ impl Query {
     #[must_use]
     pub fn diversity(mut self, diversity: f64) -> Self {
         self.diversity = diversity.clamp(0.0, 1.0);
+        self
+    }
+
+    /// Sets how much of the vectors is read.
+    #[must_use]
+    pub fn scan(mut self, scan: Scan) -> Self {
+        self.scan = scan;
         self
     }
 

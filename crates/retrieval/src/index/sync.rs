@@ -1,20 +1,14 @@
-//! Bringing an index up to what a folder holds.
+//! Bringing an index up to what a source holds.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::contract::ModelError;
 
 use super::{
-    DocumentRow, DocumentStatus, Filter, Index, IndexError,
+    DocumentRow, DocumentStatus, Filter, Folder, Index, IndexError, Source, SourceEntry,
     actor::Request,
     file::{Content, Known},
-    walk::{self, Entry},
 };
 use crate::{
     chunking::{Chunk, Chunker},
@@ -38,7 +32,7 @@ pub struct SyncOptions {
     pub chunker: Chunker,
     /// The files that are read.
     pub filter: Filter,
-    /// The most files of a folder.
+    /// The most files of a folder, or rows of a database.
     pub files: usize,
     /// The most bytes of a file; a larger one has failed.
     pub file_bytes: u64,
@@ -120,22 +114,25 @@ impl Index {
         &self,
         folder: impl Into<PathBuf>,
         options: &SyncOptions,
+        told: impl FnMut(Progress) + Send,
+    ) -> Result<SyncReport, IndexError> {
+        let folder = Folder::open(folder).await?;
+        self.sync_from(&folder, options, told).await
+    }
+
+    /// Brings the index up to what any source holds, as [`sync`](Self::sync) does for a folder.
+    ///
+    /// # Errors
+    /// When the source cannot tell what there is, the index fails, or no vectors can be made after several attempts.
+    /// What was indexed until then stays.
+    pub async fn sync_from<S: Source>(
+        &self,
+        source: &S,
+        options: &SyncOptions,
         mut told: impl FnMut(Progress) + Send,
     ) -> Result<SyncReport, IndexError> {
-        let given: PathBuf = folder.into();
-        let (folder, entries) = {
-            let options = options.clone();
-            let walked = tokio::task::spawn_blocking(move || {
-                let folder = std::fs::canonicalize(&given).map_err(|error| IndexError::Folder {
-                    path: given.clone(),
-                    message: error.to_string(),
-                })?;
-                let entries = walk::files(&folder, &options, |name| options.readers.reads(name))?;
-                Ok::<_, IndexError>((folder, entries))
-            });
-            walked.await.map_err(|_| IndexError::Closed)??
-        };
-        let name = folder.to_string_lossy().into_owned();
+        let name = source.name();
+        let entries = source.entries(options).await?;
         let known = self.ask(|port| Request::Known(name.clone(), port)).await?;
         let mut known: BTreeMap<String, DocumentRow> = known
             .into_iter()
@@ -143,7 +140,7 @@ impl Index {
             .collect();
         let mut report = SyncReport::default();
         let all = entries.len();
-        let entries: Vec<(Entry, Option<DocumentRow>)> = entries
+        let entries: Vec<(SourceEntry, Option<DocumentRow>)> = entries
             .into_iter()
             .map(|entry| {
                 let before = known.remove(&entry.name);
@@ -157,10 +154,11 @@ impl Index {
         }
         let mut documents = stream::iter(entries)
             .map(|(entry, before)| {
-                let folder = &folder;
+                let folder = &name;
                 async move {
                     let name = entry.name.clone();
-                    (name, self.document(folder, entry, before, options).await)
+                    let document = self.document(source, folder, entry, before, options);
+                    (name, document.await)
                 }
             })
             // Documents are put in the order of their names, so that the same folder gives the same index.
@@ -207,11 +205,12 @@ impl Index {
         Ok(report)
     }
 
-    /// Brings the index up to one file.
-    async fn document(
+    /// Brings the index up to one document.
+    async fn document<S: Source>(
         &self,
-        folder: &Path,
-        entry: Entry,
+        source: &S,
+        folder: &str,
+        mut entry: SourceEntry,
         before: Option<DocumentRow>,
         options: &SyncOptions,
     ) -> Result<Prepared, IndexError> {
@@ -224,17 +223,17 @@ impl Index {
             })
         };
         if let Some(row) = &before
-            && (row.bytes, row.modified) == (entry.bytes, entry.modified)
+            && (row.bytes, row.modified) == (entry.bytes, entry.version)
             && !again(row)
         {
             return Ok(as_before(row));
         }
         let mut row = DocumentRow {
-            folder: folder.to_string_lossy().into_owned(),
+            folder: folder.to_owned(),
             name: entry.name.clone(),
             title: None,
             bytes: entry.bytes,
-            modified: entry.modified,
+            modified: entry.version,
             digest: [0; 32],
             status: DocumentStatus::Indexed,
         };
@@ -242,13 +241,12 @@ impl Index {
             let error = format!("it is larger than {} bytes", options.file_bytes);
             return Ok(failed(row, error, true));
         }
-        let bytes = {
-            let (path, folder, limit) = (entry.path.clone(), folder.to_owned(), options.file_bytes);
-            tokio::task::spawn_blocking(move || walk::read(&path, &folder, limit)).await
-        };
-        let bytes = match bytes.map_err(|_| IndexError::Closed)? {
-            Ok(bytes) => bytes,
-            Err(error) => return Ok(failed(row, error.to_string(), true)),
+        let bytes = match entry.held.take() {
+            Some(bytes) => bytes,
+            None => match source.read(&entry, options).await {
+                Ok(bytes) => bytes,
+                Err(error) => return Ok(failed(row, error.to_string(), error.is_retryable())),
+            },
         };
         row.digest = *blake3::hash(&bytes).as_bytes();
         if let Some(before) = before.filter(|before| before.digest == row.digest && !again(before))
@@ -257,7 +255,7 @@ impl Index {
             return Ok(as_before(&before));
         }
         row.bytes = bytes.len() as u64;
-        let document = match read(options, &entry.name, bytes).await {
+        let document = match read(options, &entry.read_as, bytes).await {
             Ok(document) => document,
             Err(error) => {
                 return Ok(failed(row, error.to_string(), error.is_retryable()));

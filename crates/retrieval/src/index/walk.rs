@@ -3,22 +3,11 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
     time::UNIX_EPOCH,
 };
 
-use super::{IndexError, SyncOptions};
-
-/// A file below a folder.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    /// Its path below the folder, with `/` between its parts.
-    pub(super) name: String,
-    pub(super) path: PathBuf,
-    pub(super) bytes: u64,
-    /// In nanoseconds since 1970.
-    pub(super) modified: i64,
-}
+use super::{IndexError, SourceEntry, SyncOptions};
 
 /// The files below a folder that may be read, by name. Links are not followed; what is hidden, or ignored by a
 /// `.gitignore` or `.ignore`, is passed over.
@@ -26,7 +15,7 @@ pub(super) fn files(
     folder: &Path,
     options: &SyncOptions,
     reads: impl Fn(&str) -> bool,
-) -> Result<Vec<Entry>, IndexError> {
+) -> Result<Vec<SourceEntry>, IndexError> {
     let failed = |message: String| IndexError::Folder {
         path: folder.to_owned(),
         message,
@@ -71,11 +60,13 @@ pub(super) fn files(
             .modified()
             .ok()
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        files.push(Entry {
+        let nanoseconds = |time: std::time::Duration| i64::try_from(time.as_nanos());
+        files.push(SourceEntry {
+            read_as: name.clone(),
             name,
-            path: entry.into_path(),
             bytes: found.len(),
-            modified: modified.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
+            version: modified.map_or(0, |time| nanoseconds(time).unwrap_or(i64::MAX)),
+            held: None,
         });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));

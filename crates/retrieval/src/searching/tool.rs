@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{SearchResult, Searcher};
-use crate::index::{Filter, Found, Query};
+use crate::{
+    index::{Filter, Found, Query},
+    vectors::Scan,
+};
 
 /// How many chunks a call gives where it does not say, and at the most.
 const RESULTS: (u32, u32) = (5, 20);
@@ -26,6 +29,7 @@ pub struct SearchTool {
     description: String,
     searcher: Searcher,
     filter: Filter,
+    scan: Scan,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -54,6 +58,7 @@ impl SearchTool {
             description: String::from(ABOUT),
             searcher,
             filter: Filter::default(),
+            scan: Scan::Exact,
         }
     }
 
@@ -75,6 +80,13 @@ impl SearchTool {
     #[must_use]
     pub fn within(mut self, filter: Filter) -> Self {
         self.filter = filter;
+        self
+    }
+
+    /// Sets how much of the vectors a search reads.
+    #[must_use]
+    pub fn scan(mut self, scan: Scan) -> Self {
+        self.scan = scan;
         self
     }
 
@@ -107,7 +119,10 @@ impl SearchTool {
                 false => within,
             };
         }
-        let query = Query::new(query).limit(limit).filter(filter);
+        let query = Query::new(query)
+            .limit(limit)
+            .filter(filter)
+            .scan(self.scan);
         let result = self.searcher.search(&query).await;
         Ok(told(
             &result.map_err(|error| ToolError::new(error.to_string()))?,

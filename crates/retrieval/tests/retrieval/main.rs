@@ -9,5 +9,7 @@ mod index_outlives_its_actor;
 mod queries;
 mod rankings;
 mod readers_give_text;
+mod rows_are_documents;
 mod stages;
 mod vectors_are_exact;
+mod vectors_in_lists;

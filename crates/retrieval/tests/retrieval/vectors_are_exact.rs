@@ -1,10 +1,10 @@
 //! The fast search finds what a comparison with every vector finds.
 
-use ghostlight_retrieval::vectors::{VectorHit, VectorIndex};
+use ghostlight_retrieval::vectors::{Scan, VectorHit, VectorIndex};
 use proptest::prelude::*;
 
 /// Numbers that look like chance and are the same each time.
-fn numbers(seed: u64) -> impl FnMut() -> f32 {
+pub(crate) fn numbers(seed: u64) -> impl FnMut() -> f32 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move || {
         state ^= state << 13;
@@ -14,7 +14,7 @@ fn numbers(seed: u64) -> impl FnMut() -> f32 {
     }
 }
 
-fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+pub(crate) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
         vector.iter_mut().for_each(|x| *x /= length);
@@ -81,7 +81,7 @@ fn the_nearest_are_those_of_a_full_comparison() {
         let expected = by_comparison(&vectors, &query, 10, |_| true);
         assert!(agree(&found, &expected), "{found:?} {expected:?}");
         let third = |place: usize| place.is_multiple_of(3);
-        let found = index.search_where(&query, 10, third).unwrap();
+        let found = index.search_where(&query, 10, Scan::Exact, third).unwrap();
         assert!(agree(&found, &by_comparison(&vectors, &query, 10, third)));
     }
     for place in 0..1500 {

@@ -1,0 +1,242 @@
+//! Where documents come from: a folder, the rows of a database, or a place of one's own.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, types::ValueRef};
+
+use super::{IndexError, SyncOptions, walk};
+use crate::readers::ReadError;
+
+/// The most bytes of all texts that one query of a database gives: 256 MiB.
+const MAX_ROWS_BYTES: usize = 256 << 20;
+/// The most bytes of a row's key.
+const MAX_KEY_BYTES: usize = 1_024;
+/// How long a database that another program writes is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A place that documents come from. [`Index::sync_from`](super::Index::sync_from) asks it for everything that is
+/// there, and reads what is new or changed.
+pub trait Source: Send + Sync + 'static {
+    /// Its name in the index, which must be the same each time: what stands there under this name and is not among
+    /// the entries is taken out.
+    fn name(&self) -> String;
+
+    /// Everything that is there, each name once.
+    ///
+    /// # Errors
+    /// When it cannot be told: nothing of the index is changed then.
+    fn entries(
+        &self,
+        options: &SyncOptions,
+    ) -> impl Future<Output = Result<Vec<SourceEntry>, IndexError>> + Send;
+
+    /// The bytes of an entry that does not hold them, at most [`SyncOptions::file_bytes`].
+    ///
+    /// # Errors
+    /// [`ReadError::Failed`] when they cannot be read: the next sync tries again.
+    fn read(
+        &self,
+        entry: &SourceEntry,
+        options: &SyncOptions,
+    ) -> impl Future<Output = Result<Vec<u8>, ReadError>> + Send;
+}
+
+/// A document that a [`Source`] has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceEntry {
+    /// Its name in the source.
+    pub name: String,
+    /// The name by whose ending a reader is chosen, such as `page.html`.
+    pub read_as: String,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Anything that is another number when the document has changed, such as its time. Where this and the size are
+    /// as before, the document is not read.
+    pub version: i64,
+    /// Its bytes, where the source has them at hand.
+    pub held: Option<Vec<u8>>,
+}
+
+/// The files of a folder; links are not followed, and what is hidden or ignored by a `.gitignore` is passed over.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// This folder.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self, IndexError> {
+        let path = path.into();
+        let found = blocking(move || std::fs::canonicalize(&path).map_err(|error| (path, error)));
+        found
+            .await?
+            .map(Self)
+            .map_err(|(path, error)| IndexError::Folder {
+                path,
+                message: error.to_string(),
+            })
+    }
+}
+
+impl Source for Folder {
+    fn name(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+
+    async fn entries(&self, options: &SyncOptions) -> Result<Vec<SourceEntry>, IndexError> {
+        let (folder, options) = (self.0.clone(), options.clone());
+        blocking(move || walk::files(&folder, &options, |name| options.readers.reads(name))).await?
+    }
+
+    async fn read(&self, entry: &SourceEntry, options: &SyncOptions) -> Result<Vec<u8>, ReadError> {
+        let (folder, name, limit) = (self.0.clone(), entry.name.clone(), options.file_bytes);
+        let read = blocking(move || walk::read(&folder.join(name), &folder, limit)).await;
+        let failed = |error: String| ReadError::Failed(error);
+        let read = read.map_err(|error| failed(error.to_string()))?;
+        read.map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// The rows that a query of a SQLite database gives: its first column is the name of a document, its second the text,
+/// which may be Markdown.
+///
+/// The file is opened to read only, and the query must be one that reads. A row has changed when its text has.
+///
+/// ```no_run
+/// use ghostlight_retrieval::index::{Index, Rows, SyncOptions};
+///
+/// # async fn notes(index: Index) -> Result<(), Box<dyn std::error::Error>> {
+/// let notes = Rows::new("notes.db", "SELECT slug, '# ' || title || char(10) || body FROM notes");
+/// index.sync_from(&notes, &SyncOptions::default(), |_| {}).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    file: PathBuf,
+    select: String,
+}
+
+impl Rows {
+    /// The rows that this query gives of this file.
+    pub fn new(file: impl Into<PathBuf>, select: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            select: select.into(),
+        }
+    }
+}
+
+impl Source for Rows {
+    fn name(&self) -> String {
+        let file = std::fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
+        format!("{}: {}", file.display(), self.select.trim())
+    }
+
+    async fn entries(&self, options: &SyncOptions) -> Result<Vec<SourceEntry>, IndexError> {
+        let (rows, options, name) = (self.clone(), options.clone(), self.name());
+        blocking(move || rows.read_all(&name, &options)).await?
+    }
+
+    async fn read(&self, _: &SourceEntry, _: &SyncOptions) -> Result<Vec<u8>, ReadError> {
+        // The text of a row that was too large was not kept.
+        Err(ReadError::Failed(String::from(
+            "the row's text was not read",
+        )))
+    }
+}
+
+impl Rows {
+    fn read_all(
+        &self,
+        source: &str,
+        options: &SyncOptions,
+    ) -> Result<Vec<SourceEntry>, IndexError> {
+        let refused = |message: String| IndexError::Rows {
+            file: self.file.clone(),
+            message,
+        };
+        let failed = |error: rusqlite::Error| refused(error.to_string());
+        let connection = read_only(&self.file).map_err(failed)?;
+        let mut statement = connection.prepare(&self.select).map_err(failed)?;
+        if !statement.readonly() || statement.column_count() != 2 {
+            return Err(refused(String::from(
+                "the query must be a SELECT of two columns: the name of a document, and its text",
+            )));
+        }
+        let (mut entries, mut names, mut total) = (Vec::new(), BTreeSet::new(), 0);
+        let mut rows = statement.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let name = match row.get_ref(0).map_err(failed)? {
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Text(text) if !text.is_empty() && text.len() <= MAX_KEY_BYTES => {
+                    String::from_utf8_lossy(text).into_owned()
+                }
+                _ => {
+                    return Err(refused(format!(
+                        "a name is neither a whole number nor a text of at most {MAX_KEY_BYTES} bytes"
+                    )));
+                }
+            };
+            let text = match row.get_ref(1).map_err(failed)? {
+                ValueRef::Text(text) => text,
+                // A row without a text is no document.
+                ValueRef::Null => continue,
+                _ => return Err(refused(format!("the text of {name:?} is no text"))),
+            };
+            if !options.filter.admits(source, &name) {
+                continue;
+            }
+            if entries.len() == options.files {
+                return Err(refused(format!(
+                    "the query gives more than {} rows; narrow it or raise the bound",
+                    options.files
+                )));
+            }
+            if !names.insert(name.clone()) {
+                return Err(refused(format!("the name {name:?} stands in two rows")));
+            }
+            let fits = text.len() as u64 <= options.file_bytes;
+            total += if fits { text.len() } else { 0 };
+            if total > MAX_ROWS_BYTES {
+                return Err(refused(format!(
+                    "its texts have more than {MAX_ROWS_BYTES} bytes in all; index it with several queries"
+                )));
+            }
+            let digest = blake3::hash(text);
+            let (version, _) = digest
+                .as_bytes()
+                .split_first_chunk()
+                .unwrap_or((&[0; 8], &[]));
+            entries.push(SourceEntry {
+                name,
+                read_as: String::from("row.md"),
+                bytes: text.len() as u64,
+                version: i64::from_le_bytes(*version),
+                held: fits.then(|| text.to_vec()),
+            });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+}
+
+fn read_only(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, IndexError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| IndexError::Closed)
+}

@@ -1,0 +1,164 @@
+//! An index that is arranged in lists finds nearly all of the nearest by reading a part of it.
+
+use std::sync::OnceLock;
+
+use ghostlight_retrieval::vectors::{Scan, VectorIndex};
+
+use crate::vectors_are_exact::{numbers, unit};
+
+const DIMENSION: usize = 48;
+const VECTORS: usize = 8_000;
+
+/// Vectors about 300 subjects of several sizes, some of them between two subjects: near ones are not in one place.
+fn about_subjects(count: usize, seed: u64) -> Vec<Vec<f32>> {
+    let mut next = numbers(4711);
+    let subjects: Vec<Vec<f32>> = (0..300)
+        .map(|_| unit((0..DIMENSION).map(|_| next()).collect()))
+        .collect();
+    let mut next = numbers(seed);
+    let mut chosen = move |most: usize| (((next() + 0.5) * most as f32) as usize).min(most - 1);
+    let mut noise = numbers(seed + 1);
+    let one = |_| {
+        let (a, b) = (chosen(300) * chosen(300) / 300, chosen(300));
+        let share = if chosen(3) == 0 { 0.4 } else { 0.0 };
+        let pair = subjects[a].iter().zip(&subjects[b]);
+        let mixed = pair.map(|(a, b)| a * (1.0 - share) + b * share + 0.2 * noise());
+        unit(mixed.collect())
+    };
+    (0..count).map(one).collect()
+}
+
+/// The index is arranged once for all tests of this file.
+fn arranged() -> &'static (VectorIndex, Vec<Vec<f32>>) {
+    static ARRANGED: OnceLock<(VectorIndex, Vec<Vec<f32>>)> = OnceLock::new();
+    ARRANGED.get_or_init(|| {
+        let mut index = VectorIndex::new(DIMENSION);
+        for vector in about_subjects(VECTORS, 7) {
+            index.add(&vector).unwrap();
+        }
+        let plan = index.plan().unwrap();
+        index.arrange(plan);
+        (index, about_subjects(60, 11))
+    })
+}
+
+fn places(
+    index: &VectorIndex,
+    query: &[f32],
+    scan: Scan,
+    wanted: impl Fn(usize) -> bool,
+) -> Vec<usize> {
+    let found = index.search_where(query, 10, scan, wanted).unwrap();
+    found.iter().map(|hit| hit.place).collect()
+}
+
+/// The share of the ten nearest that an approximate search finds too.
+fn recall(index: &VectorIndex, queries: &[Vec<f32>], wanted: impl Fn(usize) -> bool) -> f64 {
+    let (mut same, mut all) = (0, 0);
+    for query in queries {
+        let exact = places(index, query, Scan::Exact, &wanted);
+        let found = places(index, query, Scan::Approximate, &wanted);
+        assert_eq!(found.len(), exact.len());
+        all += exact.len();
+        same += exact.iter().filter(|place| found.contains(place)).count();
+    }
+    same as f64 / f64::from(all as u32)
+}
+
+#[test]
+fn nineteen_of_twenty_are_found_and_less_than_half_is_read() {
+    let (index, queries) = arranged();
+    assert_eq!(index.lists(), 356);
+    let found = recall(index, queries, |_| true);
+    assert!(found >= 0.95, "recall {found}");
+    // How much is read shows in how often the filter is asked.
+    let asked = std::cell::Cell::new(0);
+    let counted = |_| {
+        asked.set(asked.get() + 1);
+        true
+    };
+    places(index, &queries[0], Scan::Approximate, counted);
+    assert!(
+        asked.get() < VECTORS * 2 / 5,
+        "{} of {VECTORS}",
+        asked.get()
+    );
+    assert!(asked.get() > 10);
+}
+
+#[test]
+fn an_exact_search_stays_exact_when_vectors_are_in_lists() {
+    let (index, queries) = arranged();
+    let mut plain = VectorIndex::new(DIMENSION);
+    for vector in about_subjects(VECTORS, 7) {
+        plain.add(&vector).unwrap();
+    }
+    for query in queries {
+        let found = index.search(query, 10).unwrap();
+        assert_eq!(found, plain.search(query, 10).unwrap());
+    }
+}
+
+#[test]
+fn filters_that_leave_little_are_answered_from_more_lists() {
+    let (index, queries) = arranged();
+    for one_of in [3, 40, 1000] {
+        let wanted = |place: usize| place.is_multiple_of(one_of);
+        let found = recall(index, queries, wanted);
+        assert!(found >= 0.95, "one of {one_of}: recall {found}");
+        for query in &queries[..5] {
+            let found = places(index, query, Scan::Approximate, wanted);
+            assert!(found.into_iter().all(wanted));
+        }
+    }
+    assert!(places(index, &queries[0], Scan::Approximate, |_| false).is_empty());
+}
+
+#[test]
+fn removed_vectors_are_found_no_more_and_new_ones_are() {
+    let (index, queries) = arranged();
+    let mut index = index.clone();
+    let gone: Vec<usize> = queries
+        .iter()
+        .flat_map(|query| places(&index, query, Scan::Exact, |_| true))
+        .collect();
+    for place in &gone {
+        index.remove(*place);
+    }
+    let more: Vec<usize> = queries
+        .iter()
+        .map(|query| index.add(query).unwrap())
+        .collect();
+    for (query, place) in queries.iter().zip(more) {
+        for scan in [Scan::Exact, Scan::Approximate] {
+            let found = places(&index, query, scan, |_| true);
+            assert_eq!(found[0], place);
+            assert!(!found.iter().any(|place| gone.contains(place)));
+        }
+    }
+    let found = recall(&index, queries, |_| true);
+    assert!(found >= 0.95, "recall {found}");
+}
+
+#[test]
+fn a_plan_is_put_in_force_although_the_index_has_changed_meanwhile() {
+    let mut index = VectorIndex::new(DIMENSION);
+    let vectors = about_subjects(6_000, 7);
+    for vector in &vectors[..5_000] {
+        assert!(index.plan().is_none());
+        index.add(vector).unwrap();
+    }
+    let plan = index.plan().unwrap();
+    for vector in &vectors[5_000..] {
+        index.add(vector).unwrap();
+    }
+    (0..500).for_each(|place| index.remove(place));
+    index.arrange(plan);
+    assert_eq!((index.lists(), index.len()), (280, 5_500));
+    // It is arranged again when it has doubled.
+    assert!(index.plan().is_none());
+    for place in (0..6_000).step_by(100) {
+        let found = places(&index, &vectors[place], Scan::Approximate, |_| true);
+        assert_eq!(found.contains(&place), place >= 500);
+    }
+}
