@@ -232,7 +232,7 @@ impl VectorIndex {
             .map(|centre| Ordered(product(query, centre)))
             .zip(&self.lists)
             .collect();
-        near.sort_by(|a, b| b.0.cmp(&a.0));
+        near.sort_by_key(|(score, _)| Reverse(*score));
         let (at_least, compared) = (near.len().div_ceil(PROBED), limit.saturating_mul(COMPARED));
         let (mut read, mut admitted) = (0, 0);
         near.into_iter()

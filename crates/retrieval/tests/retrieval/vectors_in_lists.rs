@@ -6,8 +6,8 @@ use ghostlight_retrieval::vectors::{Scan, VectorIndex};
 
 use crate::vectors_are_exact::{numbers, unit};
 
-const DIMENSION: usize = 48;
-const VECTORS: usize = 8_000;
+const DIMENSION: usize = 32;
+const VECTORS: usize = 6_000;
 
 /// Vectors about 300 subjects of several sizes, some of them between two subjects: near ones are not in one place.
 fn about_subjects(count: usize, seed: u64) -> Vec<Vec<f32>> {
@@ -38,7 +38,7 @@ fn arranged() -> &'static (VectorIndex, Vec<Vec<f32>>) {
         }
         let plan = index.plan().unwrap();
         index.arrange(plan);
-        (index, about_subjects(60, 11))
+        (index, about_subjects(40, 11))
     })
 }
 
@@ -68,7 +68,7 @@ fn recall(index: &VectorIndex, queries: &[Vec<f32>], wanted: impl Fn(usize) -> b
 #[test]
 fn nineteen_of_twenty_are_found_and_less_than_half_is_read() {
     let (index, queries) = arranged();
-    assert_eq!(index.lists(), 356);
+    assert_eq!(index.lists(), 308);
     let found = recall(index, queries, |_| true);
     assert!(found >= 0.95, "recall {found}");
     // How much is read shows in how often the filter is asked.
@@ -143,7 +143,7 @@ fn removed_vectors_are_found_no_more_and_new_ones_are() {
 #[test]
 fn a_plan_is_put_in_force_although_the_index_has_changed_meanwhile() {
     let mut index = VectorIndex::new(DIMENSION);
-    let vectors = about_subjects(6_000, 7);
+    let vectors = about_subjects(5_500, 7);
     for vector in &vectors[..5_000] {
         assert!(index.plan().is_none());
         index.add(vector).unwrap();
@@ -154,10 +154,10 @@ fn a_plan_is_put_in_force_although_the_index_has_changed_meanwhile() {
     }
     (0..500).for_each(|place| index.remove(place));
     index.arrange(plan);
-    assert_eq!((index.lists(), index.len()), (280, 5_500));
+    assert_eq!((index.lists(), index.len()), (280, 5_000));
     // It is arranged again when it has doubled.
     assert!(index.plan().is_none());
-    for place in (0..6_000).step_by(100) {
+    for place in (0..5_500).step_by(100) {
         let found = places(&index, &vectors[place], Scan::Approximate, |_| true);
         assert_eq!(found.contains(&place), place >= 500);
     }
