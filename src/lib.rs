@@ -133,7 +133,7 @@
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
 //! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
-//! | `code` | [`tools::Code`]: programs that a model writes, run confined, which call tools |
+//! | `code` | `tools::Code`: programs that a model writes, run confined, which call tools |
 //! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
 //! | `http` | what these three share, and `protocols::ApprovalWebhook`; each brings it along |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |

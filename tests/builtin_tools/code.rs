@@ -195,8 +195,10 @@ async fn what_holds_for_the_agent_holds_for_its_programs() {
     system.stop().await.unwrap();
     // A budget of the run.
     let worker = python(json!({})).tool(tool("look", Effect::Read, &told));
-    let mut budget = Budget::default();
-    budget.tool_calls = Some(1);
+    let budget = Budget {
+        tool_calls: Some(1),
+        ..Budget::default()
+    };
     let team = worker.into_team().unwrap().budget(budget);
     let system = System::builder(InMemoryStore::new())
         .registry(ghostlight::builtin())

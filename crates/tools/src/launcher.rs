@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 /// The first argument of a launcher.
 const ARGUMENT: &str = "--ghostlight-launch";
 /// What a launcher is asked that becomes the command itself.
+#[cfg(target_os = "linux")]
 const ALONE: &str = "alone";
 /// The exit code of a launcher that could not do what it was asked; nothing was started then.
 pub(crate) const FAILED: i32 = 125;
