@@ -16,6 +16,18 @@ pub(super) struct HttpArguments {
     /// The file of API keys; see `ghostlight key` [default: beside the store]
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(super) keys: Option<PathBuf>,
+    /// The identity provider whose tokens (JWT) are believed, such as https://id.example.org/
+    #[arg(long, value_name = "URL", requires_all = ["listen", "audience", "jwks"])]
+    pub(super) issuer: Option<String>,
+    /// For whom its tokens must be meant
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(super) audience: Option<String>,
+    /// Its published keys: an address or a file
+    #[arg(long, value_name = "URL|FILE", requires = "issuer")]
+    pub(super) jwks: Option<String>,
+    /// What those may do who have a role there, such as editor=read,run; may be given several times
+    #[arg(long, value_name = "ROLE=SCOPE,…", value_parser = role, requires = "issuer")]
+    pub(super) role: Vec<(String, Vec<Scope>)>,
     /// A name under which the server answers; may be given several times
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(super) host: Vec<String>,
@@ -38,6 +50,15 @@ pub(super) struct HttpArguments {
     /// Who learns of the team over the network
     #[arg(long, value_enum, default_value_t, requires = "listen")]
     pub(super) visibility: Shown,
+}
+
+/// A role, and what it stands for.
+fn role(text: &str) -> Result<(String, Vec<Scope>), String> {
+    let (role, scopes) = text
+        .split_once('=')
+        .ok_or_else(|| "give what the role may do, such as editor=read,run".to_owned())?;
+    let scopes: Result<Vec<Scope>, String> = scopes.split(',').map(str::parse).collect();
+    Ok((role.to_owned(), scopes?))
 }
 
 /// A quota, and whose it is.

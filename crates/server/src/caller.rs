@@ -60,20 +60,48 @@ impl FromStr for Scope {
 pub(crate) enum Caller {
     /// The operator of the program: every caller, where the server has no keys, and the holder of an admin key.
     Operator,
-    /// The subject of a key.
+    /// The subject of a key or token.
     Subject(Arc<Holder>),
 }
 
-/// A subject, and what its key is good for.
+/// A subject, and what its key or token is good for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
+    /// With its tenant in front, where it has one.
     pub(crate) subject: String,
+    pub(crate) tenant: Option<String>,
     pub(crate) scopes: Vec<Scope>,
     /// The id of the key, and its own quotas.
     pub(crate) key: Option<(String, Vec<Quota>)>,
 }
 
+impl Holder {
+    /// The subject with its tenant in front: no name of either has a colon.
+    pub(crate) fn qualified(tenant: Option<&str>, subject: &str) -> String {
+        match tenant {
+            Some(tenant) => format!("{tenant}:{subject}"),
+            None => subject.to_owned(),
+        }
+    }
+}
+
 impl Caller {
+    /// The holder of a credential; the operator, where it has the scope of one.
+    pub(crate) fn of(holder: Holder) -> Self {
+        match holder.scopes.contains(&Scope::Admin) {
+            true => Self::Operator,
+            false => Self::Subject(Arc::new(holder)),
+        }
+    }
+
+    /// The tenant of its subject.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        match self {
+            Self::Operator => None,
+            Self::Subject(holder) => holder.tenant.as_deref(),
+        }
+    }
+
     pub(crate) fn may(&self, scope: Scope) -> bool {
         match self {
             Self::Operator => true,

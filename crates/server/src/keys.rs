@@ -315,14 +315,12 @@ impl KeyFile {
         if !fits || !key.is_valid_at(now_ms()) {
             return Ok(None);
         }
-        if key.scopes.contains(&Scope::Admin) {
-            return Ok(Some(Caller::Operator));
-        }
-        Ok(Some(Caller::Subject(Arc::new(Holder {
+        Ok(Some(Caller::of(Holder {
             subject: key.subject,
+            tenant: None,
             scopes: key.scopes,
             key: Some((key.id, key.quotas)),
-        }))))
+        })))
     }
 
     /// The keys, as they were so long ago at the earliest.

@@ -31,6 +31,7 @@ use crate::{
     compatible,
     connections::Connections,
     endpoint::{Access, Endpoint, Endpoints},
+    issuer::Issuer,
     keys::KeyFile,
     limits::ServerLimits,
     metrics::Metrics,
@@ -59,6 +60,7 @@ pub(crate) type Shared = Arc<State>;
 pub(crate) struct State {
     pub(crate) system: System,
     pub(crate) keys: Option<KeyFile>,
+    issuers: Vec<Issuer>,
     /// What the operator's token must be equal to.
     token: Option<Token>,
     /// Whether clients reach the server over TLS of its own.
@@ -92,7 +94,7 @@ fn hashing() -> hmac::Key {
 impl State {
     /// Whether everybody who reaches the server may do everything.
     pub(crate) fn is_open(&self) -> bool {
-        self.keys.is_none() && self.token.is_none()
+        self.keys.is_none() && self.token.is_none() && self.issuers.is_empty()
     }
 
     /// Who gives this key; `None` for one that opens nothing.
@@ -105,13 +107,18 @@ impl State {
         {
             return Ok(Some(Caller::Operator));
         }
-        match &self.keys {
-            Some(keys) => keys
-                .caller(key)
-                .await
-                .map_err(|error| Problem::internal(&error)),
-            None => Ok(None),
+        if let Some(keys) = &self.keys {
+            let found = keys.caller(key).await;
+            if let Some(found) = found.map_err(|error| Problem::internal(&error))? {
+                return Ok(Some(found));
+            }
         }
+        for issuer in &self.issuers {
+            if let Some(found) = issuer.caller(key).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn visibility(&self, team: &str) -> Visibility {
@@ -142,6 +149,7 @@ impl State {
 pub struct Server {
     system: System,
     keys: Option<KeyFile>,
+    issuers: Vec<Issuer>,
     token: Option<Token>,
     page: &'static [PageFile],
     limits: ServerLimits,
@@ -164,6 +172,7 @@ impl Server {
         Self {
             system,
             keys: None,
+            issuers: Vec::new(),
             token: None,
             page: &[],
             limits: ServerLimits::default(),
@@ -183,6 +192,14 @@ impl Server {
     #[must_use]
     pub fn keys(mut self, keys: KeyFile) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Lets in those whom an identity provider vouches for, beside the holders of [keys](Self::keys). What the holder of a
+    /// token begins is its subject's, and nobody else's but the operator's.
+    #[must_use]
+    pub fn issuer(mut self, issuer: Issuer) -> Self {
+        self.issuers.push(issuer);
         self
     }
 
@@ -312,12 +329,13 @@ impl Server {
 
     fn state(&self) -> Shared {
         let mut hosts = self.hosts.clone();
-        if self.keys.is_none() && hosts.is_empty() {
+        if self.keys.is_none() && self.issuers.is_empty() && hosts.is_empty() {
             hosts.extend(LOOPBACK.map(str::to_owned));
         }
         Arc::new(State {
             system: self.system.clone(),
             keys: self.keys.clone(),
+            issuers: self.issuers.clone(),
             token: self.token.clone(),
             has_tls: self.tls.is_some(),
             limits: self.limits,

@@ -1,6 +1,6 @@
 //! `ghostlight serve --listen`: the HTTP server beside the team.
 
-use std::{io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use ghostlight_actors::{actor::System, run::Registry};
 use rustls::{
@@ -15,7 +15,8 @@ use super::key;
 use crate::{
     cli::{arguments::StoreArguments, exit::Failure, server_arguments::HttpArguments},
     config,
-    server::{KeyFile, Server, page},
+    models::client::http_client,
+    server::{Issuer, KeyFile, Server, page},
 };
 #[cfg(feature = "mcp")]
 use crate::{
@@ -23,10 +24,15 @@ use crate::{
     server::{Scope, Visibility},
 };
 
+/// How long the keys of an identity provider may take to come, and how many bytes they may have.
+const JWKS_TIME: Duration = Duration::from_secs(10);
+const JWKS_BYTES: usize = 1 << 20;
+
 /// What is to be served, checked before anything begins.
 pub(super) struct Served {
     arguments: HttpArguments,
     keys: Option<KeyFile>,
+    issuer: Option<Issuer>,
     tls: Option<Arc<ServerConfig>>,
     schema: Value,
 }
@@ -41,7 +47,8 @@ impl Served {
         if let Some(address) = arguments.listen {
             let file = key::file_of(arguments.keys.clone(), store)?;
             let has_keys = arguments.keys.is_some() || file.path().exists();
-            if !has_keys && !address.ip().is_loopback() {
+            let is_guarded = has_keys || arguments.issuer.is_some();
+            if !is_guarded && !address.ip().is_loopback() {
                 return Err(Failure::Usage(format!(
                     "{address} can be reached from other machines: make a key first \
                      (`ghostlight key add NAME`), or listen at 127.0.0.1"
@@ -53,14 +60,62 @@ impl Served {
             (Some(certificate), Some(key)) => Some(Arc::new(tls(certificate, key)?)),
             _ => None,
         };
+        let issuer = issuer(&arguments)?;
         let schema = config::schema_for(registry);
         Ok(Self {
             arguments,
             keys,
+            issuer,
             tls,
             schema,
         })
     }
+}
+
+/// The identity provider, if one is named.
+fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
+    let named = (&arguments.issuer, &arguments.audience, &arguments.jwks);
+    let (Some(name), Some(audience), Some(keys)) = named else {
+        return Ok(None);
+    };
+    let is_address = keys.starts_with("https://") || keys.starts_with("http://");
+    let is_local = |host: &str| keys.starts_with(&format!("http://{host}:"));
+    if keys.starts_with("http://")
+        && !["127.0.0.1", "localhost", "[::1]"]
+            .into_iter()
+            .any(is_local)
+    {
+        let message = "whoever changes the keys on their way gets in: give an address that begins with https://";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let mut issuer = match is_address {
+        false => Issuer::with_file(name, audience, keys),
+        true => {
+            let client = http_client(keys).map_err(|error| Failure::Usage(error.to_string()))?;
+            let address = keys.clone();
+            Issuer::new(name, audience, move || {
+                let asked = client.get(&address).timeout(JWKS_TIME).send();
+                async move { read(asked.await).await.map_err(io::Error::other) }
+            })
+        }
+    };
+    for (role, scopes) in &arguments.role {
+        issuer = issuer.role(role, scopes);
+    }
+    Ok(Some(issuer))
+}
+
+/// The text of an answer.
+async fn read(answer: Result<reqwest::Response, reqwest::Error>) -> Result<String, reqwest::Error> {
+    let mut answer = answer?.error_for_status()?;
+    let mut text = Vec::new();
+    // What is too long for keys is cut, and is no JSON then.
+    while text.len() < JWKS_BYTES
+        && let Some(piece) = answer.chunk().await?
+    {
+        text.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The settings of TLS from these files.
@@ -93,6 +148,7 @@ impl Listening {
         let Served {
             arguments,
             keys,
+            issuer,
             tls,
             schema,
         } = served;
@@ -130,12 +186,16 @@ impl Listening {
                 });
             server = server.service("/mcp", Scope::Run, mcp::endpoint(&mcp));
         }
-        let guarded = match keys {
-            Some(keys) => {
+        if let Some(issuer) = issuer {
+            server = server.issuer(issuer.clone());
+        }
+        let guarded = match (keys, &arguments.issuer) {
+            (Some(keys), _) => {
                 server = server.keys(keys.clone());
                 format!("keys in {}", keys.path().display())
             }
-            None => "without keys: everybody on this machine may do everything".to_owned(),
+            (None, Some(issuer)) => format!("tokens of {issuer}"),
+            (None, None) => "without keys: everybody on this machine may do everything".to_owned(),
         };
         if let Some(tls) = tls {
             server = server.tls(tls.clone());

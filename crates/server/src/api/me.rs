@@ -45,8 +45,10 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 struct Me {
     /// Whether it is the operator, who may do everything.
     operator: bool,
-    /// The subject of its key; `null` for the operator.
+    /// The subject of its key or token; `null` for the operator.
     subject: Option<String>,
+    /// The tenant of that subject, where it has one.
+    tenant: Option<String>,
     /// What it may do.
     scopes: Vec<Scope>,
     /// How much it may use, without the quotas of teams.
@@ -56,7 +58,7 @@ struct Me {
 /// A quota, as it stands.
 #[derive(Debug, Serialize, JsonSchema)]
 struct QuotaView {
-    /// Whose it is: `key` or `subject`.
+    /// Whose it is: `key`, `subject` or `tenant`.
     whose: &'static str,
     /// Such as `100turns/3600s`.
     quota: String,
@@ -83,6 +85,7 @@ async fn me(asked: Asked) -> Result<Json<Me>, Problem> {
     Ok(Json(Me {
         operator: asked.caller == Caller::Operator,
         subject: asked.caller.subject().map(str::to_owned),
+        tenant: asked.caller.tenant().map(str::to_owned),
         scopes,
         quotas: quotas.collect(),
     }))

@@ -62,6 +62,8 @@ pub(super) async fn create(
         "content": [],
         "stop_reason": null,
         "stop_sequence": null,
+        "stop_details": null,
+        "container": null,
         "usage": usage_of(&Usage::default()),
     });
     if streaming {
@@ -145,7 +147,10 @@ fn ended(end: &Finished, speaks: bool) -> Vec<Value> {
     }
     events.push(json!({
         "type": "message_delta",
-        "delta": { "stop_reason": reason(end.finish), "stop_sequence": null },
+        "delta": {
+            "stop_reason": reason(end.finish), "stop_sequence": null, "stop_details": null,
+            "container": null,
+        },
         "usage": usage_of(&end.usage),
     }));
     events.push(json!({ "type": "message_stop" }));

@@ -78,6 +78,13 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
         .add(
             POST,
+            "/v1/responses/compact",
+            RUN,
+            "Refused: a team bounds its context itself (OpenAI).",
+            responses::compact,
+        )
+        .add(
+            POST,
             "/v1/responses/{id}/cancel",
             RUN,
             "Cancels the run of a turn (OpenAI).",

@@ -371,6 +371,10 @@ fn usage_of(usage: &Usage) -> Value {
     })
 }
 
+pub(super) async fn compact() -> Problem {
+    Problem::not_found("compaction of a conversation: a team bounds its context itself")
+}
+
 pub(super) async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let (run, row) = named(&asked, &id).await?;
     shown(&asked, &run, &row).await.map(Json)

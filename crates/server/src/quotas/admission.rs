@@ -103,10 +103,17 @@ impl Quotas {
     fn buckets(&self, caller: &Caller, team: &str) -> Buckets {
         let mut buckets = Buckets::new();
         for (whose, quota) in self.rules.iter() {
-            let name = match (whose, caller.subject()) {
+            let of_tenant = *whose == QuotaFor::Tenant;
+            let whom = if of_tenant {
+                caller.tenant()
+            } else {
+                caller.subject()
+            };
+            let name = match (whose, whom) {
                 (QuotaFor::Team, _) => format!("team/{team}"),
                 (QuotaFor::Subject, Some(subject)) => format!("subject/{subject}"),
                 (QuotaFor::SubjectAndTeam, Some(subject)) => format!("subject/{subject}/{team}"),
+                (QuotaFor::Tenant, Some(tenant)) => format!("tenant/{tenant}"),
                 (_, None) => continue,
             };
             buckets.insert(format!("{quota}/{name}"), *quota);
@@ -181,6 +188,7 @@ impl Quotas {
         for (name, quota) in self.buckets(caller, "") {
             let whose = match name.split('/').nth(2) {
                 Some("key") => "key",
+                Some("tenant") => "tenant",
                 Some("subject") if !name.ends_with('/') => "subject",
                 _ => continue,
             };

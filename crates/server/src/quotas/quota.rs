@@ -134,6 +134,8 @@ impl FromStr for Quota {
 pub enum QuotaFor {
     /// Each subject.
     Subject,
+    /// Each tenant, whoever of its subjects it is.
+    Tenant,
     /// Each team, whoever uses it.
     Team,
     /// Each subject at each team.
@@ -141,12 +143,18 @@ pub enum QuotaFor {
 }
 
 impl QuotaFor {
-    const ALL: [Self; 3] = [Self::Subject, Self::Team, Self::SubjectAndTeam];
+    const ALL: [Self; 4] = [
+        Self::Subject,
+        Self::Tenant,
+        Self::Team,
+        Self::SubjectAndTeam,
+    ];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Subject => "subject",
+            Self::Tenant => "tenant",
             Self::Team => "team",
             Self::SubjectAndTeam => "subject-and-team",
         }
@@ -159,7 +167,7 @@ impl FromStr for QuotaFor {
     fn from_str(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|whose| whose.as_str() == word);
         found.ok_or_else(|| {
-            format!("{word:?} has no quotas: give subject, team or subject-and-team")
+            format!("{word:?} has no quotas: give subject, tenant, team or subject-and-team")
         })
     }
 }
