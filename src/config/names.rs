@@ -49,6 +49,16 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
     }
 }
 
+/// Where the entry of this name stands in a section; of two of one name it is the second.
+fn named_in(team: &Node, section: &str, name: &str) -> Option<Place> {
+    let mut entries = team.get(section)?.items().iter().rev();
+    let named = |entry: &&Node| {
+        let found = entry.get("name").and_then(Node::text);
+        found.unwrap_or_default() == name
+    };
+    entries.find(named).map(|node| node.place)
+}
+
 fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
     match error {
         DefinitionError::Name { what: "team", .. } if team.get("name").is_some() => {
@@ -58,15 +68,12 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             what: "schedule",
             name,
         }
-        | DefinitionError::Schedule { name, .. } => {
-            let named = |schedule: &&Node| {
-                let found = schedule.get("name").and_then(Node::text);
-                found.unwrap_or_default() == name
-            };
-            // Of two of one name it is the second.
-            let mut schedules = team.get("schedules")?.items().iter().rev();
-            schedules.find(named).map(|node| node.place)
+        | DefinitionError::Schedule { name, .. } => named_in(team, "schedules", name),
+        DefinitionError::Name {
+            what: "webhook",
+            name,
         }
+        | DefinitionError::Webhook { name, .. } => named_in(team, "webhooks", name),
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Name { name, .. } => {
             let agents = agents(team);

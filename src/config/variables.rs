@@ -17,7 +17,7 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar.
 ///
 /// What is secret by its key stays a reference, for who needs it to look it up late: so no key
-/// is ever printed, hashed or stored. Only settings of models, tools and interceptors hold
+/// is ever printed, hashed or stored. Only settings of models, tools, interceptors and webhooks hold
 /// secrets; elsewhere, as in the schema of an answer, `password` is a word like any other.
 pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
@@ -31,7 +31,7 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
                     below(settings, true, lookup)?;
                 }
             }
-            (name, _) => below(section, name == "interceptors", lookup)?,
+            (name, _) => below(section, matches!(name, "interceptors" | "webhooks"), lookup)?,
         }
     }
     Ok(())

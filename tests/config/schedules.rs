@@ -1,9 +1,9 @@
-//! Schedules in team files.
+//! Schedules and webhooks in team files.
 
 use std::time::Duration;
 
 use ghostlight_actors::{
-    definition::{Durability, Missed, Schedule},
+    definition::{Durability, Missed, Schedule, Webhook, WebhookSignature},
     vocabulary::Timestamp,
 };
 
@@ -51,5 +51,45 @@ schedules:
         let (_, line, column, message) = fault(&text);
         assert_eq!((line, column), (3, 3), "{message}");
         assert!(message.contains(told), "{message}");
+    }
+}
+
+#[test]
+fn a_file_says_which_requests_are_turns_and_keeps_their_secrets_as_references() {
+    let team = spec(
+        "\
+agent: { name: desk }
+webhooks:
+- name: issues
+  signature: github
+  secret: ${FORGE_SECRET}
+  say: \"Sort: {body.issue.title}\"
+  session: issue-{body.issue.number}
+- { name: note, secret: \"${NOTE_SECRET}\", owner: ada, wait_s: 20 }
+",
+    );
+    let issues = Webhook::new("issues", "${FORGE_SECRET}").signature(WebhookSignature::Github);
+    let issues = issues
+        .say("Sort: {body.issue.title}")
+        .session("issue-{body.issue.number}");
+    let note = Webhook::new("note", "${NOTE_SECRET}")
+        .owner("ada")
+        .wait_s(20);
+    assert_eq!(team.webhooks, [issues, note]);
+    for (webhook, told) in [
+        ("{ name: a }", "no secret"),
+        ("{ name: a, secret: hunter2 }", "secret"),
+        (
+            "{ name: a, secret: \"${S}\", say: \"{title}\" }",
+            "no value of a request",
+        ),
+        ("{ name: a, secret: \"${S}\", wait_s: 60 }", "30 seconds"),
+        ("{ name: not good, secret: \"${S}\" }", "webhook name"),
+    ] {
+        let text = format!("agent: {{ name: desk }}\nwebhooks:\n- {webhook}\n");
+        let (_, line, _, message) = fault(&text);
+        assert_eq!(line, 3, "{message}");
+        assert!(message.contains(told), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
     }
 }

@@ -15,6 +15,7 @@ mod pinned;
 mod schedule;
 mod team;
 mod turns;
+mod webhook;
 
 pub(crate) use agent::OWN_BEHAVIOR;
 pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
@@ -33,3 +34,4 @@ pub use pinned::{
 pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;
+pub use webhook::{Webhook, WebhookPiece, WebhookSignature};

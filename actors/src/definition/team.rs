@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec, PolicySpec,
-    Reach, Schedule, WhileAsking, WhileBusy,
+    Reach, Schedule, Webhook, WhileAsking, WhileBusy, webhook,
 };
 use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
@@ -47,6 +47,9 @@ pub struct TeamSpec {
     /// When the team is woken by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
+    /// When the team is woken by other programs, over HTTP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub webhooks: Vec<Webhook>,
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
@@ -197,6 +200,7 @@ impl TeamSpec {
                 return Err(DefinitionError::Schedule { name, reason });
             }
         }
+        webhook::check_all(&self.webhooks)?;
         let shares = self.budget_warnings().iter().copied();
         if let Some(percent) = shares.into_iter().find(|p| !(1..=100).contains(p)) {
             return Err(DefinitionError::Percent { percent });
@@ -437,6 +441,14 @@ pub enum DefinitionError {
     /// A schedule cannot be kept.
     #[error("the schedule {name:?} cannot be kept: {reason}")]
     Schedule {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A webhook cannot be served.
+    #[error("the webhook {name:?} cannot be served: {reason}")]
+    Webhook {
         /// Its name.
         name: String,
         /// What is wrong.

@@ -11,7 +11,7 @@ use crate::{
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
         DefinitionError, Durability, MemorySpec, ModelSpec, OWN_BEHAVIOR, OnHandoff, PolicySpec,
-        Reach, Schedule, TeamSpec, TransferRules,
+        Reach, Schedule, TeamSpec, TransferRules, Webhook,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -544,6 +544,13 @@ impl Team {
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.spec.schedules.push(schedule);
+        self
+    }
+
+    /// Lets another program wake it over HTTP.
+    #[must_use]
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.spec.webhooks.push(webhook);
         self
     }
 

@@ -517,6 +517,7 @@ impl Registry {
                 ..agent
             },
             schedules: Vec::new(),
+            webhooks: Vec::new(),
             ..pinned.team.clone()
         };
         team.check()?;

@@ -42,11 +42,9 @@ impl<T: DeserializeOwned + Default> FromRequest<Shared> for MaybeJson<T> {
 }
 
 /// A body of JSON that is read later.
-#[cfg(feature = "a2a")]
 #[derive(Debug)]
 pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 
-#[cfg(feature = "a2a")]
 impl FromRequest<Shared> for Bytes {
     type Rejection = Problem;
 

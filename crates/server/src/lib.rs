@@ -42,6 +42,7 @@ mod server;
 mod sse;
 mod stall;
 mod waiting;
+mod webhooks;
 
 pub use access::Admitted;
 pub use axum;

@@ -38,6 +38,7 @@ use crate::{
     page::PageFile,
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
+    webhooks,
 };
 
 /// Who learns of a team.
@@ -357,6 +358,7 @@ impl Server {
     fn assemble(&self, state: &Shared) -> (Router, Vec<Endpoint>) {
         let endpoints = api::endpoints(Endpoints::new(state.clone()));
         let endpoints = compatible::endpoints(endpoints);
+        let endpoints = webhooks::endpoints(endpoints);
         #[cfg(feature = "a2a")]
         let endpoints = crate::a2a::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();

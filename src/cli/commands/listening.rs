@@ -205,6 +205,14 @@ impl Listening {
         super::note(&format!(
             "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
         ));
+        for team in system.teams() {
+            for webhook in team.webhooks {
+                let (team, name) = (&team.name, webhook.name);
+                super::note(&format!(
+                    "webhook {name} at {scheme}://{at}/hooks/{team}/{name}"
+                ));
+            }
+        }
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.serve(listener, stopped));
         Ok(Some(Self { stop, task }))

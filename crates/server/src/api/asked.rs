@@ -32,15 +32,9 @@ impl FromRequestParts<Shared> for Asked {
             let detail = "this needs a key: `Authorization: Bearer KEY`";
             Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
         })?;
-        let system = caller.system(&state.system);
-        let state = state.clone();
-        let slot = parts.extensions.get::<Slot>().cloned().unwrap_or_default();
-        Ok(Self {
-            state,
-            caller,
-            system,
-            slot,
-        })
+        let mut asked = Self::by(state, caller);
+        asked.slot = parts.extensions.get::<Slot>().cloned().unwrap_or_default();
+        Ok(asked)
     }
 }
 
@@ -48,6 +42,16 @@ impl FromRequestParts<Shared> for Asked {
 const MAX_KEY: usize = 200;
 
 impl Asked {
+    /// A request of this caller.
+    pub(crate) fn by(state: &Shared, caller: Caller) -> Self {
+        Self {
+            state: state.clone(),
+            system: caller.system(&state.system),
+            caller,
+            slot: Slot::default(),
+        }
+    }
+
     /// The session that is meant by this key.
     pub(crate) fn session(&self, team: &str, key: &str) -> Result<SessionId, Problem> {
         self.state.check_team(team)?;

@@ -23,7 +23,7 @@ use crate::{
 
 pub(crate) use asked::Asked;
 pub(crate) use events::Readings;
-pub(crate) use turns::{Unsaid, turn_id};
+pub(crate) use turns::{TurnView, Unsaid, answer, turn_id};
 
 const GET: Method = Method::GET;
 const POST: Method = Method::POST;

@@ -100,7 +100,7 @@ pub(super) struct TurnQuery {
 
 /// A turn that is recorded, and what it came to, where that was waited for.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct TurnView {
+pub(crate) struct TurnView {
     /// Its run.
     run: RunView,
     /// Where its events are.
@@ -230,9 +230,21 @@ pub(super) async fn say(
     if streams {
         return Ok(events::stream(&asked.state, run.events(), None));
     }
+    let wait = query
+        .wait
+        .map(|seconds| Duration::from_secs(seconds.into()));
+    answer(&asked, &run, wait).await
+}
+
+/// What is answered to who said a turn, after so long at the most.
+pub(crate) async fn answer(
+    asked: &Asked,
+    run: &Run,
+    most: Option<Duration>,
+) -> Result<Response, Problem> {
     let mut view = None;
-    if let Some(seconds) = query.wait {
-        view = Some(wait(&asked.state, &run, Duration::from_secs(seconds.into()), &[]).await);
+    if let Some(most) = most {
+        view = Some(wait(&asked.state, run, most, &[]).await);
     }
     let row = run.status().await?;
     let (mut end, mut questions) = (None, Vec::new());

@@ -13,7 +13,10 @@ use ghostlight_server::{KeyFile, Scope, Server, ServerLimits};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::client::{Answer, Client};
+use crate::{
+    client::{Answer, Client},
+    webhooks,
+};
 
 /// Does what its input says, and answers with it.
 async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
@@ -96,8 +99,8 @@ pub(crate) async fn system(store: impl Store, limits: Limits) -> System {
     let secret = Agent::from_fn("secret", obey);
     let system = System::builder(store).limits(limits);
     let system = system
-        .team(desk.into_team().unwrap())
-        .team(secret.into_team().unwrap());
+        .team(webhooks::of(desk.into_team().unwrap()))
+        .team(webhooks::of(secret.into_team().unwrap()));
     system.start().await.unwrap()
 }
 

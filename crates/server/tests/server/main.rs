@@ -29,3 +29,4 @@ mod stopping;
 mod streams;
 mod tls;
 mod tokens;
+mod webhooks;

@@ -103,11 +103,29 @@ missing = refused(
 )
 assert "secret" in missing.message and missing.code == "not-found", missing
 refused(anthropic.NotFoundError, lambda: claude.messages.create(**{**turn, "model": "none"}))
-tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-refused(
-    openai.UnprocessableEntityError,
-    lambda: client.chat.completions.create(model="desk", messages=say, tools=[tool]),
-)
+# Tools of the client: the agent's call comes to the client, and goes on with what the client answers.
+schema = {"type": "object", "properties": {"place": {"type": "integer"}}}
+tool = {"type": "function", "function": {"name": "look", "parameters": schema}}
+talk = [{"role": "user", "content": "call look"}]
+asked = client.chat.completions.create(model="desk", messages=talk, tools=[tool]).choices[0]
+assert asked.finish_reason == "tool_calls", asked
+[call] = asked.message.tool_calls
+assert call.function.name == "look" and call.function.arguments == '{"place":0}', call
+talk += [asked.message, {"role": "tool", "tool_call_id": call.id, "content": "a door"}]
+answered = client.chat.completions.create(model="desk", messages=talk, tools=[tool]).choices[0]
+assert answered.message.content == "Ok a door", answered
+
+talk = [{"role": "user", "content": "call look"}]
+offered = {**turn, "messages": talk, "tools": [{"name": "look", "input_schema": schema}]}
+asked = claude.messages.create(**offered)
+assert asked.stop_reason == "tool_use", asked
+[use] = [part for part in asked.content if part.type == "tool_use"]
+assert use.name == "look" and use.input == {"place": 0}, use
+result = {"type": "tool_result", "tool_use_id": use.id, "content": "a window"}
+talk += [{"role": "assistant", "content": asked.content}, {"role": "user", "content": [result]}]
+answered = claude.messages.create(**offered)
+assert answered.content[0].text == "Ok a window", answered
+
 failed = refused(
     openai.InternalServerError,
     lambda: client.chat.completions.create(

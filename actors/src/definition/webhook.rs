@@ -1,0 +1,291 @@
+//! Turns that other programs say by posting to an address.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DefinitionError,
+    team::{is_default, well_formed},
+};
+
+/// A turn that is said when another program posts JSON to the server: what happened there, put into words by
+/// [`say`](Self::say).
+///
+/// The server (`ghostlight serve --listen`) has it at `/hooks/TEAM/NAME`. Every request is signed with the
+/// [`secret`](Self::secret); one that comes twice, by a retry or by somebody who recorded it, is one turn.
+///
+/// `say` and `session` may hold values of the request in braces: `{body.issue.title}` and `{body.labels.0}` of its JSON,
+/// `{header.x-github-event}`, `{query.name}`; `{body}` is the whole, and `{{` is a brace.
+///
+/// ```
+/// use ghostlight_actors::definition::{Webhook, WebhookSignature};
+///
+/// let issues = Webhook::new("issues", "${GITHUB_SECRET}")
+///     .signature(WebhookSignature::Github)
+///     .say("Sort this issue: {body.issue.title}")
+///     .session("issue-{body.issue.number}");
+/// assert!(issues.check().is_ok());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Webhook {
+    /// The name: letters, digits, `_` and `-`, unique in the team.
+    pub name: String,
+    /// A reference to the environment variable that holds the secret which the sender signs with, such as
+    /// `${GITHUB_SECRET}`.
+    pub secret: String,
+    /// How the sender signs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub signature: WebhookSignature,
+    /// What is said: the turn's text, with values of the request; the whole body when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub say: Option<String>,
+    /// The key of the session to which it is said, with values of the request; the webhook's name when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Who says it, in a session that belongs to somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// How many seconds the sender's request waits for the answer, 30 at the most; without it the sender hears at once that
+    /// the turn is recorded, and which run it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wait_s: u32,
+}
+
+/// Where a request has its signature, and what is signed. Each is an HMAC-SHA-256 under the shared secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WebhookSignature {
+    /// [Standard Webhooks](https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp` and `webhook-signature`; a
+    /// secret that begins with `whsec_` is base64.
+    #[default]
+    Standard,
+    /// GitHub, and many after it: `X-Hub-Signature-256` over the body alone. Without a time in it a request that was
+    /// recorded can be sent again for ever, and is the same turn for ever.
+    Github,
+    /// Slack: `X-Slack-Signature` and `X-Slack-Request-Timestamp`.
+    Slack,
+    /// Stripe: `Stripe-Signature`, with the time inside.
+    Stripe,
+    /// Ghostlight: `Ghostlight-Signature` and `Ghostlight-Timestamp`.
+    Ghostlight,
+}
+
+impl Webhook {
+    /// The longest that a sender's request waits, in seconds.
+    pub const MAX_WAIT_S: u32 = 30;
+
+    /// A webhook whose body is said as it is. The secret is a reference, such as `${GITHUB_SECRET}`.
+    pub fn new(name: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            secret: secret.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets how the sender signs.
+    #[must_use]
+    pub fn signature(mut self, signature: WebhookSignature) -> Self {
+        self.signature = signature;
+        self
+    }
+
+    /// Sets what is said.
+    #[must_use]
+    pub fn say(mut self, text: impl Into<String>) -> Self {
+        self.say = Some(text.into());
+        self
+    }
+
+    /// Sets the key of the session to which it is said.
+    #[must_use]
+    pub fn session(mut self, key: impl Into<String>) -> Self {
+        self.session = Some(key.into());
+        self
+    }
+
+    /// Sets who says it.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Sets how many seconds the sender's request waits for the answer.
+    #[must_use]
+    pub fn wait_s(mut self, seconds: u32) -> Self {
+        self.wait_s = seconds;
+        self
+    }
+
+    /// The text that is said, with places for values of the request.
+    pub fn text(&self) -> &str {
+        self.say.as_deref().unwrap_or("{body}")
+    }
+
+    /// The key of the session, with places for values of the request.
+    pub fn session_key(&self) -> &str {
+        self.session.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The name of the environment variable that holds the secret.
+    pub fn secret_variable(&self) -> Option<&str> {
+        let name = self.secret.strip_prefix("${")?.strip_suffix('}')?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        (!name.is_empty() && name.chars().all(fits)).then_some(name)
+    }
+
+    /// Checks that it has a secret, and that its texts can be filled in.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.secret_variable().is_none() {
+            return Err(
+                "it has no secret: name the environment variable that holds it, such as \
+                 `secret: ${GITHUB_SECRET}`"
+                    .to_owned(),
+            );
+        }
+        if self.wait_s > Self::MAX_WAIT_S {
+            let most = Self::MAX_WAIT_S;
+            return Err(format!(
+                "a request waits {most} seconds at the most (`wait_s`)"
+            ));
+        }
+        for (what, text) in [("say", self.text()), ("session", self.session_key())] {
+            if text.trim().is_empty() {
+                return Err(format!("`{what}` is empty"));
+            }
+            WebhookPiece::all(text).map_err(|reason| format!("`{what}` {reason}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the webhooks of a team.
+///
+/// # Errors
+/// The first fault, with the webhook's name.
+pub(super) fn check_all(webhooks: &[Webhook]) -> Result<(), DefinitionError> {
+    let mut names = BTreeSet::new();
+    for webhook in webhooks {
+        let name = webhook.name.clone();
+        if !well_formed(&name) {
+            let what = "webhook";
+            return Err(DefinitionError::Name { what, name });
+        }
+        let checked = match names.insert(webhook.name.as_str()) {
+            true => webhook.check(),
+            false => Err("there are two of this name".to_owned()),
+        };
+        checked.map_err(|reason| DefinitionError::Webhook { name, reason })?;
+    }
+    Ok(())
+}
+
+/// A part of a text of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebhookPiece<'t> {
+    /// Text as it is.
+    Text(&'t str),
+    /// The whole body, or the value to which these names and numbers lead.
+    Body(&'t str),
+    /// A header.
+    Header(&'t str),
+    /// A parameter of the address.
+    Query(&'t str),
+}
+
+impl<'t> WebhookPiece<'t> {
+    /// The parts of a text with places in braces.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn all(text: &'t str) -> Result<Vec<Self>, String> {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            if !before.is_empty() {
+                pieces.push(WebhookPiece::Text(before));
+            }
+            if from.starts_with("{{") || from.starts_with("}}") {
+                pieces.push(WebhookPiece::Text(&from[..1]));
+                rest = &from[2..];
+                continue;
+            }
+            let inside = from.strip_prefix('{').and_then(|from| from.split_once('}'));
+            let Some((name, after)) = inside else {
+                return Err("has a brace without its other; write {{ or }} for a brace".to_owned());
+            };
+            pieces.push(match name.split_once('.') {
+                None if name == "body" => WebhookPiece::Body(""),
+                Some(("body", path)) if !path.is_empty() => WebhookPiece::Body(path),
+                Some(("header", header)) if !header.is_empty() => WebhookPiece::Header(header),
+                Some(("query", parameter)) if !parameter.is_empty() => WebhookPiece::Query(parameter),
+                _ => {
+                    return Err(format!(
+                        "has {{{name}}}, which is no value of a request: there are {{body}}, {{body.NAME}}, \
+                         {{header.NAME}} and {{query.NAME}}"
+                    ));
+                }
+            });
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(WebhookPiece::Text(rest));
+        }
+        Ok(pieces)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_into_its_parts() {
+        let text = "{{a}} {body.b.0} {header.X-C}{query.d} {body}!";
+        let parts = [
+            WebhookPiece::Text("{"),
+            WebhookPiece::Text("a"),
+            WebhookPiece::Text("}"),
+            WebhookPiece::Text(" "),
+            WebhookPiece::Body("b.0"),
+            WebhookPiece::Text(" "),
+            WebhookPiece::Header("X-C"),
+            WebhookPiece::Query("d"),
+            WebhookPiece::Text(" "),
+            WebhookPiece::Body(""),
+            WebhookPiece::Text("!"),
+        ];
+        assert_eq!(WebhookPiece::all(text).unwrap(), parts);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let fine = || Webhook::new("w", "${S}");
+        fine().check().unwrap();
+        let wrong = [
+            (Webhook::new("w", ""), "no secret"),
+            (Webhook::new("w", "hunter2"), "no secret"),
+            (Webhook::new("w", "${a b}"), "no secret"),
+            (fine().say(" "), "`say` is empty"),
+            (fine().say("{title}"), "no value of a request"),
+            (fine().say("{body."), "without its other"),
+            (fine().say("a } b"), "without its other"),
+            (fine().session("{body.}"), "`session` has {body.}"),
+            (fine().wait_s(31), "30 seconds"),
+        ];
+        for (webhook, expected) in wrong {
+            let reason = webhook.check().unwrap_err();
+            assert!(reason.contains(expected), "{webhook:?}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Webhooks of teams: what another program posts becomes a turn.
+
+mod signature;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    extract::{Path, Query, State},
+    http::{HeaderMap, Method, StatusCode},
+    response::Response,
+};
+use ghostlight_actors::{
+    definition::{Webhook, WebhookPiece},
+    session::Turn,
+};
+use ring::digest;
+use serde_json::Value;
+
+use crate::{
+    api::{Asked, TurnView, answer},
+    body::Bytes,
+    caller::{Caller, Holder},
+    endpoint::{Access, Endpoints},
+    problem::Problem,
+    server::Shared,
+};
+
+/// The most bytes of a text that a request makes.
+const MAX_TEXT: usize = 256 << 10;
+
+pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(
+            Method::POST,
+            "/hooks/{team}/{name}",
+            // The signature of the body says who sends it.
+            Access::Public,
+            "Says the turn of a team's webhook: JSON, signed as the webhook wants it.",
+            receive,
+        )
+        .takes::<Value>()
+        .gives::<TurnView>()
+}
+
+async fn receive(
+    State(state): State<Shared>,
+    Path((team, name)): Path<(String, String)>,
+    Query(query): Query<Vec<(String, String)>>,
+    headers: HeaderMap,
+    Bytes(body): Bytes,
+) -> Result<Response, Problem> {
+    let unknown = || Problem::not_found(format!("webhook {name:?} of a team {team:?}"));
+    let spec = state.teams().into_iter().find(|spec| spec.name == team);
+    let webhooks = spec.ok_or_else(unknown)?.webhooks;
+    let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
+    let webhook = webhook.ok_or_else(unknown)?;
+    let id = verified(&webhook, &headers, &body)?;
+    let body: Value = serde_json::from_slice(&body)
+        .map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))?;
+    let request = Request {
+        body: &body,
+        headers: &headers,
+        query: &query,
+    };
+    let text = request.fill("say", webhook.text())?;
+    let key = request.fill("session", webhook.session_key())?;
+    let caller = match &webhook.owner {
+        None => Caller::Operator,
+        Some(owner) => Caller::Subject(Arc::new(Holder {
+            subject: owner.clone(),
+            ..Holder::default()
+        })),
+    };
+    let asked = Asked::by(&state, caller);
+    let session = asked.session(&team, &key)?;
+    // A request that comes again says the same turn again.
+    let digest = digest::digest(&digest::SHA256, id.as_bytes());
+    let digest: String = digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let turn = Turn::from(text).id(format!("hook:{name}:{digest}"));
+    let run = asked.say(&session, turn).await?;
+    let wait = (webhook.wait_s > 0).then(|| Duration::from_secs(webhook.wait_s.into()));
+    answer(&asked, &run, wait).await
+}
+
+/// What tells a request from all others, where its signature holds.
+fn verified(webhook: &Webhook, headers: &HeaderMap, body: &[u8]) -> Result<String, Problem> {
+    let secret = webhook.secret_variable().map(std::env::var);
+    let secret = secret.and_then(Result::ok).unwrap_or_default();
+    let secret = secret.trim();
+    if secret.is_empty() {
+        let (name, secret) = (&webhook.name, &webhook.secret);
+        tracing::warn!(webhook = %name, %secret, "the webhook's secret is not set: its requests are refused");
+        let detail = "the webhook is not set up: its secret is missing on the server";
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no-secret",
+            detail,
+        ));
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_secs();
+    signature::verify(webhook.signature, secret, headers, body, now)
+        .map_err(|refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string()))
+}
+
+/// What the texts of a webhook are filled from.
+struct Request<'r> {
+    body: &'r Value,
+    headers: &'r HeaderMap,
+    query: &'r [(String, String)],
+}
+
+impl Request<'_> {
+    fn fill(&self, what: &str, text: &str) -> Result<String, Problem> {
+        // It was checked when the team was read.
+        let pieces = WebhookPiece::all(text).map_err(|reason| Problem::internal(&reason))?;
+        let mut filled = String::new();
+        for piece in pieces {
+            let (value, name) = match piece {
+                WebhookPiece::Text(text) => (Some(text.to_owned()), text),
+                WebhookPiece::Body(path) => (self.in_body(path), path),
+                WebhookPiece::Header(name) => (self.in_headers(name), name),
+                WebhookPiece::Query(name) => (self.in_query(name), name),
+            };
+            let value = value.ok_or_else(|| {
+                Problem::invalid(format!(
+                    "the webhook's `{what}` wants {name:?}, which the request lacks"
+                ))
+            })?;
+            if filled.len() + value.len() > MAX_TEXT {
+                let detail = format!("the webhook's `{what}` comes to more than {MAX_TEXT} bytes");
+                return Err(Problem::invalid(detail));
+            }
+            filled.push_str(&value);
+        }
+        Ok(filled)
+    }
+
+    fn in_body(&self, path: &str) -> Option<String> {
+        let names = path.split('.').filter(|name| !name.is_empty());
+        let mut found = self.body;
+        for name in names {
+            found = match found {
+                Value::Array(items) => items.get(name.parse::<usize>().ok()?)?,
+                value => value.get(name)?,
+            };
+        }
+        Some(match found {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        })
+    }
+
+    fn in_headers(&self, name: &str) -> Option<String> {
+        let value = self.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    }
+
+    fn in_query(&self, name: &str) -> Option<String> {
+        let found = self.query.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone())
+    }
+}
