@@ -113,7 +113,7 @@ assert asked.finish_reason == "tool_calls", asked
 assert call.function.name == "look" and call.function.arguments == '{"place":0}', call
 talk += [asked.message, {"role": "tool", "tool_call_id": call.id, "content": "a door"}]
 answered = client.chat.completions.create(model="desk", messages=talk, tools=[tool]).choices[0]
-assert answered.message.content == "Ok a door", answered
+assert answered.message.content == "Success a door", answered
 
 talk = [{"role": "user", "content": "call look"}]
 offered = {**turn, "messages": talk, "tools": [{"name": "look", "input_schema": schema}]}
@@ -124,7 +124,7 @@ assert use.name == "look" and use.input == {"place": 0}, use
 result = {"type": "tool_result", "tool_use_id": use.id, "content": "a window"}
 talk += [{"role": "assistant", "content": asked.content}, {"role": "user", "content": [result]}]
 answered = claude.messages.create(**offered)
-assert answered.content[0].text == "Ok a window", answered
+assert answered.content[0].text == "Success a window", answered
 
 failed = refused(
     openai.InternalServerError,
