@@ -27,10 +27,13 @@ use crate::{
 
 const ISSUER: &str = "https://id.example.org/";
 
+/// Signs the bytes of a token.
+type Sign = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+
 /// A key of the provider's, with its public part as it is published.
 struct Signer {
     header: Value,
-    sign: Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>,
+    sign: Sign,
     public: Value,
 }
 
