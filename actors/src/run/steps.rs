@@ -52,8 +52,11 @@ impl Steps {
                 before = self.begin(*operation, &[]);
                 behind = self.end_where(|step| step.operation == *operation);
             }
-            Event::ToolCalled { result, .. } => {
-                behind.extend(self.answer(&result.call_id).map(OpenStep::end));
+            Event::ToolCalled {
+                operation, result, ..
+            } => {
+                let answered = self.answer(*operation, &result.call_id);
+                behind.extend(answered.map(OpenStep::end));
             }
             Event::LegStarted { .. } | Event::RunEnded { .. } => before = self.end_where(|_| true),
             _ => {}
@@ -86,12 +89,15 @@ impl Steps {
     }
 
     /// The step that this result completes. A result of a call that no model asked for is of none.
-    fn answer(&mut self, call: &str) -> Option<OpenStep> {
-        let mut steps = self.open.iter_mut().enumerate().rev();
-        let (place, step, at) = steps.find_map(|(place, step)| {
-            let at = step.unanswered.iter().position(|id| id == call)?;
-            Some((place, step, at))
-        })?;
+    fn answer(&mut self, operation: OperationId, call: &str) -> Option<OpenStep> {
+        let waiting = |step: &OpenStep| step.unanswered.iter().any(|id| id == call);
+        // Models of branches side by side may give their calls the same ids; a call is made in the branch of its
+        // model, or in one that was made for it.
+        let beside = |step: &OpenStep| step.is_beside(operation) && waiting(step);
+        let place = self.open.iter().rposition(beside);
+        let place = place.or_else(|| self.open.iter().rposition(waiting))?;
+        let step = &mut self.open[place];
+        let at = step.unanswered.iter().position(|id| id == call)?;
         step.unanswered.swap_remove(at);
         step.answered += 1;
         let is_complete = step.unanswered.is_empty();

@@ -107,6 +107,38 @@ async fn a_step_begins_with_its_model_call_and_ends_with_the_last_result_of_its_
     assert_eq!(told(&later, helper.run), ["(1", "model", "0/0 1)", "end"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn steps_of_branches_side_by_side_do_not_end_each_other() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let branches = (0..3).map(|n| {
+            let branch = cx.branch(format!("branch {n}"));
+            async move {
+                branch.sleep(Duration::from_millis(20 * n)).await?;
+                work(&branch).await
+            }
+        });
+        for said in join_all(branches).await {
+            said?;
+        }
+        Ok(Outcome::answer("done"))
+    })
+    .tool(stage.tool("look", Effect::Read, 100));
+    let system = stage.start_with(agent, model()).await;
+    let run = ask(&system, "a", "go").await;
+    outcome(&run).await;
+    let records = recorded(&run).await;
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::StepEnded {
+            calls, answered, ..
+        } => Some((*answered, *calls)),
+        _ => None,
+    });
+    let mut ends: Vec<(u32, u32)> = ends.collect();
+    ends.sort_unstable();
+    assert_eq!(ends, [(0, 0), (0, 0), (0, 0), (3, 3), (3, 3), (3, 3)]);
+}
+
 /// That each step has one beginning and one end, in this order, and of a step nothing comes outside of
 /// the two.
 fn check(records: &[EventRecord]) {
