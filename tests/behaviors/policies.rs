@@ -6,7 +6,7 @@ use ghostlight::policies::{self, Planning, Recovery, Synthesis, Verification};
 use ghostlight_actors::{
     run::{Agent, BeforeTool, Policy, PolicyContext},
     testing::Reply,
-    vocabulary::{AgentError, Outcome, Question, StopReason, ToolCall},
+    vocabulary::{AgentError, Outcome, StopReason, ToolCall},
 };
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use ghostlight_actors::{
     run::Agent,
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel},
-    vocabulary::{AgentError, Effect, ModelResponse, Role, ToolDefinition},
+    vocabulary::{Effect, ModelResponse, Role, ToolDefinition},
 };
 use parking_lot::Mutex;
 use serde_json::json;
