@@ -54,7 +54,7 @@ impl Checked for Todos {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Todo {
-    /// Its id, unique in the list.
+    /// What tells it from others.
     pub id: String,
     /// What is to be done.
     pub content: String,

@@ -69,6 +69,10 @@ pub(super) const BEHAVIORS: &[(&str, &str)] = &[
         "a tree of goals that the model divides under sequence, fallback and parallel nodes",
     ),
     ("tool_chain", "tools one after the other, without a model"),
+    (
+        "code",
+        "a program that a model wrote, confined, which calls the agent's tools",
+    ),
 ];
 
 /// Policies.
