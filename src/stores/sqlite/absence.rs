@@ -1,4 +1,4 @@
-//! What must be there, since something else refers to it: absence is damage too.
+//! Missing rows: a row to which another one refers must be there, and its absence is damage too.
 
 use ghostlight_actors::{
     contract::Line,
@@ -8,11 +8,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{fault::Fault, rows, rows::JournalRow};
 
-/// How many of the runs that began last are looked at where not all are.
+/// How many of the latest runs are checked when not all are.
 const LATEST: i64 = 64;
 
-/// Finds out whether each run that has entries has its row in the index, and the definition to which
-/// its first entry refers. Not `everything` is looked at in a file that is too large for that.
+/// Checks that each run with entries has its row in the index, and the definition to which its
+/// first entry refers. A large file is not checked as a whole: without `everything`, only the
+/// latest runs are.
 pub(super) fn check(connection: &Connection, everything: bool) -> Result<(), Fault> {
     let mut journals = connection.prepare(
         "SELECT key, (SELECT body FROM entries WHERE journal = journals.id AND sequence = 0), \
@@ -24,7 +25,7 @@ pub(super) fn check(connection: &Connection, everything: bool) -> Result<(), Fau
     let limit = if everything { -1 } else { LATEST };
     let mut found = journals.query([limit])?;
     while let Some(row) = found.next()? {
-        // One that has no entries is only claimed, or named by a run below it.
+        // A journal without entries was only claimed, or is named by a child run.
         let Some(first) = rows::text(row, 1)? else {
             continue;
         };
@@ -43,7 +44,8 @@ pub(super) fn check(connection: &Connection, everything: bool) -> Result<(), Fau
     Ok(())
 }
 
-/// What a run's first entry refers to, where it can be read: a later program may say it otherwise.
+/// The definition to which a run's first entry refers. `None` where the entry cannot be read, since
+/// a later version of the program may write it differently.
 fn definition_of(first: &str) -> Option<Digest> {
     let (at, text) = (Timestamp::default(), first.into());
     let entry = Line { at, text }.decode().ok()?;

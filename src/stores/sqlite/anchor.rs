@@ -1,8 +1,8 @@
 //! The anchor: the last durable commit, written down outside the store.
 //!
-//! SQLite drops the rest of a damaged log in silence, and an older copy of a file looks as good
-//! as the newest. Therefore the number and digest of the last commit are also kept in a small
-//! text file, which tells at the next opening that something is gone.
+//! SQLite silently drops the rest of a damaged log, and an older copy of a file looks as good as
+//! the newest. Therefore the number and digest of the last commit are also kept in a small text
+//! file, which shows at the next opening that commits are missing.
 //!
 //! The file has two slots of 512 bytes, one sector each, that are written in turn: a slot that
 //! was half written when the machine stopped is recognised by its check, and the other one
@@ -22,22 +22,22 @@ use crate::files;
 
 const SLOT: usize = 512;
 
-/// A commit that was durable.
+/// A durable commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) number: u64,
     pub(super) digest: Hash,
 }
 
-/// Where a store's anchor is.
+/// The path of a store's anchor.
 pub(super) fn path_of(store: &Path) -> PathBuf {
     with_suffix(store, ".anchor")
 }
 
-/// What the anchor says; nothing when there is none.
+/// The commit that the anchor names; `None` when there is no anchor.
 ///
 /// # Errors
-/// It cannot be read; `InvalidData` when no slot is whole.
+/// When it cannot be read; `InvalidData` when no slot is whole.
 pub(super) fn read(path: &Path) -> io::Result<Option<Mark>> {
     let mut file = match files::open_regular(OpenOptions::new().read(true), path) {
         Ok(file) => file,
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Mark>> {
     Ok(Some(mark))
 }
 
-/// Makes sure that there is an anchor, and that it says at least this.
+/// Makes the anchor if it is missing, and brings it up to this commit at least.
 pub(super) fn ensure(path: &Path, mark: Mark, guard: &Guard) -> io::Result<Anchor> {
     if !path.try_exists()? {
         let fresh = guard.fresh("anchor.new")?;
@@ -73,8 +73,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    /// Writes this commit down, durably, unless a later one is there already, which another
-    /// process wrote.
+    /// Writes this commit durably, unless another process has already written a later one.
     pub(super) fn advance(&mut self, mark: Mark) -> io::Result<()> {
         self.file.lock()?;
         let advanced = self.advance_locked(mark);
@@ -101,13 +100,13 @@ fn slots(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes a new name in a folder durable, where the operating system can.
+/// Makes a new name in a folder durable, where the operating system allows it.
 pub(super) fn sync_folder(path: &Path) {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // Windows has no such thing; there the name is as durable as its file system makes it.
+    // Windows cannot sync a folder; there the name is as durable as the file system makes it.
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
     }
@@ -134,7 +133,7 @@ fn check(text: &str) -> String {
     hex(&Check::of("anchor").text(text).done())
 }
 
-/// The whole slot with the later commit, and which one it is.
+/// The valid slot with the later commit, and its place.
 fn latest(bytes: &[u8]) -> io::Result<(u64, Mark)> {
     let slots = (0..2).filter_map(|place| {
         let start = place as usize * SLOT;

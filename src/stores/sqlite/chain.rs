@@ -6,8 +6,8 @@
 /// A hash as it stands in the file.
 pub(super) type Hash = [u8; 16];
 
-/// What a journal's first entry is chained to. It holds the journal's key, so that entries
-/// cannot pass for those of another journal.
+/// The hash before a journal's first entry. It covers the journal's key, so that entries cannot be
+/// moved to another journal.
 pub(super) fn genesis(key: &str) -> Hash {
     Check::of("journal").text(key).done()
 }
@@ -48,7 +48,7 @@ impl CommitDigest {
 pub(super) struct Check(blake3::Hasher);
 
 impl Check {
-    /// The check of a row of this table, of which nothing was added yet.
+    /// The check of a row of this table, with no columns added yet.
     pub(super) fn of(table: &str) -> Self {
         Self(blake3::Hasher::new()).text(table)
     }

@@ -1,7 +1,7 @@
-//! The committer: a thread that owns the only connection that writes.
+//! The committer: a thread that owns the only writing connection.
 //!
-//! What waits when it looks is made durable together, in one transaction (group commit): under
-//! load many callers share one sync, and a caller alone waits for nobody.
+//! All requests that wait are made durable together, in one transaction (group commit): under load
+//! many callers share one sync, and a single caller waits for nobody.
 
 use std::{
     io,
@@ -26,10 +26,10 @@ use super::{
     writer::Writer,
 };
 
-/// At most so many requests share a transaction.
+/// The most requests that share a transaction.
 const GROUP: usize = 512;
 
-/// Whether the store still works, as its threads tell each other.
+/// Whether the store still works; shared by its threads.
 #[derive(Debug)]
 pub(super) struct Health {
     path: PathBuf,
@@ -54,7 +54,7 @@ impl Health {
         &self.place
     }
 
-    /// Refuses work of a store that was closed or has failed.
+    /// Refuses work for a store that was closed or has failed.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.failed.get() {
             _ if self.closed.load(Ordering::Acquire) => Err(StoreError::Closed),
@@ -63,7 +63,7 @@ impl Health {
         }
     }
 
-    /// Refuses all work from now on where the file is not there any more.
+    /// Refuses all work from now on if the file is gone.
     pub(super) fn check_file(&self) -> Result<(), StoreError> {
         let checked = self.file.check(&self.path);
         checked.map_err(|gone| {
@@ -94,7 +94,7 @@ impl Health {
         }
     }
 
-    /// Why a request was never answered.
+    /// Why a request got no answer.
     fn unanswered(&self) -> StoreError {
         match self.check() {
             Err(error) => error,
@@ -103,7 +103,7 @@ impl Health {
     }
 }
 
-/// A request: work inside the transaction, and its answer once that is durable.
+/// A request: work inside the transaction, and an answer once that is durable.
 trait Job: Send {
     fn work(&mut self, writer: &mut Writer) -> Result<(), Fault>;
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
@@ -131,7 +131,7 @@ where
         let answer = match (committed, self.done) {
             (Ok(()), Some(done)) => Ok(done),
             (Err(error), _) => Err(error),
-            // Only a job that was not worked on has nothing, and dropping the reply says so.
+            // Only a job that was not run has no result; dropping the reply tells its caller.
             (Ok(()), None) => return,
         };
         // The caller may have stopped waiting.
@@ -144,7 +144,7 @@ enum Message {
     Close(oneshot::Sender<()>),
 }
 
-/// The way to the committer. Dropping it ends the thread, after what waits is done.
+/// The handle of the committer. Dropping it ends the thread after the requests that wait are done.
 #[derive(Debug)]
 pub(super) struct Committer {
     sender: Option<Sender<Message>>,
@@ -153,7 +153,7 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    /// Starts the thread. The anchor is brought up to date at least once in this interval.
+    /// Starts the thread. A stale anchor is brought up to date within this interval.
     pub(super) fn start(
         writer: Writer,
         anchor: Anchor,
@@ -182,7 +182,7 @@ impl Committer {
         })
     }
 
-    /// Does this inside a transaction and answers when that is durable.
+    /// Runs this work inside a transaction and answers when the transaction is durable.
     pub(super) async fn submit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, Fault> + Send + 'static,
@@ -200,11 +200,11 @@ impl Committer {
             .unwrap_or_else(|_| Err(self.health.unanswered()))
     }
 
-    /// Ends the thread after what waits is done, and frees what it owned.
+    /// Ends the thread after the requests that wait are done, and frees the journals that it owned.
     pub(super) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.send(Message::Close(reply)).is_ok() {
-            // The reply is dropped with the thread, which is as good.
+            // The reply may be dropped when the thread ends; that counts as closed, too.
             let _ = closed.await;
         }
     }
@@ -221,20 +221,20 @@ impl Drop for Committer {
         self.health.close();
         self.sender = None;
         if let Some(thread) = self.thread.lock().take() {
-            // Waiting makes that the store is free when its handle is gone. The thread has at
-            // most one group to finish; if it panicked, that was told to its callers.
+            // Waiting ensures that the store is free when its handle is gone. The thread has at
+            // most one group to finish; a panic of it was already reported to its callers.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread carries.
+/// The state of the thread.
 struct Service {
     writer: Writer,
     anchor: Anchor,
-    /// What the anchor says.
+    /// The commit that the anchor names.
     anchored: Mark,
-    /// When the anchor must be brought up to date, if it is behind.
+    /// When the anchor must be brought up to date, if it is stale.
     due: Option<Instant>,
     interval: Duration,
     health: Arc<Health>,
@@ -267,7 +267,7 @@ impl Service {
             }
         }
         self.write_anchor();
-        // The connection is closed and the owner's lock is free before anyone hears of it.
+        // The connection is closed and the owner's lock is released before the caller is told.
         drop(self);
         if let Some(reply) = closing {
             let _ = reply.send(());
@@ -308,11 +308,11 @@ impl Service {
             .try_for_each(|job| job.work(&mut self.writer));
         let committed = work.and_then(|()| self.writer.finish());
         committed.map_err(|fault| self.fail(fault))?;
-        // What went into a file that nobody finds any more is not durable.
+        // A write to a file that was removed or replaced is not durable.
         self.health.check_file()
     }
 
-    /// After a failed write or sync nobody knows what is on the disk.
+    /// After a failed write or sync the state of the disk is unknown.
     fn fail(&mut self, fault: Fault) -> StoreError {
         let error = self.health.fail(fault);
         tracing::error!(%error, "the store refuses work from now on");
@@ -331,7 +331,8 @@ impl Service {
                 self.anchored = mark;
                 self.writer.anchored = mark.number;
             }
-            // The commits are durable all the same: only the watch over them is weaker.
+            // The commits are durable all the same; only the protection against their loss is
+            // weaker.
             Err(error) => {
                 tracing::warn!(%error, "the store's anchor could not be written");
                 self.due = Some(Instant::now() + self.interval);

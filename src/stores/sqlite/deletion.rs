@@ -1,10 +1,10 @@
 //! Deleting ended trees and sessions, in steps of bounded size.
 //!
-//! A journal that is to go gets another key, under which nobody looks for it; that is one row.
-//! Then its entries go from the last to the first, so what is left of it is a chain at any time.
-//! Of an entry that shares its commit with others the hash stays, since the commit's digest
-//! covers it. A commit of which nothing is left is folded into the one after it: its row then
-//! tells which commits it stands for, and that they have no entries.
+//! A journal to be deleted first gets another key, under which no reader looks for it; that changes
+//! one row. Then its entries are deleted from the last to the first, so the rest of it is a valid
+//! chain at any time. The hash of an entry that shares its commit with others is kept, since the
+//! commit's digest covers it. A commit without remaining entries is folded into the commit after
+//! it: that row then names the commits that it stands for, and says that they have no entries.
 
 use ghostlight_actors::{
     contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
@@ -19,17 +19,17 @@ use super::{
     rows::{self, JournalRow, StateRow},
 };
 
-/// What the key of a journal that is to go begins with.
+/// The prefix of the key of a journal to be deleted.
 const DOOMED: &str = "deleted:";
-/// The first key behind those.
+/// The first key after all keys with that prefix.
 const BEHIND_DOOMED: &str = "deleted;";
 
-/// The key that a journal had, or has, when its first entry was hashed.
+/// The key that a journal had when its first entry was hashed.
 pub(super) fn original_key(key: &str) -> &str {
     key.strip_prefix(DOOMED).unwrap_or(key)
 }
 
-/// Whether a journal is to go.
+/// Whether a journal is being deleted.
 pub(super) fn is_doomed(key: &str) -> bool {
     key.starts_with(DOOMED)
 }
@@ -64,7 +64,7 @@ fn sql_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The run of a tree that has not ended, if there is one.
+/// A run of the tree that has not ended, if there is one.
 pub(super) fn open_run(connection: &Connection, root: RunId) -> Result<Option<RunId>, Fault> {
     let sql = format!(
         "SELECT run FROM runs WHERE root = ?1 AND {} LIMIT 1",
@@ -103,17 +103,18 @@ fn first_run(
 pub(super) struct Step<'c> {
     pub(super) connection: &'c Connection,
     pub(super) at: Timestamp,
-    /// How many rows may still go.
+    /// How many more rows this step may delete.
     pub(super) left: usize,
-    /// Commits before this one may be folded: the anchor knows it or a later one.
+    /// Commits before this one may be folded: the anchor names it or a later one.
     pub(super) anchored: u64,
     pub(super) deleted: Deleted,
-    /// The journals that got another key.
+    /// The journals that were renamed for deletion.
     pub(super) doomed: Vec<JournalId>,
 }
 
 impl Step<'_> {
-    /// Begins with this tree, and goes on with whatever has begun, as far as there is room.
+    /// Starts deleting this tree, then continues all deletions that were started, as far as the
+    /// limit allows.
     pub(super) fn take(&mut self, root: RunId) -> Result<(), Fault> {
         let row = reader::run(self.connection, root)?;
         if let Some(row) = row.filter(|row| row.root == root) {
@@ -123,10 +124,11 @@ impl Step<'_> {
         self.go_on_with_all()
     }
 
-    /// Begins with this session, and goes on with whatever has begun, as far as there is room.
+    /// Starts deleting this session, then continues all deletions that were started, as far as the
+    /// limit allows.
     pub(super) fn take_session(&mut self, session: &SessionId) -> Result<(), Fault> {
         let id = JournalId::Session(session.clone());
-        // One of the same name may have been deleted before, and not to its end.
+        // The deletion of an earlier session of the same name may be unfinished.
         let before = format!("{DOOMED}{id}");
         if let Some(left) = JournalRow::find(self.connection, &before)? {
             self.go_on(&before, left.id)?;
@@ -172,7 +174,7 @@ impl Step<'_> {
             .optional()?)
     }
 
-    /// The runs below go first: their root is what leads to them.
+    /// Child runs are deleted first, because they are found through their root.
     fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
         let sql = format!(
             "SELECT {} FROM runs WHERE root = ?1 LIMIT ?2",
@@ -190,7 +192,7 @@ impl Step<'_> {
         below.iter().try_for_each(|row| self.doom(row))
     }
 
-    /// Takes a run out of the index and its journal out of sight.
+    /// Removes a run from the index and hides its journal.
     fn doom(&mut self, row: &RunRow) -> Result<(), Fault> {
         let (connection, run) = (self.connection, row.run.to_string());
         self.hide(JournalId::Run(row.run))?;
@@ -203,7 +205,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Takes a journal out of sight.
+    /// Hides a journal from readers.
     fn hide(&mut self, id: JournalId) -> Result<(), Fault> {
         let (connection, key) = (self.connection, id.to_string());
         if let Some(journal) = JournalRow::find(connection, &key)? {
@@ -244,7 +246,8 @@ impl Step<'_> {
         self.deleted.entries += going.len() as u64;
         let mut folded = i64::MAX;
         for (position, _) in going {
-            // They come from the last to the first, so a fold covers those that follow.
+            // Entries are deleted from the last to the first, so a fold covers the ones that
+            // follow.
             if position <= folded
                 && let Some(start) = fold(connection, position, self.anchored)?
             {
@@ -255,7 +258,7 @@ impl Step<'_> {
     }
 }
 
-/// Notes that a run was there, for a while.
+/// Remembers for a while that a run existed.
 fn remember(connection: &Connection, run: &str, at: Timestamp) -> Result<(), Fault> {
     let at = at.0.cast_signed();
     let mut insert = connection.prepare_cached(
@@ -284,7 +287,7 @@ pub(super) fn deleted(connection: &Connection, run: RunId) -> Result<Option<Time
     found.next()?.map(read_deletion).transpose()
 }
 
-/// A run that was deleted, from the columns `run, at, digest`.
+/// The time of a run's deletion, from the columns `run, at, digest`.
 pub(super) fn read_deletion(row: &Row<'_>) -> Result<Timestamp, Fault> {
     let (run, at) = (rows::needed(row, 0)?, row.get::<_, i64>(1)?);
     let name = || format!("the deletion of run {run}");
@@ -292,8 +295,8 @@ pub(super) fn read_deletion(row: &Row<'_>) -> Result<Timestamp, Fault> {
     Ok(Timestamp(at.cast_unsigned()))
 }
 
-/// Whether the file has the tables of this module: one of an older version may be open for
-/// reading only.
+/// Whether the file has the tables of this module. A file of an older version, opened for reading
+/// only, has not.
 pub(super) fn is_known_to(connection: &Connection) -> Result<bool, Fault> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(version >= 2)
@@ -303,9 +306,9 @@ pub(super) fn is_known_to(connection: &Connection) -> Result<bool, Fault> {
 #[derive(Clone, Copy, Debug)]
 struct CommitRow {
     number: i64,
-    /// The first commit that it stands for.
+    /// The first commit that this row stands for.
     first: i64,
-    /// The position of its last entry, or of the last before it.
+    /// The position of the last entry of this commit or, if it has none, of an earlier commit.
     end: i64,
 }
 
@@ -334,7 +337,7 @@ impl CommitRow {
     }
 }
 
-/// The commit that brought the entry at this position: numbers and positions rise together.
+/// The commit that contains the entry at this position: numbers and positions rise together.
 fn commit_of(connection: &Connection, position: i64) -> Result<Option<CommitRow>, Fault> {
     let from = "number >= ?1 ORDER BY number LIMIT 1";
     let last: i64 = connection
@@ -352,7 +355,7 @@ fn commit_of(connection: &Connection, position: i64) -> Result<Option<CommitRow>
     CommitRow::find(connection, from, low)
 }
 
-/// Whether a commit that ends there, after one that ends before it, has entries.
+/// Whether a commit that ends at `end`, after one that ends at `start`, has entries.
 fn has_entries(connection: &Connection, start: i64, end: i64) -> Result<bool, Fault> {
     let mut any = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM entries WHERE position > ?1 AND position <= ?2)",
@@ -360,8 +363,8 @@ fn has_entries(connection: &Connection, start: i64, end: i64) -> Result<bool, Fa
     Ok(start < end && any.query_row([start, end], |row| row.get(0))?)
 }
 
-/// Folds the commit of this position, if nothing of it is left, together with its neighbours of
-/// which nothing is left either. Tells behind which position all is folded then.
+/// Folds the commit of this position, if it has no entries left, together with its neighbours that
+/// have none either. Returns the position after which everything is folded then.
 fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<i64>, Fault> {
     let foldable = |row: &CommitRow| row.number.cast_unsigned() < anchored;
     let Some(mut row) = commit_of(connection, position)?.filter(foldable) else {
@@ -402,18 +405,18 @@ fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<
     Ok(Some(start))
 }
 
-/// How far a store was when it was looked through for what refers to blobs.
+/// How much of a store was searched for references to blobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
     /// The position of its last entry.
     position: i64,
-    /// The id and the digest of its last row of state. As long as that row is there, a later one
-    /// has a greater id; once it went, its id is given again.
+    /// The id and the digest of its last row of state. As long as that row exists, later rows have
+    /// greater ids; once it is deleted, its id may be used again.
     state: Option<(i64, Hash)>,
 }
 
 impl Looked {
-    /// Behind which id the rows of state are those that came since; 0 when that cannot be told.
+    /// The id after which rows of state are new since the search; 0 when that is unknown.
     fn last_state(&self, connection: &Connection) -> Result<i64, Fault> {
         let Some((id, digest)) = &self.state else {
             return Ok(0);
@@ -424,8 +427,7 @@ impl Looked {
     }
 }
 
-/// Blobs to which nothing refers, neither an entry nor a version of an artifact, and how far was
-/// looked.
+/// Blobs to which neither an entry nor a version of an artifact refers, and how much was searched.
 pub(super) fn unused_blobs(connection: &Connection) -> Result<(Looked, Vec<Digest>), Fault> {
     let position = "SELECT coalesce(max(position), 0) FROM entries";
     let state = "SELECT id, digest FROM state ORDER BY id DESC LIMIT 1";
@@ -437,14 +439,15 @@ pub(super) fn unused_blobs(connection: &Connection) -> Result<(Looked, Vec<Diges
     let mut select = connection.prepare("SELECT hash FROM blobs")?;
     let all = select.query_map([], |row| Ok(Digest(row.get(0)?)))?;
     let mut unused: Vec<Digest> = all.collect::<Result<_, _>>()?;
-    // The latest roots first: most blobs are theirs. An agent that a run made has one of its own.
+    // The latest roots first, since most blobs are theirs. An agent that a run made has a
+    // definition of its own.
     keep_unused(connection, "root = id ORDER BY id DESC", &mut unused)?;
     keep_unused(connection, "root <> id", &mut unused)?;
     keep_unreferred(connection, 0, &mut unused)?;
     Ok((looked, unused))
 }
 
-/// Deletes those of these blobs to which nothing refers that came since. It tells how many.
+/// Deletes those of these blobs to which nothing new refers. Returns how many.
 pub(super) fn delete_blobs(
     connection: &Connection,
     looked: Looked,
@@ -465,7 +468,7 @@ pub(super) fn delete_blobs(
     Ok(unused.len() as u64)
 }
 
-/// Takes out what the first entries of these journals refer to.
+/// Removes the blobs to which the first entries of these journals refer.
 fn keep_unused(
     connection: &Connection,
     journals: &str,
@@ -484,14 +487,14 @@ fn keep_unused(
     Ok(())
 }
 
-/// Takes out what versions of artifacts refer to whose rows came after this one. Such a row is
-/// written once, so what was looked through before need not be looked at again.
+/// Removes the blobs to which versions of artifacts refer, in rows after this one. Such a row is
+/// written once, so rows that were searched before need no second search.
 fn keep_unreferred(
     connection: &Connection,
     after: i64,
     unused: &mut Vec<Digest>,
 ) -> Result<(), Fault> {
-    // Behind the prefix's last character comes the one after it.
+    // The range ends at the prefix with its last character replaced by the next one.
     let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
     let mut select = connection.prepare(
         "SELECT scope, key, value, version, digest FROM state \
@@ -504,7 +507,7 @@ fn keep_unreferred(
         };
         match artifact_scopes::referred(&found.value) {
             Ok(used) => unused.retain(|digest| *digest != used),
-            // One of a later version may refer to any of them.
+            // A version of a later format may refer to any of them.
             Err(_) => unused.clear(),
         }
     }
@@ -514,7 +517,7 @@ fn keep_unreferred(
 fn forget_used(body: &str, unused: &mut Vec<Digest>) {
     match serde_json::from_str::<Entry>(body) {
         Ok(entry) => unused.retain(|digest| entry.blob() != Some(*digest)),
-        // An entry of a later version may refer to any of them.
+        // An entry of a later format may refer to any of them.
         Err(_) => unused.clear(),
     }
 }

@@ -1,18 +1,18 @@
-//! What goes wrong below the contract, and how callers read of it.
+//! Failures below the store contract, and the errors that callers get for them.
 
 use ghostlight_actors::{contract::StoreError, vocabulary::FORMAT};
 use rusqlite::ErrorCode;
 
-/// A failure whose place is not named yet.
+/// A failure that does not name its place yet.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// SQLite failed.
     Sql(rusqlite::Error),
     /// The operating system failed.
     Os(std::io::Error),
-    /// What was read contradicts itself.
+    /// The stored data contradict themselves.
     Damaged(String),
-    /// What was read is whole, and a later program's.
+    /// The stored data are intact, but a later version of the program wrote them.
     Newer(String),
 }
 
@@ -21,7 +21,7 @@ impl Fault {
         Self::Damaged(reason.into())
     }
 
-    /// The error for callers.
+    /// The error for callers, with its place.
     pub(super) fn at(self, place: &str) -> StoreError {
         let place = place.to_owned();
         let is_damage = self.is_damage();
@@ -45,7 +45,7 @@ impl Fault {
         }
     }
 
-    /// Whether what is stored is to blame.
+    /// Whether the stored data are damaged.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -54,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// Whether SQLite would have had to write something to go on.
+    /// Whether SQLite would have to write in order to continue.
     pub(super) fn needs_to_write(&self) -> bool {
         matches!(
             self,
@@ -63,7 +63,7 @@ impl Fault {
         )
     }
 
-    /// Whether another process held the file for too long, so that nothing was done.
+    /// Whether another process held the file too long, so that nothing was done.
     pub(super) fn is_busy(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl Fault {
     }
 }
 
-/// Whether SQLite, or a value of a type that we never wrote, says that the file is damaged.
+/// Whether SQLite reports damage, or a value has a type that is never written.
 fn means_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::*;
     match error {

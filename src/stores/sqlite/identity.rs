@@ -4,8 +4,8 @@ use std::{fs, io, path::Path};
 
 use ghostlight_actors::contract::StoreError;
 
-/// A file as the operating system knows it, whatever its name is. Where it tells nothing of that,
-/// only a file that is gone is noticed.
+/// A file as the operating system identifies it, independent of its name. On systems without such
+/// an identity, only a missing file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(#[cfg(unix)] (u64, u64));
 
@@ -25,8 +25,8 @@ impl Identity {
         }
     }
 
-    /// Refuses a path that leads to another file or none. SQLite goes on with a file that was
-    /// removed, and what it writes there is gone with the process.
+    /// Refuses a path that leads to another file or to none. SQLite continues to write to a file
+    /// that was removed, and those writes are lost when the process ends.
     pub(super) fn check(self, path: &Path) -> Result<(), StoreError> {
         let reason = match Self::of(path) {
             Ok(found) if found == self => return Ok(()),

@@ -1,4 +1,4 @@
-//! All that a file holds, by name.
+//! The names of everything that a file holds.
 
 use ghostlight_actors::{contract::Inventory, vocabulary::Digest};
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use super::{
     rows::{self, JournalRow, StateRow},
 };
 
-/// See `Store::inventory`. Each row is held against its check.
+/// See `Store::inventory`. Each row is compared with its check.
 pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
     let mut inventory = Inventory::default();
     let journals = "SELECT key, id, root, epoch, owner, digest FROM journals ORDER BY key";
@@ -18,7 +18,8 @@ pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
     while let Some(row) = found.next()? {
         let journal = JournalRow::from_row(row)?;
         let key = rows::needed(row, 0)?;
-        // A root that only its children name was not claimed, and what is being deleted is not there.
+        // A root that only its children name was not claimed, and a journal being deleted counts as
+        // gone.
         if journal.epoch > 0 && !deletion::is_doomed(key) {
             let odd = |_| Fault::Damaged(format!("journal {key} has an odd key"));
             inventory
@@ -36,7 +37,7 @@ pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
             .values
             .push((scope.to_owned(), key.to_owned(), version));
     }
-    // The row that only keeps a mark from being given again is no item.
+    // The row that only keeps a mark from being reused is no item.
     let items = "SELECT run, id, at, body, digest FROM inbox WHERE run <> '' ORDER BY mark";
     let mut select = connection.prepare(items)?;
     let mut found = select.query([])?;

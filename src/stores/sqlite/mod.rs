@@ -46,13 +46,13 @@ use self::{
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a commit waits for another process's, in milliseconds, before it is refused as
-    /// [`StoreError::Io`].
+    /// How long a commit waits for a commit of another process, in milliseconds, before it is
+    /// refused with [`StoreError::Io`].
     pub busy_timeout_ms: u64,
     /// How many reads may run at once, each with a connection of its own; at least 1.
     pub readers: usize,
-    /// Up to this size, in bytes, a file's indexes are compared with their tables when it is
-    /// opened, which takes some 3 ms for a megabyte.
+    /// The largest file, in bytes, whose indexes are compared with their tables when it is opened.
+    /// This takes some 3 ms for a megabyte.
     pub full_check_bytes: u64,
     /// How long the anchor may stay behind the last commit, in milliseconds; at most 1000.
     pub anchor_interval_ms: u64,
@@ -69,7 +69,7 @@ impl Default for Options {
     }
 }
 
-/// What [`SqliteStore::verify`] went through.
+/// What [`SqliteStore::verify`] read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
@@ -91,29 +91,29 @@ pub struct SqliteStore {
 struct Inner {
     path: PathBuf,
     health: Arc<Health>,
-    // Dropped before the committer, whose connection then is the last and tidies up the log.
+    // Dropped before the committer, so that its connection is the last one and cleans up the log.
     readers: Arc<Readers>,
-    /// Or why nothing can be written.
+    /// The committer, or the reason why nothing can be written.
     committer: Result<Committer, StoreError>,
 }
 
 impl SqliteStore {
-    /// Opens the store in this file for reading and writing; makes it if there is none. It
-    /// blocks while it looks at the file, which takes milliseconds, and while another process
-    /// makes it.
+    /// Opens the store in this file for reading and writing, and makes it if there is none. It
+    /// blocks while it checks the file, which takes milliseconds, and while another process makes
+    /// the file.
     ///
     /// A symbolic link is followed once, and the store's other files stand beside its target.
     ///
     /// # Errors
     /// [`StoreError::Damaged`], also for another program's file; [`StoreError::TooNew`];
-    /// [`StoreError::Truncated`], upon which [`open_read_only`](Self::open_read_only) still
-    /// works; [`StoreError::Io`], also for a device, a FIFO, a socket, a link that leads to nothing,
-    /// and a file that has a second name (a hard link). The file is left untouched in all these cases.
+    /// [`StoreError::Truncated`], after which [`open_read_only`](Self::open_read_only) still works;
+    /// [`StoreError::Io`], also for a device, a FIFO, a socket, a dangling link, and a file with a
+    /// second name (a hard link). The file is left untouched in all these cases.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, &Options::default())
     }
 
-    /// Opens the store in this file as these options say.
+    /// Opens the store in this file with these options.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -146,11 +146,11 @@ impl SqliteStore {
         Ok(Self::new(path, options, health, Ok(committer)))
     }
 
-    /// Opens the store in this file for reading only, also one that lost commits
-    /// ([`StoreError::Truncated`]). Nobody is kept from writing to it meanwhile.
+    /// Opens the store in this file for reading only, even if it lost commits
+    /// ([`StoreError::Truncated`]). Other processes can still write to it.
     ///
     /// # Errors
-    /// See [`open`](Self::open); a file that is not there is [`StoreError::Io`].
+    /// See [`open`](Self::open); a missing file is [`StoreError::Io`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = &opening::real_path(path.as_ref())?;
         let place = path.display().to_string();
@@ -182,17 +182,17 @@ impl SqliteStore {
         }
     }
 
-    /// Reads everything that is stored and compares every hash and every index, which takes as
-    /// long as that takes: some seconds for a gigabyte.
+    /// Reads everything that is stored and compares every hash and every index. This takes some
+    /// seconds for a gigabyte.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] with the first damage that was found.
+    /// [`StoreError::Damaged`] with the first damage found.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         self.read(verification::verify).await
     }
 
-    /// Why nothing can be written: [`StoreError::Truncated`] where commits are missing, so that
-    /// what is read is not all that once was there; [`StoreError::Io`] where that was the wish.
+    /// Why nothing can be written: [`StoreError::Truncated`] if commits are missing, so that what
+    /// is read is incomplete; [`StoreError::Io`] if the store was opened for reading only.
     pub fn why_read_only(&self) -> Option<&StoreError> {
         self.inner.committer.as_ref().err()
     }
@@ -256,7 +256,7 @@ impl Store for SqliteStore {
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
         let Ok(committer) = self.committer() else {
-            // A store that is only read owns nothing itself.
+            // A read-only store owns no journals itself.
             let folder = owner::folder_of(&self.inner.path);
             let held = move |connection: &_| reader::held(connection, &folder, &journals);
             return self.read(held).await;
@@ -394,7 +394,7 @@ impl Store for SqliteStore {
     }
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
-        // Looking through the runs is done beside the commits, and only the rest in one.
+        // The runs are searched outside the transaction; only what is new is searched inside.
         let (after, unused) = self.read(deletion::unused_blobs).await?;
         if unused.is_empty() {
             return Ok(0);

@@ -1,4 +1,4 @@
-//! Opening: what is there is looked at, without touching it, before anything is written.
+//! Opening: an existing file is inspected, without changing it, before anything is written.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -26,13 +26,13 @@ use crate::files;
 pub(super) struct Found {
     /// The last commit.
     pub(super) mark: Mark,
-    /// The error of whoever wants to write nevertheless.
+    /// The error for a caller that wants to write nevertheless.
     pub(super) truncated: Option<StoreError>,
 }
 
-/// The file itself, where the path leads through links: its owners and its anchor stand beside
-/// it, and all who open it must find them. It, and each file that belongs to it, is a regular file
-/// that has no other name, or not there.
+/// The path of the file itself, with links followed: its owners and its anchor stand beside it, and
+/// every process that opens it must find them. The file, and each file that belongs to it, must be
+/// missing or a regular file without another name.
 pub(super) fn real_path(path: &Path) -> Result<PathBuf, StoreError> {
     let place = path.display().to_string();
     let path = files::resolve(path).map_err(|error| io(&place, "looking for it", &error))?;
@@ -50,7 +50,7 @@ pub(super) fn real_path(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(path)
 }
 
-/// Checks what stands at a path, without opening it; nothing may stand there.
+/// Checks the file at a path without opening it; a missing file is fine.
 fn look_at(path: &Path, check: fn(&Metadata) -> io::Result<()>) -> Result<(), StoreError> {
     let looked = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -64,8 +64,8 @@ fn one_regular_file(found: &Metadata) -> io::Result<()> {
     files::regular(found)?;
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(found) > 1 {
-        // SQLite names its log, and we our locks, after the file: under two names there would be
-        // two of each.
+        // SQLite names its log, and this module its locks, after the file: under two names there
+        // would be two of each.
         return Err(io::Error::other(
             "the file has a second name (a hard link), under which another process could write it \
              unseen; remove one of the names, or put a copy in its place",
@@ -74,10 +74,10 @@ fn one_regular_file(found: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Looks at a store and its anchor. Nothing is written, repaired or checkpointed.
+/// Inspects a store and its anchor. Nothing is written, repaired or checkpointed.
 pub(super) fn inspect(path: &Path, options: &Options) -> Result<Found, StoreError> {
     let place = path.display().to_string();
-    // The anchor first: what is committed meanwhile can only make the store newer than it.
+    // The anchor first: commits that are made meanwhile can only make the store newer than it.
     let anchored = read_anchor(path)?;
     let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
     if header.is_empty() {
@@ -131,7 +131,7 @@ fn read_anchor(path: &Path) -> Result<Option<Mark>, StoreError> {
     })
 }
 
-/// The first bytes of a file, without SQLite.
+/// The first bytes of a file, read without SQLite.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(100);
     let file = files::open_regular(OpenOptions::new().read(true), path)?;
@@ -178,7 +178,7 @@ pub(super) fn check_pages(connection: &Connection) -> Result<(), Fault> {
     }
 }
 
-/// The last commit, after its digest was computed again from its entries.
+/// The last commit, after its digest was recomputed from its entries.
 fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
     let last = "SELECT number, position, digest FROM commits ORDER BY number DESC LIMIT 2";
     let mut select = connection.prepare(last)?;
@@ -205,7 +205,7 @@ fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
         ),
     };
     let end: i64 = connection.query_row(last, [], |row| row.get(0))?;
-    // What came before a commit without entries may all be gone, and folded.
+    // All entries before a commit without entries may be deleted, and their commits folded.
     let folded = end < position && position == start;
     let folded = folded && connection.query_row(any_deleted, [], |row| row.get(0))?;
     if number != before + u64::from(number > 0) || (end != position && !folded) {
@@ -250,7 +250,7 @@ fn compare(
     if anchored.number == 0 || digest == Some(anchored.digest) {
         return Ok(None);
     }
-    // Of an anchor that is older than a deletion it is not known any more.
+    // The anchor is older than a deletion, so its commit may be folded and its digest unknown.
     if digest.is_none() && version > 1 {
         let folded = "SELECT EXISTS (SELECT 1 FROM commits WHERE first <= ?1 AND number >= ?1)";
         let folded = connection
@@ -270,7 +270,7 @@ fn compare(
     })
 }
 
-/// Makes a store where there is none. It appears under its name as a whole or not at all.
+/// Makes a store where there is none. It appears under its name complete or not at all.
 pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
     let place = path.display().to_string();
     let is_missing = || match fs::metadata(path) {
@@ -281,7 +281,7 @@ pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
     if !is_missing()? {
         return Ok(());
     }
-    // Another process may have made it, and written to it, by the time we have the guard.
+    // Another process may have made the file, and written to it, before the guard was acquired.
     let guard = Guard::wait(path).map_err(|error| io(&place, "locking it", &error))?;
     if !is_missing()? {
         return Ok(());
@@ -295,7 +295,7 @@ pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
     }
     let log = with_suffix(path, "-wal");
     if fs::metadata(&log).is_ok_and(|file| file.len() > 0) {
-        // SQLite would play that log into the new file.
+        // SQLite would replay that log into the new file.
         return Err(StoreError::Damaged {
             place,
             reason: format!("the file is gone, but its log {} is there", log.display()),
@@ -317,7 +317,7 @@ fn make(path: &Path, guard: &Guard) -> Result<(), Fault> {
     let mut connection = Connection::open(&fresh)?;
     connection.pragma_update(None, "page_size", 4096)?;
     schema::migrate(&mut connection, 0, schema::MIGRATIONS)?;
-    // Kept in the file's header from now on, so that every program uses it.
+    // The file's header keeps this mode, so every program uses it.
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.close().map_err(|(_, error)| Fault::Sql(error))?;
     File::open(&fresh)
@@ -328,8 +328,8 @@ fn make(path: &Path, guard: &Guard) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens the connection that writes, and brings the tables up to date, which nobody else does while
-/// there is the guard.
+/// Opens the writing connection, and brings the tables up to date. The guard keeps other processes
+/// from doing so at the same time.
 pub(super) fn open_writer(
     path: &Path,
     options: &Options,
@@ -342,7 +342,7 @@ pub(super) fn open_writer(
     connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
     // NORMAL would lose the last commits when power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // Where the system's plain sync leaves data in the disk's own cache (macOS).
+    // For systems whose plain sync leaves data in the disk's own cache (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
     reader::settle(&connection)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;

@@ -1,9 +1,9 @@
-//! Who has the store open.
+//! The processes that have the store open.
 //!
 //! Each open store holds an operating-system lock on a file of its own, `<store>.owners/<id>`.
-//! The lock is free the moment its process dies, however it dies, so whether an owner lives is
-//! asked of the operating system and never guessed from times. The locks are those of
-//! [`File::try_lock`]; on a network file system they are as good as its own.
+//! The lock is released when its process dies, however it dies, so the operating system tells
+//! whether an owner lives, and no timeout is involved. The locks are those of [`File::try_lock`];
+//! on a network file system they are as reliable as that system makes them.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use std::{
 
 use crate::files;
 
-/// This open store's lock. Dropping it frees what it owned.
+/// The lock of this open store. Dropping it frees the journals that it owned.
 #[derive(Debug)]
 pub(super) struct Owner {
     id: String,
@@ -27,10 +27,10 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Takes a fresh id, and sweeps away the files of the dead.
+    /// Takes a fresh id, and removes the files of dead owners.
     ///
-    /// Between the making of a lock file and its locking it looks dead; the guard says that nobody
-    /// sweeps then.
+    /// A lock file looks dead after it was made and before it is locked; the guard ensures that no
+    /// other process removes it then.
     pub(super) fn register(store: &Path, _guard: &Guard) -> io::Result<Self> {
         let folder = folder_of(store);
         sweep(&folder)?;
@@ -47,7 +47,7 @@ impl Owner {
         })
     }
 
-    /// What the journals that it owns name.
+    /// The id that stands in the journals that it owns.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -63,7 +63,7 @@ impl Owner {
 
 /// Whether a process has the store of this folder of owners open under this id.
 pub(super) fn lives_in(folder: &Path, id: &str) -> io::Result<bool> {
-    // An id comes from the file, which may be damaged: it must not lead elsewhere.
+    // An id comes from the file, which may be damaged: it must not lead to another folder.
     if !is_id(id) {
         return Ok(false);
     }
@@ -76,26 +76,26 @@ pub(super) fn lives_in(folder: &Path, id: &str) -> io::Result<bool> {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // If this fails, the lock is free all the same and the next one sweeps the file away.
+        // If this fails, the lock is released all the same, and the next owner removes the file.
         let _ = fs::remove_file(self.folder.join(&self.id));
     }
 }
 
-/// An owner in words.
+/// A description of an owner.
 pub(super) fn in_words(id: &str) -> String {
     let process = id.split('-').next().unwrap_or(id);
     format!("process {process}")
 }
 
-/// The path with this behind its file name.
+/// The path with this suffix after its file name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// Never the same twice: a process id comes again (in a container it is always the same), a
-/// process id at a time, with a count inside the process, does not.
+/// An id that is never used twice. A process id comes again (in a container it is always the same);
+/// a process id with a time, and a count inside the process, does not.
 fn fresh_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +120,8 @@ pub(super) fn folder_of(store: &Path) -> PathBuf {
     with_suffix(store, ".owners")
 }
 
-/// While it lives nobody else makes the store or its anchor, changes its tables, or registers.
+/// While it exists, no other process makes the store or its anchor, changes its tables, or
+/// registers.
 #[derive(Debug)]
 pub(super) struct Guard {
     folder: PathBuf,
@@ -129,7 +130,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Waits until it is the only one. A process that dies lets go of it.
+    /// Waits until no other process has the guard. A process that dies releases it.
     pub(super) fn wait(store: &Path) -> io::Result<Self> {
         let folder = folder_of(store);
         files::make_private_folder(&folder)?;
@@ -143,9 +144,9 @@ impl Guard {
         })
     }
 
-    /// Where a file is made that is to appear under its own name as a whole: in the folder that is
-    /// the store's alone, so that no file of anybody else is in the way. What a process left here that
-    /// died is removed.
+    /// The path for making a file that is to appear under its own name complete. It lies in the
+    /// store's own folder, where no foreign file is in the way. What a dead process left there is
+    /// removed.
     pub(super) fn fresh(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.folder.join(name);
         match fs::remove_file(&path) {
@@ -172,7 +173,7 @@ fn sweep(folder: &Path) -> io::Result<()> {
             false => fs::remove_file(&path),
         });
         match swept {
-            // An owner that closes the store takes its file away by itself.
+            // An owner that closes the store removes its file itself.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -181,7 +182,8 @@ fn sweep(folder: &Path) -> io::Result<()> {
 }
 
 fn is_locked(file: &File) -> io::Result<bool> {
-    // A shared lock, so that several may ask at once without taking each other for the owner.
+    // A shared lock, so that several processes may ask at once without taking each other for the
+    // owner.
     match file.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),

@@ -29,14 +29,14 @@ use super::{
     rows::{self, JournalRow, StateRow},
 };
 
-/// Connections that only read, each used by one blocking thread at a time.
+/// Read-only connections, each used by one blocking thread at a time.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
     health: Arc<Health>,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
-    /// For [`posted`](Self::posted), which is asked so often that a thread would cost more.
+    /// For [`posted`](Self::posted), which is called so often that a thread would cost more.
     watch: Mutex<Option<Connection>>,
 }
 
@@ -82,7 +82,7 @@ impl Readers {
             Some(connection) => connection,
             None => open_read_only(&self.path)?,
         };
-        // One snapshot for all that this read asks.
+        // One snapshot for the whole read.
         let snapshot = connection.transaction()?;
         let result = work(&snapshot)?;
         snapshot.finish()?;
@@ -92,17 +92,17 @@ impl Readers {
         Ok(result)
     }
 
-    /// Closes the connections that nobody uses; the others close when their reads end.
+    /// Closes the idle connections; the others close when their reads end.
     pub(super) fn close(&self) {
         self.idle.lock().clear();
         self.watch.lock().take();
     }
 
-    /// See `Store::posted`. When nothing is new it costs one look at the end of a table, and
-    /// no thread.
+    /// See `Store::posted`. When nothing is new, it costs one look-up at the end of a table, and no
+    /// thread.
     pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
         self.health.check()?;
-        // It is asked often, also while nothing is committed.
+        // This runs often, also while nothing is committed.
         self.health.check_file()?;
         let mut watch = self.watch.lock();
         let look = |connection: &Connection| posted(connection, after);
@@ -132,19 +132,19 @@ fn open_settled(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(32);
     settle(&connection)?;
-    // SQLite opens a file with its first read.
+    // SQLite opens a file at its first read.
     connection.pragma_query(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
 }
 
-/// Whether a file was not opened since SQLite cannot make its log beside it: on a read-only mount,
-/// after whoever wrote to it took its log along.
+/// Whether a file could not be opened because SQLite cannot make its log beside it: the file is on
+/// a read-only mount, and its last writer removed the log.
 fn is_read_only_mount(fault: &Fault, path: &Path) -> bool {
     let log = fs::metadata(with_suffix(path, "-wal"));
     fault.needs_to_write() && !log.is_ok_and(|log| log.len() > 0)
 }
 
-/// Opens a file that nobody can write to, without a log and without locks.
+/// Opens a file on a read-only mount, without a log and without locks.
 fn open_unchanging(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -158,17 +158,17 @@ fn open_unchanging(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     open_settled(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
-/// What each connection is set to, whether it writes or only reads.
+/// The settings of each connection, for writing or reading.
 pub(super) fn settle(connection: &Connection) -> Result<(), Fault> {
-    // SQLite then looks closer at the pages that it reads.
+    // SQLite then checks the pages that it reads more closely.
     connection.pragma_update(None, "cell_size_check", true)?;
-    // Without this guarantee SQLite plans a statement anew whenever another value is bound to its
+    // Without this guarantee SQLite plans a statement again whenever another value is bound to its
     // LIMIT, which takes longer than a short read.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// At most so many rows, as SQLite counts.
+/// A limit of rows as SQLite's integer.
 fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
@@ -181,7 +181,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Stands before the entry of this number.
+    /// The state before the entry of this number.
     fn at(connection: &Connection, journal: i64, key: &str, next: u64) -> Result<Self, Fault> {
         let before = match next {
             0 => chain::genesis(key),
@@ -371,7 +371,7 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
         let Some(from) = hyphenated(prefix) else {
             return Ok(Vec::new());
         };
-        // Behind these digits come others or a hyphen, and all of them are less than a "g".
+        // After these digits come other digits or a hyphen, and all of them are less than "g".
         conditions.push("run >= ? AND run < ?");
         values.extend([from.clone().into(), format!("{from}g").into()]);
     }
@@ -390,8 +390,8 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
     found.collect()
 }
 
-/// The beginning of an id as it is written, from its digits with or without hyphens; `None`
-/// when no id begins so.
+/// The beginning of an id as it is written, from digits with or without hyphens; `None` when no id
+/// begins so.
 fn hyphenated(prefix: &str) -> Option<String> {
     let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
     if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
@@ -496,8 +496,8 @@ pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Arc
     }
 }
 
-/// Which of these journals belong to a process that has the store open. One that cannot be asked about
-/// counts as held: nobody takes it then.
+/// The journals among these that belong to a process that has the store open. A journal whose owner
+/// cannot be checked counts as held, so that no process takes it.
 pub(super) fn held(
     connection: &Connection,
     folder: &Path,
@@ -539,7 +539,7 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
     if last <= after {
         return Ok((after, Vec::new()));
     }
-    // From the beginning on there may be many that were taken: only those that wait are read.
+    // From the beginning, many items may be taken already: only those that wait are read.
     let inbox = match after {
         0 => "inbox INDEXED BY inbox_waiting",
         _ => "inbox",

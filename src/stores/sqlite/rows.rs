@@ -1,5 +1,5 @@
-//! Rows that may change: journals, runs, state, inboxes, checkpoints. Each carries a check of
-//! its columns, which is compared whenever the row is read.
+//! Rows that may change: journals, runs, state, inboxes, checkpoints. Each holds a check of its
+//! columns, which is compared whenever the row is read.
 
 use ghostlight_actors::{
     contract::{InboxItem, RunRow, RunStatus, StateSlot},
@@ -12,10 +12,10 @@ use super::{
     fault::Fault,
 };
 
-/// The states of a run that has not ended, as SQL. The index `runs_open` says the same.
+/// The states of a run that has not ended, as SQL. The index `runs_open` lists the same states.
 pub(super) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
 
-/// The runs that go on by themselves, as SQL.
+/// The condition for runs that continue without outside input, as SQL.
 pub(super) const AWAKE: &str = "(status IN ('running', 'cancelling') \
      OR (status = 'waiting' AND wake_at IS NOT NULL))";
 
@@ -242,7 +242,7 @@ impl StateRow {
     }
 }
 
-/// Writes a value, or that it was deleted, as this version.
+/// Writes a value, or its deletion, as this version.
 pub(super) fn write_state(
     connection: &Connection,
     scope: &str,
@@ -281,7 +281,7 @@ pub(super) fn post(connection: &Connection, run: RunId, item: &InboxItem) -> Res
     Ok(statement.execute(params![run, item.id, at, body, digest])? == 1)
 }
 
-/// Takes an item out of an inbox; its id stays known.
+/// Takes an item out of an inbox; its id stays known, so it cannot be posted again.
 pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), Fault> {
     let run = run.to_string();
     let mut find = connection.prepare_cached(
@@ -298,8 +298,8 @@ pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), 
     Ok(())
 }
 
-/// Deletes a run's inbox. The last mark of all stays taken, by a row that is nobody's until there is
-/// a later one: a mark that was given twice would hide what is new from whoever read up to it.
+/// Deletes a run's inbox. A row without a run keeps the highest mark until a later one is given: if
+/// a mark were reused, a reader that had read up to it would miss the new item.
 pub(super) fn delete_inbox(connection: &Connection, run: &str) -> Result<(), Fault> {
     let mut find = connection.prepare_cached(
         "SELECT mark, at FROM inbox WHERE run = ?1 AND mark = (SELECT max(mark) FROM inbox)",
@@ -328,7 +328,8 @@ pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
     let Some(body) = body else {
         return Ok(None);
     };
-    // Its check holds: what is JSON and none that is known was written by a later program.
+    // The check holds, so JSON that has an unknown form was written by a later version of the
+    // program.
     let body = serde_json::from_str(body).map_err(|error| {
         let reason = format!("{} cannot be read: {error}", name());
         match error.is_data() {

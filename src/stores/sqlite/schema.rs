@@ -1,14 +1,14 @@
-//! The tables, their versions, and what a file of ours looks like from outside.
+//! The tables, their versions, and the header of a store's file.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::Fault;
 
-/// Marks our files among SQLite's: "Ghst".
+/// Marks this program's files among SQLite's: "Ghst".
 pub(super) const APPLICATION_ID: i32 = 0x4768_7374;
 
-/// Each step leads from the version of its place to the next. A step that was released is
-/// never changed; a new one is added behind it.
+/// Each step leads from the version of its index to the next. A released step never changes; new
+/// steps are appended.
 pub(super) const MIGRATIONS: &[&str] =
     &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
@@ -17,7 +17,7 @@ pub(super) fn current_version() -> u32 {
     u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
 }
 
-/// Takes the steps from this version on, all or none.
+/// Takes all steps from this version on, or none.
 pub(super) fn migrate(
     connection: &mut Connection,
     from: usize,
@@ -33,8 +33,8 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// Finds out whether the tables are those of this version: damage in their description, or
-/// another program's changes, would make every later answer doubtful.
+/// Checks that the tables are those of this version: with damage in their description, or another
+/// program's changes, no later answer could be trusted.
 pub(super) fn check_tables(connection: &Connection, version: u32) -> Result<(), Fault> {
     let steps = MIGRATIONS.get(..version as usize).unwrap_or_default();
     let mut model = Connection::open_in_memory()?;
@@ -49,7 +49,7 @@ pub(super) fn check_tables(connection: &Connection, version: u32) -> Result<(), 
 type Table = (String, String, String, Option<String>);
 
 fn tables(connection: &Connection) -> Result<Vec<Table>, Fault> {
-    // `sqlite_stat*` tables come when a person runs ANALYZE, and do no harm.
+    // `sqlite_stat*` tables appear when a person runs ANALYZE, and do no harm.
     let mut statement = connection.prepare(
         "SELECT type, name, tbl_name, sql FROM sqlite_schema \
          WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' ORDER BY type, name",
@@ -60,17 +60,17 @@ fn tables(connection: &Connection) -> Result<Vec<Table>, Fault> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What the first hundred bytes of a file say of it.
+/// What the first hundred bytes of a file say about it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Header {
     /// It is a store of this version.
     Store(u32),
-    /// It is not ours, or damaged, for this reason.
+    /// It is another program's file, or damaged, for this reason.
     Foreign(&'static str),
 }
 
-/// Reads a file's header without SQLite, which would begin to repair what it opens. The bytes
-/// that we know are compared, since SQLite passes over damage in some of them. See
+/// Reads a file's header without SQLite, which would start to repair the file that it opens. The
+/// known bytes are compared, since SQLite ignores damage in some of them. See
 /// <https://sqlite.org/fileformat2.html#the_database_header>.
 pub(super) fn read_header(header: &[u8]) -> Header {
     let number = |at: usize| {
@@ -89,7 +89,7 @@ pub(super) fn read_header(header: &[u8]) -> Header {
     if version == 0 {
         return Header::Foreign("it has no format version");
     }
-    // A later version may choose otherwise; it is refused by its number.
+    // A later version may choose other values; it is refused by its version number.
     let page_and_fractions = [0x10, 0x00, 2, 2, 0, 64, 32, 32];
     let known = header[16..24] == page_and_fractions
         && number(44) == 4 // schema format
@@ -161,7 +161,7 @@ mod tests {
         assert!(MIGRATIONS[1].contains(&format!("status NOT IN {states}")));
     }
 
-    /// The index of open runs names the open states, because SQLite cannot ask Rust.
+    /// SQLite cannot call Rust, so the index of open runs lists the open states itself.
     #[test]
     fn the_index_of_open_runs_knows_every_open_state() {
         let index = MIGRATIONS[0]

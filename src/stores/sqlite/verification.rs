@@ -83,13 +83,13 @@ fn journals(connection: &Connection) -> Result<HashMap<i64, String>, Fault> {
     Ok(keys)
 }
 
-/// All entries in the order of their positions, against both chains at once.
+/// Checks all entries, in the order of their positions, against both chains at once.
 struct Entries {
     keys: HashMap<i64, String>,
     /// The next sequence number and the last hash of each journal.
     heads: HashMap<i64, (u64, Hash)>,
     position: u64,
-    /// How many entries are there.
+    /// The number of entries.
     entries: u64,
 }
 
@@ -126,7 +126,7 @@ impl Entries {
             let first = row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned);
             let is_next = first.unwrap_or(number) == begins;
             if is_next && first.is_some() && checked.position <= end {
-                // Nothing is left of these commits: an entry there would be out of its place.
+                // These commits have no entries left: an entry there would be out of place.
                 checked.position = end;
                 return Ok(());
             }

@@ -1,9 +1,9 @@
-//! What happens inside one transaction: claims, checks, inserts.
+//! The work inside one transaction: claims, checks, inserts.
 //!
-//! The writer remembers, for journals that it wrote to, their epoch, owner, next sequence
-//! number and last hash, so that a batch is checked in memory before anything of it is
-//! written, and a refused one leaves no trace. What it remembers is true as long as nobody else
-//! wrote to the file, which `PRAGMA data_version` tells inside each transaction.
+//! For journals that it wrote to, the writer remembers the epoch, the owner, the next sequence
+//! number and the last hash. So a batch is checked in memory before any of it is written, and a
+//! refused one leaves no trace. These values are valid as long as no other connection wrote to the
+//! file, which `PRAGMA data_version` tells inside each transaction.
 
 mod deleting;
 
@@ -23,12 +23,12 @@ use super::{
     rows::{self, JournalRow, StateRow},
 };
 
-/// How many journals are remembered, at some 200 bytes each.
+/// The most journals that are remembered, at some 200 bytes each.
 const REMEMBERED: usize = 50_000;
 
-/// Why a batch or a claim comes to nothing.
+/// Why a batch or a claim has no effect.
 enum Stop {
-    /// It is refused; the others go on.
+    /// It is refused; the other requests continue.
     Refused(StoreError),
     /// The store failed.
     Fault(Fault),
@@ -46,7 +46,7 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// Turns what stopped a batch or a claim into an answer or a failure of the store.
+/// Turns the reason that stopped a batch or a claim into an answer or a failure of the store.
 fn answer<T>(result: Result<T, Stop>) -> Result<Result<T, StoreError>, Fault> {
     match result {
         Ok(done) => Ok(Ok(done)),
@@ -55,7 +55,7 @@ fn answer<T>(result: Result<T, Stop>) -> Result<Result<T, StoreError>, Fault> {
     }
 }
 
-/// A journal as it will be after what was checked so far.
+/// A journal as it will be after the checks so far.
 #[derive(Clone, Debug)]
 struct Head {
     row: JournalRow,
@@ -71,24 +71,24 @@ struct Tail {
     commit: u64,
     digest: Hash,
     position: u64,
-    /// The highest id of a journal.
+    /// The highest journal id.
     journal: i64,
 }
 
-/// The only connection that writes.
+/// The only writing connection.
 pub(super) struct Writer {
     connection: Connection,
     place: String,
     owner: Owner,
-    /// Owners that were found dead; an id never comes again.
+    /// Owners that were found dead; an id is never used again.
     dead: HashSet<String>,
     data_version: Option<i64>,
     heads: HashMap<JournalId, Head>,
     tail: Tail,
-    /// The commit that is being made.
+    /// The digest of the commit that is being made.
     digest: CommitDigest,
     changed: bool,
-    /// The commit that the anchor knows.
+    /// The commit that the anchor names.
     pub(super) anchored: u64,
 }
 
@@ -109,7 +109,8 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction, and forgets what is remembered if somebody else wrote since.
+    /// Begins a transaction, and forgets the remembered journals if another connection has written
+    /// since.
     pub(super) fn begin(&mut self) -> Result<(), Fault> {
         let connection = &self.connection;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -129,7 +130,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the transaction durable. What changed nothing is no commit.
+    /// Makes the transaction durable. A transaction without changes is no commit.
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         if self.changed {
             self.tail.commit += 1;
@@ -147,14 +148,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives up the transaction, if there is one.
+    /// Rolls the transaction back, if there is one.
     pub(super) fn roll_back(&mut self) {
         // It fails where SQLite has rolled back by itself.
         let _ = self.connection.execute_batch("ROLLBACK");
         self.data_version = None;
     }
 
-    /// The last commit that is durable, outside of a transaction.
+    /// The last durable commit, outside of a transaction.
     pub(super) fn mark(&self) -> Mark {
         Mark {
             number: self.tail.commit,
@@ -181,7 +182,7 @@ impl Writer {
         answer(checked.and_then(|()| self.try_claim(journal, true)))
     }
 
-    /// Refuses where this is not the epoch of a journal that this process owns.
+    /// Refuses unless this is the epoch of a journal that this process owns.
     fn check_carried(&mut self, journal: &JournalId, epoch: u64) -> Result<(), Stop> {
         let head = self.head(journal);
         let head = head.map_err(|fault| self.unreadable(fault))?;
@@ -221,7 +222,7 @@ impl Writer {
         Ok(claim)
     }
 
-    /// Which of these journals belong to another process that lives.
+    /// The journals among these that belong to another live process.
     pub(super) fn held_elsewhere(
         &mut self,
         journals: &[JournalId],
@@ -291,8 +292,8 @@ impl Writer {
         rows::put_checkpoint(&self.connection, session, bytes)
     }
 
-    /// What it means that something could not be read before anything was written: damage of
-    /// one row is the trouble of who needs that row.
+    /// How a failed read counts before anything was written: a damaged row concerns only the caller
+    /// that needs it.
     fn unreadable(&self, fault: Fault) -> Stop {
         if fault.is_damage() {
             Stop::Refused(fault.at(&self.place))
@@ -301,7 +302,7 @@ impl Writer {
         }
     }
 
-    /// The versions that the writes will make; each sees those before it in its batch.
+    /// The versions that the writes will make; each write sees the earlier ones of its batch.
     fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, Stop> {
         let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
         let mut versions = Vec::with_capacity(writes.len());
@@ -333,7 +334,7 @@ impl Writer {
     }
 
     fn check_appends(&mut self, appends: &[Append]) -> Result<(), Stop> {
-        // How many entries each journal will have after the appends that were checked.
+        // How many entries each journal will have after the appends checked so far.
         let mut staged: HashMap<&JournalId, u64> = HashMap::new();
         for append in appends {
             let have = match staged.get(&append.journal) {
@@ -352,7 +353,7 @@ impl Writer {
         Ok(())
     }
 
-    /// How many entries the journal has, if the append comes from its owner.
+    /// How many entries the journal has, provided that its owner sends the append.
     fn check_epoch(&mut self, append: &Append) -> Result<u64, Stop> {
         let head = self
             .head(&append.journal)
@@ -375,7 +376,7 @@ impl Writer {
         }
     }
 
-    /// Refuses when the journal belongs to another process that lives.
+    /// Refuses when the journal belongs to another live process.
     fn check_owner(&mut self, journal: &JournalId, head: &Head) -> Result<(), Stop> {
         let Some(id) = head.row.owner.as_deref() else {
             return Ok(());
@@ -406,15 +407,15 @@ impl Writer {
                 None => self.fresh(&append.journal)?,
             },
         };
-        // The first entry of its first epoch makes a run or a session. It also may be that a process claimed
-        // the run, wrote nothing and died; nobody else holds the epoch then.
+        // The first entry of a journal's first epoch makes a run or a session. A process may also
+        // have claimed the run, written nothing and died; no other process has the epoch then.
         let is_mine = head.row.owner.as_deref() == Some(self.owner.id());
         if !is_mine {
             head.row.epoch = append.epoch;
             head.row.owner = Some(self.owner.id().to_owned());
         }
         if let Some(row) = &append.row {
-            // The tree is settled with the first entry.
+            // The first entry fixes the tree.
             if head.next == 0 && row.root != row.run {
                 head.row.root = Some(self.root(row.root)?);
             }
@@ -450,7 +451,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The journal of a root, which its children may name before it was made.
+    /// The journal of a root, which its children may name before it is made.
     fn root(&mut self, root: RunId) -> Result<i64, Fault> {
         let journal = JournalId::Run(root);
         if let Some(head) = self.head(&journal)? {
@@ -463,7 +464,7 @@ impl Writer {
         Ok(id)
     }
 
-    /// A journal that is not there yet, with an id of its own.
+    /// A new journal, with an id of its own.
     fn fresh(&mut self, journal: &JournalId) -> Result<Head, Fault> {
         self.tail.journal += 1;
         let id = self.tail.journal;
@@ -479,7 +480,7 @@ impl Writer {
         })
     }
 
-    /// What is known of a journal; `None` when it is not there.
+    /// The known state of a journal; `None` when there is no such journal.
     fn head(&mut self, journal: &JournalId) -> Result<Option<Head>, Fault> {
         if let Some(head) = self.heads.get(journal) {
             return Ok(Some(head.clone()));

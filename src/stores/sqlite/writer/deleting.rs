@@ -1,4 +1,4 @@
-//! Trees, sessions and blobs that go, inside one transaction.
+//! Deletion of trees, sessions and blobs inside one transaction.
 
 use ghostlight_actors::{
     contract::{Deleted, StoreError},
@@ -9,7 +9,7 @@ use super::{Writer, answer};
 use crate::stores::sqlite::{deletion, fault::Fault};
 
 impl Writer {
-    /// Deletes at most so many rows of this tree and of what is left of others.
+    /// Deletes at most so many rows of this tree and of earlier deletions that are unfinished.
     pub(in crate::stores::sqlite) fn delete_tree(
         &mut self,
         root: RunId,
@@ -22,7 +22,7 @@ impl Writer {
         self.delete(at, limit, |step| step.take(root)).map(Ok)
     }
 
-    /// Deletes at most so many rows of this session and of what is left of others.
+    /// Deletes at most so many rows of this session and of earlier deletions that are unfinished.
     pub(in crate::stores::sqlite) fn delete_session(
         &mut self,
         session: &SessionId,
