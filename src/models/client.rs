@@ -1,4 +1,4 @@
-//! Clients of HTTP, for providers of models and for the webhook that approves.
+//! HTTP clients, for providers of models and for the approval webhook.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,13 +6,13 @@ use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary:
 use reqwest::Url;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// How long a connection may take where no setting says it.
+/// The time limit for connecting where no setting gives one.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A client for another kind of request to this address, made in the same way.
+/// An HTTP client for requests to this address that are not calls of a model.
 ///
 /// # Errors
-/// When the address is none that can be asked.
+/// When the address is not `http` or `https`, or holds a credential; when no client can be made.
 pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
     let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -28,13 +28,13 @@ pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
     client(&url, CONNECT)
 }
 
-/// A client without anything that repeats, redirects or waits on its own.
+/// A client that neither retries nor follows redirects.
 pub(super) fn client(url: &Url, connect: Duration) -> Result<reqwest::Client, ModelError> {
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("ghostlight/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect)
         .tcp_keepalive(Duration::from_secs(60))
-        // A redirect would carry the conversation, and perhaps the key, to another place.
+        // A redirect could carry the conversation, and perhaps the key, to another server.
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
@@ -48,19 +48,19 @@ pub(super) fn client(url: &Url, connect: Duration) -> Result<reqwest::Client, Mo
         .map_err(|_| invalid("no HTTP client could be made"))
 }
 
-/// Makes ring the process's provider of cryptography, where the program has chosen none.
+/// Makes ring the process's provider of cryptography, if the program has chosen none.
 ///
 /// With this crate in a program, its own `reqwest` knows TLS without a provider, and
 /// `reqwest::Client::new()` panics for want of one where the program's features name none.
 pub(crate) fn install_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may have been first, which is as good.
+        // If another thread was first, its provider is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
 /// TLS with ring and the machine's own trusted certificates, whatever the process's provider is.
-/// On this machine itself none are read.
+/// For an address of this machine no certificates are read.
 fn tls(url: &Url) -> Result<rustls::ClientConfig, ModelError> {
     let failed = |error: rustls::Error| {
         invalid(format!(
@@ -80,7 +80,7 @@ fn tls(url: &Url) -> Result<rustls::ClientConfig, ModelError> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Whether an address is one of this machine.
+/// Whether an address is on this machine.
 pub(super) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! Which embedder a team file or the command means.
+//! The settings of an embedder, from a team file or the command line.
 
 use ghostlight_actors::contract::EmbedderHandle;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::retrieval::CachedEmbedder;
 use crate::retrieval::LexicalEmbedder;
 
-/// How many vectors of questions are kept, so that what is asked again costs nothing.
+/// How many vectors of queries are cached.
 #[cfg(feature = "openai")]
 const CACHED: usize = 1_000;
 /// The most numbers of a lexical vector.
@@ -23,9 +23,9 @@ const MAX_DIMENSION: usize = 4_096;
 #[serde(tag = "provider", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum EmbedderSettings {
-    /// Words and their letters, hashed: it needs no model and knows no meaning.
+    /// Hashes of words and of parts of words. It needs no model and knows no meaning.
     Lexical {
-        /// How many numbers a vector has, 512 where it is left out.
+        /// The number of dimensions of a vector; 512 if it is left out.
         #[serde(default = "default_dimension")]
         dimension: usize,
     },
@@ -50,7 +50,7 @@ impl EmbedderSettings {
     /// The embedder.
     ///
     /// # Errors
-    /// Which setting cannot be, and what it must be.
+    /// A setting that is out of its bounds, with the bounds.
     pub fn embedder(&self) -> Result<EmbedderHandle, String> {
         match self {
             Self::Lexical { dimension } if !(1..=MAX_DIMENSION).contains(dimension) => Err(
@@ -71,11 +71,11 @@ impl EmbedderSettings {
         }
     }
 
-    /// An embedder in one word, as it is typed: `lexical`, or `openai:MODEL:DIMENSION` for a server at
-    /// `OPENAI_BASE_URL` with the key in `OPENAI_API_KEY`.
+    /// Reads an embedder from one word, as on the command line: `lexical`, or
+    /// `openai:MODEL:DIMENSION` for a server at `OPENAI_BASE_URL` with the key in `OPENAI_API_KEY`.
     ///
     /// # Errors
-    /// What it must look like.
+    /// The expected form, if the text has another.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let wanted = || format!("`{text}` is no embedder: write lexical or openai:MODEL:DIMENSION");
         if text == "lexical" {

@@ -1,4 +1,4 @@
-//! One model in the place of another that fails.
+//! A model that tries several models in order.
 
 use std::fmt;
 
@@ -7,12 +7,13 @@ use ghostlight_actors::{
     vocabulary::{ModelRequest, ModelResponse},
 };
 
-/// A model that asks another where one fails: the first of them that answers.
+/// A model that tries several models in order and gives the first answer.
 ///
-/// Each attempt begins with the first, so a provider that is well again is used again. Whatever a
-/// model fails with, the next is asked: another provider may have a longer context, another rule or
-/// another limit. Where all fail, the error is the last one's, and another attempt is worth it where
-/// any of them says so. What a model that failed had shown of its answer does not count.
+/// Each attempt begins with the first model, so a provider that has recovered is used again. The
+/// next model is tried after any kind of error, because another provider may accept a longer
+/// context or have other limits. If all fail, the error is that of the last model, and it is
+/// retryable if the error of any of them is. The parts of an answer that a failed model had already
+/// shown do not count.
 ///
 /// ```
 /// use ghostlight::{
@@ -33,7 +34,7 @@ use ghostlight_actors::{
 /// # }
 /// ```
 ///
-/// In a team file it names its models with their providers, in order:
+/// In a team file it lists its models in order, each with its provider:
 ///
 /// ```yaml
 /// models:
@@ -49,14 +50,14 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// This model, and none beside it yet.
+    /// A fallback with this model only.
     pub fn new(first: impl Into<ModelHandle>) -> Self {
         Self {
             models: vec![first.into()],
         }
     }
 
-    /// Adds a model that is asked where all before it failed.
+    /// Adds a model that is tried after all models before it failed.
     #[must_use]
     pub fn or(mut self, next: impl Into<ModelHandle>) -> Self {
         self.models.push(next.into());
@@ -81,7 +82,7 @@ impl Model for Fallback {
         }
         match failed {
             Some(error) => Err(error),
-            // There is a first one.
+            // There is always a first model.
             None => Err(ModelError::new(
                 ghostlight_actors::vocabulary::ErrorKind::NotFound,
                 "there is no model to ask",
@@ -95,7 +96,7 @@ impl Model for Fallback {
     }
 }
 
-/// The error of an attempt in which this one came after another.
+/// This error, made retryable if the error before it was.
 fn after(before: Option<ModelError>, mut error: ModelError) -> ModelError {
     if let Some(before) = before.filter(|before| before.retryable) {
         let pause = match error.retryable {

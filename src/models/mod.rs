@@ -8,7 +8,7 @@ mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
 pub mod gemini;
-// Some of it only OpenAI's adapter uses.
+// Some of it is used by OpenAI's provider only.
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 #[cfg_attr(not(feature = "openai"), allow(dead_code, unused_imports))]
 pub(crate) mod http;

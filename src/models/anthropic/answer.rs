@@ -38,15 +38,15 @@ enum Block {
         place: u32,
         id: String,
         name: String,
-        /// The input as it came with the block's beginning, which is whole where nothing follows.
+        /// The input that came with the start of the block. It is whole if no pieces follow.
         input: Value,
         pieces: String,
     },
-    /// Of a kind that is not known here: what the provider's own tools do, or something newer.
+    /// A block of an unknown kind: one of the provider's own tools, or something newer.
     Other,
 }
 
-/// What was told of the consumption; the last word of each counts.
+/// The token counts that the server reported. The last value of each count is kept.
 #[derive(Default)]
 struct Counts {
     input: u64,
@@ -309,7 +309,7 @@ fn finish(word: String, has_calls: bool) -> FinishReason {
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "refusal" => FinishReason::ContentFilter,
         _ if has_calls => FinishReason::ToolCalls,
-        // It says that it calls tools, and calls none: that is only the end of the answer.
+        // `tool_use` without a call is an ordinary end of the answer.
         "end_turn" | "stop_sequence" | "tool_use" => FinishReason::Stop,
         _ => FinishReason::Other(word),
     }

@@ -5,7 +5,7 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Value, json};
 
-/// What stands where a person has to speak and nobody did.
+/// The user message that is inserted where the provider requires one and there is none.
 const GO_ON: &str = "Go on.";
 /// The key under which a signature of this provider is kept.
 pub(super) const OWN: &str = "anthropic";
@@ -31,12 +31,12 @@ pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
         turns.insert(0, ("user", vec![text(GO_ON)]));
     }
     if turns.last().is_some_and(|(role, _)| *role != "user") {
-        // What ends with the model's own words would be taken for the beginning of its answer.
+        // The provider would take a last message of the model for the beginning of its answer.
         turns.push(("user", vec![text(GO_ON)]));
     }
     for (role, blocks) in &mut turns {
         if *role == "user" {
-            // Results come first in their turn. The sort keeps the order of what is alike.
+            // Results come first in their turn. The sort is stable.
             blocks.sort_by_key(|block| block["type"] != "tool_result");
         }
     }
@@ -56,7 +56,7 @@ fn text(text: &str) -> Value {
 fn blocks(message: &Message) -> Vec<Value> {
     let is_own = message.role == Role::Assistant;
     let blocks = message.parts.iter().filter_map(|part| match part {
-        // Empty texts are refused, and so is white space at the end of the model's last words.
+        // The provider refuses empty texts, and white space at the end of the model's last text.
         Part::Text(words) if words.trim().is_empty() => None,
         Part::Text(words) if is_own => Some(text(words.trim_end())),
         Part::Text(words) => Some(text(words)),
@@ -71,7 +71,7 @@ fn blocks(message: &Message) -> Vec<Value> {
     blocks.collect()
 }
 
-/// The block of a thought that this provider signed; none for that of another provider's model.
+/// The block of a thought that this provider signed; `None` for another provider's signature.
 fn thought(signature: &str, text: &str) -> Option<Value> {
     let signature: Value = serde_json::from_str(signature).ok()?;
     let own = &signature[OWN];
@@ -108,8 +108,8 @@ fn resulted(result: &ToolResult) -> Value {
     block
 }
 
-/// An id in the characters that the provider takes. Others are written by their numbers, so that two
-/// ids stay two.
+/// The id, in which each character that the provider does not accept is replaced by its code point,
+/// so that different ids stay different.
 fn id_of(id: &str) -> String {
     let mut own = String::new();
     for c in id.chars() {
@@ -121,7 +121,7 @@ fn id_of(id: &str) -> String {
     own
 }
 
-/// A block for a file: images and PDFs as such, text as text, and a link to what is neither as text.
+/// A block for a file: an image, PDF or text in its own form, any other file as a link in a text.
 fn attachment(data: &Data) -> Value {
     let kind = data.media_type.as_str();
     let name = data.name.as_deref().unwrap_or("attachment");

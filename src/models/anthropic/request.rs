@@ -9,11 +9,12 @@ use super::{
 };
 use crate::models::http::tools_called;
 
-/// Fields that no further field takes the place of.
+/// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["messages", "stream"];
-/// The fewest tokens that the provider takes for thinking.
+/// The smallest thinking budget that the provider accepts, in tokens.
 const LEAST_THINKING: u32 = 1_024;
-/// What the provider's structured output does not take of a schema; the answer is held to it here.
+/// Keywords of JSON Schema that the provider's structured output does not accept. The answer is
+/// checked against them here.
 const NOT_TAKEN: [&str; 11] = [
     "minimum",
     "maximum",
@@ -28,7 +29,7 @@ const NOT_TAKEN: [&str; 11] = [
     "pattern",
 ];
 
-/// A request, and how its server is spoken to.
+/// A request, with the settings of its model.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a AnthropicSettings,
@@ -48,7 +49,7 @@ impl Body<'_> {
         let mut most = sampling.max_tokens.unwrap_or(settings.max_tokens);
         if let Thinking::Budget(tokens) = settings.thinking {
             let tokens = tokens.max(LEAST_THINKING);
-            // The bound on the answer covers the thinking too.
+            // The provider counts the thinking towards `max_tokens`.
             most = most.saturating_add(tokens);
             put(
                 "thinking",
@@ -109,7 +110,8 @@ impl Body<'_> {
         Value::Object(body)
     }
 
-    /// The instructions, with the schema of the answer in words where the provider does not take it.
+    /// The instructions, followed by the schema of the answer where the provider does not accept
+    /// it.
     fn system(&self, has_format: bool) -> Option<Value> {
         let mut text = self.request.instructions.trim().to_owned();
         if let Some(output) = self.request.output.as_ref().filter(|_| !has_format) {
@@ -139,8 +141,8 @@ impl Body<'_> {
         Some(json!({"type": "json_schema", "schema": schema}))
     }
 
-    /// The tools and the choice among them. Where a conversation has calls and the request offers no
-    /// tools, those of the conversation are named and may not be called.
+    /// The tools and the choice among them. If the conversation has calls and the request offers no
+    /// tools, the called tools are named again and may not be called.
     fn tools(&self) -> Option<(Value, Option<Value>)> {
         let request = self.request;
         if request.tools.is_empty() {
@@ -181,7 +183,7 @@ impl Body<'_> {
     }
 }
 
-/// What the provider takes of a schema.
+/// The part of a schema that the provider accepts.
 fn taken(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -190,7 +192,7 @@ fn taken(schema: &Value) -> Value {
                 .iter()
                 .filter(|(name, value)| !(NOT_TAKEN.contains(&name.as_str()) && is_bound(value)))
                 .map(|(name, value)| match name.as_str() {
-                    // Below it stand names of fields, and not words of a schema.
+                    // The keys inside are names of fields, not keywords of JSON Schema.
                     "properties" | "$defs" | "definitions" => (name.clone(), each(value)),
                     "enum" | "const" | "default" | "required" => (name.clone(), value.clone()),
                     _ => (name.clone(), taken(value)),

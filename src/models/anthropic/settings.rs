@@ -12,7 +12,7 @@ use crate::models::{
     http::{self, Timeouts, address, no_credentials, without_credentials},
 };
 
-/// Where a model is and how it is spoken to. It is what a team file holds.
+/// The settings of a model of Anthropic. A team file holds the same fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -22,25 +22,26 @@ pub struct AnthropicSettings {
     /// The address up to and without `/messages`. It holds no name, password or query.
     #[serde(deserialize_with = "address")]
     pub base_url: String,
-    /// The key, as a reference to an environment variable. Left out, Anthropic's own server gets
-    /// the one in `ANTHROPIC_API_KEY`, and any other server none.
+    /// The key, as a reference to an environment variable. If it is left out, Anthropic's own
+    /// server gets the key in `ANTHROPIC_API_KEY`, and any other server gets none.
     pub api_key: Option<Secret>,
-    /// The most tokens of an answer, where a request does not say it. Thinking comes on top.
+    /// The most tokens of an answer if the request sets no bound. A thinking budget is added to it.
     pub max_tokens: u32,
     /// Whether the model thinks before it answers.
     pub thinking: Thinking,
     /// Whether tools, instructions and conversation are marked for the provider's cache.
     pub cache: bool,
-    /// How long to wait for what.
+    /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without it the cost of its answers is 0.
+    /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
-    /// Further fields of each request body, in the place of the request's own; `null` takes one
-    /// out. The further fields of a single request win over these. No credential belongs here.
+    /// Further fields of each request body. They replace the request's own fields; `null` removes
+    /// one. The further fields of a single request win over these. A credential does not belong
+    /// here.
     #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,
     /// Further headers, such as `anthropic-beta`. `${NAME}` in a value stands for that environment
-    /// variable, and `$$` for a dollar.
+    /// variable, and `$$` for a dollar sign.
     #[serde(deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
     /// Whether a key may go to another machine over plain `http`.
@@ -54,14 +55,14 @@ pub struct AnthropicSettings {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Thinking {
-    /// As the model does by itself.
+    /// The default of the model.
     #[default]
     Default,
-    /// Not at all.
+    /// No thinking.
     Off,
-    /// As much as it finds right, for models that decide it themselves (from 4.6 on).
+    /// The model decides how much it thinks, if it supports that (from 4.6 on).
     Adaptive,
-    /// With so many tokens at most, 1,024 at least, for models that take a bound.
+    /// At most this many tokens of thinking, and at least 1,024, for models that accept a budget.
     Budget(u32),
 }
 

@@ -10,16 +10,16 @@ use serde_json::{Map, Value, json};
 use super::message::OWN;
 use crate::models::http::{Failure, ServerEvent};
 
-/// An answer in the making. A whole answer is one that comes in one piece.
+/// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
 pub(super) struct Answer {
     text: String,
     reasoning: String,
-    /// What goes back with the text.
+    /// The signature that goes back with the text.
     text_signature: Option<Value>,
     calls: Vec<Call>,
     finish: Option<String>,
-    /// Why the provider did not let the model answer.
+    /// Why the provider blocked the answer.
     blocked: Option<String>,
     usage: Value,
     model: String,
@@ -62,7 +62,7 @@ impl Answer {
             model.clone_into(&mut self.model);
         }
         if piece["usageMetadata"].is_object() {
-            // Each piece counts from the beginning: the last count is the whole.
+            // The counts of each piece include all pieces before it, so the last counts are kept.
             self.usage = piece["usageMetadata"].clone();
         }
         if let Some(reason) = piece["promptFeedback"]["blockReason"].as_str() {
@@ -102,7 +102,7 @@ impl Answer {
             });
             return;
         }
-        // It may come with an empty text, at the end.
+        // The signature may come at the end, with an empty text.
         self.text_signature = signature.or(self.text_signature.take());
         let text = part["text"].as_str().unwrap_or_default();
         if text.is_empty() {
@@ -208,7 +208,7 @@ fn finish(word: &str, has_calls: bool) -> Result<FinishReason, Failure> {
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
             FinishReason::ContentFilter
         }
-        // The model wrote a call that its server could not read; the next attempt may write a better.
+        // The model wrote a call that its server could not read. Another attempt may succeed.
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" if !has_calls => {
             let what = "the model's call of a tool could not be read by its server";
             return Err(Failure::Malformed(what.to_owned()));

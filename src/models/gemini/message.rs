@@ -7,15 +7,15 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Map, Value, json};
 
-/// What stands where a person has to speak and nobody did.
+/// The user message that is inserted where the provider requires one and there is none.
 const GO_ON: &str = "Go on.";
-/// The key under which what this provider wants back is kept.
+/// The key under which the fields that this provider wants back are kept.
 pub(super) const OWN: &str = "gemini";
-/// What the provider documents for a call that its model did not make, and that has no signature.
+/// The documented signature for a call that its model did not make.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The conversation as the provider reads it. Newer models want a signature with the first call of
-/// each step, also where another model made it.
+/// The conversation as the provider reads it. Newer models require a signature with the first call
+/// of each step, even if another model made the call.
 pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     let mut given_ids = HashMap::new();
@@ -42,7 +42,8 @@ pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Va
     turns.into_iter().map(to_content).collect()
 }
 
-/// What the provider wants back with a message: fields of its text, and of its calls by our ids.
+/// The fields that go back to the provider with a message: those of its text, and those of its
+/// calls by our call ids.
 #[derive(Default)]
 struct Returned {
     text: Option<Value>,
@@ -129,7 +130,7 @@ fn said_to_model(message: &Message, given_ids: &HashMap<String, Value>) -> Vec<V
             _ => {}
         }
     }
-    // Results stand together; what is attached to them comes after the last.
+    // Results stand together; their attachments come after the last of them.
     parts.extend(attached);
     parts
 }
@@ -146,7 +147,7 @@ fn resulted(result: &ToolResult, given_ids: &HashMap<String, Value>) -> Value {
     json!({"functionResponse": response})
 }
 
-/// A part for a file: what the provider reads as such, and a link to what it cannot reach as text.
+/// A part for a file: embedded data as data, a link as text.
 fn attachment(data: &Data) -> Value {
     let kind = data.media_type.as_str();
     let name = data.name.as_deref().unwrap_or("attachment");

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::{message, settings::GeminiSettings};
 
-/// The field that no further field takes the place of.
+/// The field of the body that `extra` cannot replace.
 const FIXED: &str = "contents";
 
-/// A request, and how its server is spoken to.
+/// A request, with the settings of its model.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a GeminiSettings,

@@ -12,7 +12,7 @@ use crate::models::{
     http::{self, Timeouts, address, no_credentials, without_credentials},
 };
 
-/// Where a model is and how it is spoken to. It is what a team file holds.
+/// The settings of a Gemini model. A team file holds the same fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -22,23 +22,24 @@ pub struct GeminiSettings {
     /// The address up to and without `/models`. It holds no name, password or query.
     #[serde(deserialize_with = "address")]
     pub base_url: String,
-    /// The key, as a reference to an environment variable. Left out, Google's own server gets the
-    /// one in `GEMINI_API_KEY`, and any other server none.
+    /// The key, as a reference to an environment variable. If it is left out, Google's own server
+    /// gets the key in `GEMINI_API_KEY`, and any other server gets none.
     pub api_key: Option<Secret>,
-    /// The most tokens that the model thinks with, for models that take such a bound; 0 is none.
+    /// The thinking budget in tokens, for models that accept one; 0 turns thinking off.
     pub thinking_budget: Option<u32>,
-    /// Whether the model's thoughts are told in short.
+    /// Whether answers contain summaries of the model's thoughts.
     pub include_thoughts: bool,
-    /// How long to wait for what.
+    /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without it the cost of its answers is 0.
+    /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
-    /// Further fields of each request body, in the place of the request's own; `null` takes one
-    /// out. The further fields of a single request win over these. No credential belongs here.
+    /// Further fields of each request body. They replace the request's own fields; `null` removes
+    /// one. The further fields of a single request win over these. A credential does not belong
+    /// here.
     #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,
     /// Further headers. `${NAME}` in a value stands for that environment variable, and `$$` for a
-    /// dollar.
+    /// dollar sign.
     #[serde(deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
     /// Whether a key may go to another machine over plain `http`.
@@ -68,7 +69,7 @@ impl GeminiSettings {
         }
     }
 
-    /// Whether it is of a family before the third, which takes fewer combinations.
+    /// Whether the model is older than Gemini 3. Such models accept fewer combinations of features.
     pub(super) fn is_before_3(&self) -> bool {
         ["gemini-1", "gemini-2"]
             .iter()

@@ -21,10 +21,10 @@ use super::{
 /// How much of the body of a failed answer is read, in bytes.
 const REPORT_LIMIT: u64 = 64 * 1024;
 
-/// How long it is read.
+/// How long the body of a failed answer is read.
 const REPORT_TIME: Duration = Duration::from_secs(5);
 
-/// An attempt that starts when this is made.
+/// An attempt, whose time limits run from its creation.
 #[derive(Clone)]
 pub(in crate::models) struct Attempt {
     http: reqwest::Client,
@@ -68,7 +68,7 @@ impl Attempt {
         })
     }
 
-    /// Sends a body as JSON. The answer to one that asks for a stream may come whole, too.
+    /// Sends a body as JSON. The answer to a request for a stream may still come whole.
     #[cfg(any(feature = "anthropic", feature = "gemini"))]
     pub(in crate::models) async fn post(
         &self,
@@ -103,7 +103,7 @@ impl Attempt {
     }
 }
 
-/// What a server sends.
+/// The answer of a server.
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(in crate::models) enum Received {
     /// An answer in one piece.
@@ -164,12 +164,12 @@ impl Body {
         }
     }
 
-    /// Whether it says that it is JSON.
+    /// Whether the content type is JSON.
     pub(in crate::models) fn is_json(&self) -> bool {
         self.is_of("application/json")
     }
 
-    /// Whether it says that it is a stream of events.
+    /// Whether the content type is a stream of events.
     #[cfg(any(feature = "anthropic", feature = "gemini"))]
     fn is_events(&self) -> bool {
         self.is_of("text/event-stream")
@@ -209,7 +209,7 @@ impl Body {
         Ok(all.into())
     }
 
-    /// As much as comes within bounds. The status has already told what matters.
+    /// The body, as far as it comes within the bounds. The status has already told what matters.
     async fn read_report(&mut self) -> Vec<u8> {
         self.left = REPORT_LIMIT;
         let deadline = Instant::now() + REPORT_TIME;

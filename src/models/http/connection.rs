@@ -1,4 +1,4 @@
-//! A provider's settings, and the way to its server once it was asked for.
+//! The settings of a provider, with the endpoint that the first request opens.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use crate::models::{Secret, client::install_provider};
 
 /// Settings that say how a server is reached.
 pub(in crate::models) trait Reach: Clone {
-    /// What attempts share.
+    /// The state that all attempts share.
     type Endpoint;
 
     /// Reads the address, looks up the secrets and makes a client.
@@ -38,7 +38,7 @@ impl<S: Reach> Connection<S> {
         &self.settings
     }
 
-    /// The same with other settings. The next request opens an endpoint of its own.
+    /// The same connection with changed settings. Its next request opens a new endpoint.
     pub(in crate::models) fn with(mut self, change: impl FnOnce(&mut S)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self.endpoint = Arc::default();
@@ -53,7 +53,7 @@ impl<S: Reach> Connection<S> {
         if let Some(endpoint) = self.endpoint.get() {
             return Ok(endpoint);
         }
-        // Two first requests at once may both open one; one of them is kept.
+        // Two concurrent first requests may both open an endpoint; one of the two is kept.
         let endpoint = self.settings.open()?;
         Ok(self.endpoint.get_or_init(|| endpoint))
     }
@@ -68,8 +68,8 @@ impl<S: Reach> Clone for Connection<S> {
     }
 }
 
-/// The key for a server: the one that is set, or for the provider's own host the one in its variable. Any other
-/// server gets none that was not given for it.
+/// The key for a server: the configured key, or, for the provider's own host, the one in the
+/// provider's environment variable. Any other server gets only a key that was configured for it.
 pub(in crate::models) fn key_for(
     base_url: &str,
     own_host: &str,

@@ -13,7 +13,7 @@ use crate::models::{
     client::{client, invalid, is_local},
 };
 
-/// What attempts share. Cloning it is cheap.
+/// The address, headers and client that attempts share. Cloning it is cheap.
 #[derive(Clone)]
 pub(in crate::models) struct Endpoint {
     pub(in crate::models) http: reqwest::Client,
@@ -21,7 +21,7 @@ pub(in crate::models) struct Endpoint {
     pub(in crate::models) base: String,
     /// Headers of each request, the key among them, marked as sensitive.
     pub(in crate::models) headers: HeaderMap,
-    /// The server's name and port, which is all of its address that people are shown.
+    /// The server's name and port: the only part of its address that people are shown.
     pub(in crate::models) host: String,
     /// What kind of server it is.
     pub(in crate::models) kind: ServerKind,
@@ -37,7 +37,7 @@ pub(in crate::models) struct Reaching<'a> {
     pub(in crate::models) kind: ServerKind,
 }
 
-/// A key, and where it stands in a request.
+/// A key, and the header that carries it.
 pub(in crate::models) enum Key {
     /// In `authorization`, after `Bearer`.
     Bearer(Secret),
@@ -51,7 +51,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// An address that cannot be used, a key for another machine over plain `http`, a secret that
-    /// is not set, a header that HTTP does not allow. None holds a value of a secret.
+    /// is not set, a header that HTTP does not allow. No error contains the value of a secret.
     pub(in crate::models) fn open(reaching: Reaching<'_>) -> Result<Self, ModelError> {
         let Reaching {
             base_url,
@@ -114,12 +114,12 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Whether this address is one of this machine, so that no key is needed to reach it.
+/// Whether this address is on this machine, so that no key is needed.
 pub(in crate::models) fn is_loopback(base_url: &str) -> bool {
     Url::parse(base_url).is_ok_and(|url| is_local(&url))
 }
 
-/// The server's name and port, for people; nothing where the address cannot be read.
+/// The server's name and port, for people; empty if the address cannot be read.
 pub(in crate::models) fn display_host(base_url: &str) -> String {
     Url::parse(base_url)
         .map(|url| host_of(&url))
@@ -137,7 +137,7 @@ fn host_of(url: &Url) -> String {
 /// Reads an address.
 ///
 /// # Errors
-/// For what cannot be asked, and for one that holds a credential. None repeats it.
+/// An address that cannot be requested, or that holds a credential. No error repeats it.
 pub(in crate::models) fn parse_address(text: &str) -> Result<Url, ModelError> {
     let wanted = "base_url must be an address such as https://api.openai.com/v1";
     let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
@@ -155,7 +155,7 @@ pub(in crate::models) fn parse_address(text: &str) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-/// Whether one of these headers is a credential: a reference to a secret, or known by its name.
+/// Whether one of these headers is a credential: a reference to a secret, or a known name.
 fn has_key(headers: &BTreeMap<String, String>) -> bool {
     const NAMES: [&str; 6] = [
         "authorization",

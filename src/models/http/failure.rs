@@ -1,4 +1,4 @@
-//! What can go wrong with an attempt, and what the gateway is told of it.
+//! Failures of an attempt, and the errors that the gateway gets for them.
 //!
 //! Status comes before body: a failed answer is judged by its status, and its body, whatever
 //! its shape, only adds detail.
@@ -10,43 +10,43 @@ use serde_json::Value;
 
 use super::{report::Report, scrub::Scrub};
 
-/// Why an attempt failed, before it is told to anyone: it may hold a server's words.
+/// Why an attempt failed, before it is reported: it may contain words of the server.
 #[derive(Clone, Debug)]
 pub(in crate::models) enum Failure {
-    /// No connection came about.
+    /// No connection was made.
     Connect(String),
     /// The server's certificate is not trusted.
     Certificate,
-    /// Nothing came in time.
+    /// A time limit passed.
     Timeout(Phase),
     /// The answer ended before it was whole.
     Cut,
     /// The answer is larger than this many bytes.
     TooLarge(u64),
-    /// The answer is not what the protocol says; where it went wrong, without its text.
+    /// The answer breaks the protocol; the place of the fault, without the answer's text.
     Malformed(String),
-    /// The server answered with another status than 2xx.
+    /// The server answered with a status that is not 2xx.
     Rejected {
         status: u16,
         retry_after: Option<Duration>,
         report: Box<Report>,
     },
-    /// The server answered 2xx, and told of an error inside.
+    /// The server answered 2xx with an error in the body.
     InBand(Box<Report>),
-    /// The request could not be made.
+    /// The request could not be built.
     Request,
 }
 
-/// What kind of server it is, in words for people.
+/// The kind of server, in words for people.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::models) struct ServerKind {
-    /// What it is, such as `an OpenAI-compatible server`.
+    /// Its name, such as `an OpenAI-compatible server`.
     pub(in crate::models) name: &'static str,
-    /// What to look at where it does not know what it is asked for.
+    /// The setting to check when the server does not find what is asked of it.
     pub(in crate::models) place: &'static str,
 }
 
-/// What was waited for in vain.
+/// The phase that ran into its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::models) enum Phase {
     FirstByte,
@@ -55,31 +55,31 @@ pub(in crate::models) enum Phase {
 }
 
 impl Failure {
-    /// An error that came inside of an answer with a good status.
+    /// An error in the body of an answer with a good status.
     pub(in crate::models) fn in_band(body: &[u8]) -> Self {
         Self::InBand(Box::new(Report::read(body)))
     }
 
-    /// An answer whose server says, at its end, only that it failed.
+    /// An answer that ends with a mere sign of failure, without an error.
     pub(in crate::models) fn broken_off(word: &str) -> Self {
         let error =
             serde_json::json!({ "error": { "message": "the server broke off", "type": word } });
         Self::InBand(Box::new(Report::from_value(&error)))
     }
 
-    /// The error that this answer is, if it is one.
+    /// The error in this answer, if there is one.
     pub(in crate::models) fn in_answer(value: &Value) -> Option<Self> {
         let is_error = !value["error"].is_null() || value["object"] == "error";
         is_error.then(|| Self::InBand(Box::new(Report::from_value(value))))
     }
 
-    /// JSON that cannot be read. Only the place is kept: the text may be a model's output.
+    /// JSON that cannot be parsed. Only the place is kept: the text may be a model's output.
     pub(in crate::models) fn unreadable(error: &serde_json::Error) -> Self {
         let place = format!("line {}, column {}", error.line(), error.column());
         Self::Malformed(format!("it is not JSON (at {place})"))
     }
 
-    /// A failed exchange. Its own text may hold the address and is not kept.
+    /// A failed exchange. Its own text may contain the address and is not kept.
     pub(in crate::models) fn transport(error: &reqwest::Error) -> Self {
         if causes(error).any(is_certificate_error) {
             return Self::Certificate;
@@ -101,12 +101,12 @@ impl Failure {
         })
     }
 
-    /// Whether the answer's end did not come, though all that came was good.
+    /// Whether the end of the answer is missing, though all of it so far was good.
     pub(in crate::models) fn is_cut(&self) -> bool {
         matches!(self, Self::Cut | Self::Timeout(Phase::Idle))
     }
 
-    /// What the gateway is told.
+    /// The error that the gateway gets.
     pub(in crate::models) fn into_error(
         self,
         host: &str,
@@ -127,7 +127,7 @@ impl Failure {
         error
     }
 
-    /// A failure in which the server has no word.
+    /// The error of a failure that the server said nothing about.
     fn own_error(self, host: &str, server: ServerKind) -> ModelError {
         let (kind, retryable, message) = match self {
             Self::Connect(reason) => (
@@ -197,8 +197,8 @@ impl Phase {
 
 type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
-/// What an error came from, step by step. What an I/O error wraps is a step as well, which its
-/// own `source` leaves out.
+/// The chain of an error's causes. It includes what an I/O error wraps, which `source` of the I/O
+/// error skips.
 fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = Cause<'a>> {
     std::iter::successors(std::error::Error::source(error), |cause| {
         match cause
@@ -211,7 +211,7 @@ fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = Cause<'a>> {
     })
 }
 
-/// A bad certificate stays bad, while other failures of TLS may pass.
+/// A bad certificate stays bad; other TLS failures may pass.
 fn is_certificate_error(cause: Cause<'_>) -> bool {
     matches!(
         cause.downcast_ref(),
@@ -219,7 +219,7 @@ fn is_certificate_error(cause: Cause<'_>) -> bool {
     )
 }
 
-/// What a server's refusal means, whether its status came as a status or in band.
+/// The meaning of a server's refusal, whether it came as a status or in the body.
 fn refused(
     host: &str,
     server: ServerKind,
@@ -236,8 +236,8 @@ fn refused(
     if !labels.is_empty() {
         message = format!("{message} ({})", labels.join(", "));
     }
-    // What a server says of a request that it refused helps to correct it. What it says of its
-    // own failure may repeat the model's output, and what it says of a key repeats the key.
+    // The server's words about a refused request help to correct it. Its words about its own
+    // failure may repeat the model's output, and its words about a key repeat the key.
     let is_told = matches!(
         status,
         Some(400 | 402 | 404 | 405 | 409 | 413 | 415 | 422 | 429)
@@ -260,7 +260,7 @@ fn classify(
     const SHORTEN: &str = "the request does not fit the model's context: shorten the conversation";
     const KEY: &str = "check the key and what it may do";
     let place = server.place;
-    // Google refuses a key by 400.
+    // Google refuses a bad key with status 400.
     if status == Some(400) && report.says(&["api_key_invalid", "api key not valid"]) {
         return (ErrorKind::Authentication, false, KEY);
     }
@@ -274,7 +274,7 @@ fn classify(
         Some(404) => (ErrorKind::NotFound, false, place),
         Some(408) => (ErrorKind::Timeout, true, ""),
         Some(413) => (ErrorKind::ContextOverflow, false, SHORTEN),
-        // Google speaks of the plan in every limit, and says for how long where it is one of a minute.
+        // Google mentions the plan in every limit, and a delay only in limits per minute.
         Some(429) if report.is_out_of_funds() && report.retry_delay().is_none() => (
             ErrorKind::RateLimited,
             false,

@@ -1,8 +1,8 @@
-//! What providers over HTTP share: reaching a server, one attempt in time and within bounds,
-//! streams of events, what a failure means and how much of a server's words may be shown.
+//! What the HTTP providers share: endpoints, one attempt within time and size limits, streams of
+//! events, the meaning of failures, and how much of a server's words may be shown.
 //!
-//! A provider of its own adds three things: its settings, the body of a request, and how an
-//! answer is put together. It knows no TLS, no clock and no secret.
+//! A provider adds three things: its settings, the body of a request, and how an answer is put
+//! together. It knows nothing of TLS, clocks and secrets.
 
 mod attempt;
 mod connection;
@@ -36,12 +36,12 @@ pub(super) use settings::{address, no_credentials, without_credentials};
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub(super) use sse::{EventParser, ServerEvent};
 
-/// The bound on an answer where none is set: 16 MiB.
+/// The largest answer where no setting gives a bound: 16 MiB.
 pub(super) const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The names of the tools that were called in a conversation, in the order of their letters. Some
-/// providers refuse a conversation with calls in a request that offers no tools, so these are named
-/// again there, and may not be called.
+/// The names of the tools that were called in a conversation, in alphabetical order. Some providers
+/// refuse a conversation with calls if the request offers no tools, so the request names these
+/// tools again and forbids calls.
 #[cfg(any(feature = "anthropic", feature = "openai"))]
 pub(super) fn tools_called(request: &ModelRequest) -> BTreeSet<String> {
     let messages = request.conversation.messages();
@@ -49,7 +49,7 @@ pub(super) fn tools_called(request: &ModelRequest) -> BTreeSet<String> {
     calls.map(|call| call.name.clone()).collect()
 }
 
-/// Makes an attempt in its time, and tells what it took or what its failure means.
+/// Makes an attempt, and returns its answer with its latency, or the error that its failure means.
 pub(super) async fn timed(
     endpoint: &Endpoint,
     total: Duration,

@@ -1,16 +1,16 @@
-//! What a server says of an error, of any of the shapes in use.
+//! The error that a server reports, in any of the shapes in use.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a server says of an error, of any of the shapes in use.
+/// The error that a server reports, in any of the shapes in use.
 #[derive(Clone, Debug, Default)]
 pub(in crate::models) struct Report {
     code: Option<String>,
     kind: Option<String>,
     param: Option<String>,
-    /// How long the server asks to wait, where it says so in the body, as Google's does.
+    /// The delay that the body asks for, as Google's errors do.
     retry_delay: Option<Duration>,
     pub(in crate::models) message: String,
 }
@@ -29,7 +29,7 @@ impl Report {
     }
 
     pub(in crate::models) fn from_value(value: &Value) -> Self {
-        // Google's server puts the error into a list.
+        // Google's server wraps the error in a list.
         let value = value.get(0).unwrap_or(value);
         let error = match &value["error"] {
             Value::Null => value,
@@ -53,14 +53,14 @@ impl Report {
         }
     }
 
-    /// The HTTP status that the code stands for, where it does: several servers send it as a
-    /// number or as text.
+    /// The HTTP status in the error's code, if there is one: several servers send it as a number or
+    /// as text.
     pub(in crate::models) fn status(&self) -> Option<u16> {
         let status = self.code.as_deref()?.parse().ok()?;
         (400..=599).contains(&status).then_some(status)
     }
 
-    /// How long the server asks to wait, where it says so in the body.
+    /// The delay that the body asks for.
     pub(in crate::models) fn retry_delay(&self) -> Option<Duration> {
         self.retry_delay
     }
@@ -77,7 +77,7 @@ impl Report {
             .any(|text| words.iter().any(|word| text.contains(word)))
     }
 
-    /// Whether the request did not fit the model's context, in the words of OpenAI, vLLM,
+    /// Whether the request was too long for the model's context, by the wording of OpenAI, vLLM,
     /// llama.cpp, Ollama, LiteLLM, Anthropic, Google, Mistral, Groq, xAI, Bedrock and TGI.
     pub(in crate::models) fn is_overflow(&self) -> bool {
         self.says(&[
@@ -113,7 +113,7 @@ impl Report {
         ])
     }
 
-    /// The server's short words (code, type, parameter), where they are words and not text.
+    /// The code, type and parameter of the error, where they are single words and not text.
     pub(in crate::models) fn labels(&self) -> Vec<&str> {
         let is_label = |text: &&str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-/// The delay among the details of one of Google's errors, such as `"retryDelay": "34.07s"`.
+/// The delay in the details of a Google error, such as `"retryDelay": "34.07s"`.
 fn delay(details: &Value) -> Option<Duration> {
     let details = details.as_array()?.iter();
     let text = details
@@ -139,8 +139,9 @@ fn delay(details: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// How long the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date,
-/// which is compared with the server's own `date`, so that no clock has to agree with its.
+/// The delay that the headers ask for: `retry-after-ms`, or `retry-after` in seconds or as a date.
+/// A date is compared with the server's own `date`, so that no clock has to agree with the
+/// server's.
 pub(in crate::models) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();

@@ -1,4 +1,4 @@
-//! What of a server's words may be shown.
+//! The part of a server's words that may be shown.
 
 use std::collections::HashSet;
 
@@ -6,29 +6,29 @@ use ghostlight_actors::vocabulary::{ModelRequest, Part};
 
 /// The most characters of a server's words that are shown.
 const LIMIT: usize = 240;
-/// A run of this many bytes that is also in the request counts as taken from it.
+/// A run of at least this many bytes that also occurs in the request counts as copied from it.
 const WINDOW: usize = 16;
-/// Texts of the request shorter than this are not looked for: they are single words.
+/// Shorter texts of the request are not searched for: they are single words.
 const SHORTEST: usize = 4;
 /// A quoted word longer than this many bytes is not shown.
 const QUOTATION: usize = 48;
 
-/// Takes out of a server's words what repeats a request: prompts, results of tools, keys.
+/// Removes from a server's words what repeats a request: prompts, tool results and keys.
 #[derive(Default)]
 pub(in crate::models) struct Scrub<'a> {
     request: Option<&'a ModelRequest>,
 }
 
 impl<'a> Scrub<'a> {
-    /// For an answer to this request.
+    /// A scrub for the answer to this request.
     pub(in crate::models) fn new(request: &'a ModelRequest) -> Self {
         Self {
             request: Some(request),
         }
     }
 
-    /// The words that may be shown: the first line up to a dump of data, without quotations of
-    /// more than a word, what looks like a key, and what is also in the request.
+    /// The words that may be shown: the first line up to a dump of data, without long quotations,
+    /// without anything that looks like a key, and without what is also in the request.
     pub(in crate::models) fn excerpt(&self, words: &str) -> Option<String> {
         let line = words.trim().lines().next()?;
         let line = line.split(['{', '<']).next()?;
@@ -94,7 +94,7 @@ impl<'a> Scrub<'a> {
     }
 }
 
-/// Marks each place where `text` stands in `words`.
+/// Marks each occurrence of `text` in `words`.
 fn mark(words: &[u8], text: &[u8], taken: &mut [bool]) {
     for (at, window) in words.windows(text.len()).enumerate() {
         if window == text {
@@ -103,7 +103,7 @@ fn mark(words: &[u8], text: &[u8], taken: &mut [bool]) {
     }
 }
 
-/// Replaces each quotation of more than a word, and one that does not end.
+/// Replaces each quotation that is longer than a word or has no end.
 fn without_quotations(words: &str) -> String {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut shown = String::new();
@@ -115,7 +115,7 @@ fn without_quotations(words: &str) -> String {
         shown.push_str(mark);
         rest = quoted;
         if mark == "'" && is_word(before.chars().next_back()) {
-            // An apostrophe.
+            // This quote is an apostrophe.
             continue;
         }
         let ends = |(at, _): &(usize, &str)| !is_word(quoted[at + 1..].chars().next());

@@ -1,4 +1,4 @@
-//! What the settings of all providers have in common.
+//! Settings that all providers have in common.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::endpoint::parse_address;
 use crate::models::{SecretError, SecretText};
 
-/// How long one attempt waits, in milliseconds.
+/// The time limits of one attempt, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
-    /// For the connection.
+    /// For connecting.
     pub connect_ms: u64,
-    /// From the start of the attempt to the first byte of the answer's body. A server that does
-    /// not stream sends it only when the whole answer is made.
+    /// From the start of the attempt to the first byte of the answer's body. A server that does not
+    /// stream sends that byte only when the whole answer is ready.
     pub first_byte_ms: u64,
     /// Between two pieces of the body.
     pub idle_ms: u64,
@@ -56,19 +56,20 @@ impl Timeouts {
     }
 }
 
-/// Reads an address without keeping a credential in it.
+/// Reads an address, and refuses one that holds a credential.
 pub(in crate::models) fn address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // What else is wrong with it is told when it is used; a credential must not be kept until then.
+    // Other faults of the address are reported when it is used; a credential must not be kept until
+    // then.
     match parse_address(&text) {
         Err(error) if text.contains(['@', '?', '#']) => Err(D::Error::custom(error.message)),
         _ => Ok(text),
     }
 }
 
-/// Reads headers, none of which holds a credential in clear.
+/// Reads headers, and refuses a credential in plain text.
 pub(in crate::models) fn without_credentials<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -83,7 +84,7 @@ pub(in crate::models) fn without_credentials<'de, D: Deserializer<'de>>(
     Ok(headers)
 }
 
-/// Reads further fields of a body, none of which is a credential.
+/// Reads further fields of a body, and refuses a credential among them.
 pub(in crate::models) fn no_credentials<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Value>, D::Error> {
@@ -100,7 +101,7 @@ pub(in crate::models) fn no_credentials<'de, D: Deserializer<'de>>(
     }
 }
 
-/// The name of a credential among these fields.
+/// The name of a credential in this field or below it.
 fn credential<'v>(name: &'v str, value: &'v Value) -> Option<&'v str> {
     match value {
         Value::String(_) if is_secret_key(name) => Some(name),

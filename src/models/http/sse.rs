@@ -5,24 +5,25 @@ use std::collections::VecDeque;
 /// One event as a server sent it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::models) struct ServerEvent {
-    /// Its type; empty where none is named.
+    /// Its type; empty if the event names none.
     pub(in crate::models) kind: Vec<u8>,
-    /// Its data. Lines are joined by a space: to JSON it is the same as the line feed that the
-    /// standard asks for, and it keeps the data on one line.
+    /// Its data. Lines are joined by a space instead of the standard's line feed. JSON reads both
+    /// alike, and the data stays on one line.
     pub(in crate::models) data: Vec<u8>,
-    /// Whether its data stood in a field `error`, which the standard does not know and older servers
-    /// of llama.cpp send.
+    /// Whether the data stood in the field `error`, which is not in the standard and is sent by
+    /// older versions of llama.cpp.
     pub(in crate::models) is_error: bool,
 }
 
-/// Splits a body into events. What it holds is bounded by whoever feeds it.
+/// Splits a body into events. The caller bounds how much it may hold.
 #[derive(Default)]
 pub(in crate::models) struct EventParser {
     /// Bytes of a line whose end has not come yet.
     line: Vec<u8>,
     /// How many bytes of `line` are known to hold no line end.
     scanned: usize,
-    /// Whether the last line ended with a carriage return, so that a line feed is part of it.
+    /// Whether the last line ended with a carriage return, so that a line feed belongs to the same
+    /// line end.
     after_return: bool,
     /// The data lines of the event so far.
     data: Option<Vec<u8>>,
@@ -31,7 +32,7 @@ pub(in crate::models) struct EventParser {
 }
 
 impl EventParser {
-    /// Takes the next bytes of the body, and adds the events that they complete.
+    /// Takes the next bytes of the body, and appends the events that they complete.
     pub(in crate::models) fn push(&mut self, bytes: &[u8], out: &mut VecDeque<ServerEvent>) {
         self.line.extend_from_slice(bytes);
         let mut start = 0;
@@ -56,7 +57,7 @@ impl EventParser {
         self.scanned = self.line.len();
     }
 
-    /// Takes the end of the body. Some servers leave out the last line end.
+    /// Takes the end of the body. Some servers omit the last line end.
     pub(in crate::models) fn finish(&mut self, out: &mut VecDeque<ServerEvent>) {
         let line = std::mem::take(&mut self.line);
         self.scanned = 0;

@@ -1,11 +1,11 @@
-//! What an answer consumed whose server did not tell.
+//! Estimates the usage that a server did not report.
 
 use ghostlight_actors::vocabulary::{Message, ModelRequest, Usage};
 
 use crate::context::{Estimate, TokenCounter as _};
 
-/// What a call consumed whose server told nothing of the request, of the response, or of both:
-/// that side is estimated, so that budgets hold.
+/// The usage of a call. If the server reports nothing for the request, the response or both, that
+/// side is estimated, so that budgets hold.
 pub(super) fn estimated(told: Usage, request: &ModelRequest, answer: &Message) -> Usage {
     let mut usage = told;
     if usage.input_tokens == 0 {
