@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command's arguments.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -185,7 +185,7 @@ pub(super) struct Run {
     pub(super) yes: bool,
 }
 
-/// A budget in one argument: the names are those of a team file.
+/// A budget in one argument; the names are those of a team file.
 fn budget(text: &str) -> Result<Budget, String> {
     let mut bounds = serde_json::Map::new();
     for bound in text.split(',') {
@@ -394,8 +394,8 @@ impl Decision {
 }
 
 impl Answer {
-    /// The operation and the value among the words after the run: a word of the form `0.0.3` is
-    /// an operation, unless it is all that could be the answer.
+    /// The operation and the value among the words after the run: a word of the form `0.0.3` is an
+    /// operation, unless it is the only word that could be the answer.
     pub(super) fn parts(&self) -> Result<(Option<OperationId>, Option<&str>), String> {
         let words: Vec<&str> = self.rest.iter().map(String::as_str).collect();
         let operation = |word: &str| {
@@ -479,10 +479,10 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// A line of JSON as it may leave this machine.
+    /// A line of JSON in the form in which it may leave this machine.
     ///
     /// # Errors
-    /// That it holds what looks like a secret, and nothing was said about secrets.
+    /// When the line holds what looks like a secret, and neither option was given.
     pub(super) fn leaving(self, line: String) -> Result<String, String> {
         if self.with_secrets {
             return Ok(line);

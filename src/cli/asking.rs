@@ -1,5 +1,5 @@
-//! A question as a person sees it who answers it: all that acts, on lines of which none can be taken for
-//! another, with long texts folded until the person asks for them.
+//! A question as its answerer sees it at a terminal: every active character is escaped, no line can
+//! be taken for another, and long texts are folded until the person asks for them.
 
 use ghostlight_actors::{
     safety,
@@ -7,23 +7,23 @@ use ghostlight_actors::{
 };
 use serde_json::Value;
 
-/// How many columns a line of a text has.
+/// The columns of a line of text.
 const WIDTH: usize = 72;
-/// How many lines a text has that is not folded.
+/// The most lines of a text that is not folded.
 const LINES: usize = 12;
-/// How many lines of a folded text are shown of its beginning, and of its end.
+/// The lines of a folded text that are shown of its beginning, and of its end.
 const SHOWN: [usize; 2] = [8, 3];
-/// How many lines a folded call has at most.
+/// The most lines of a folded call.
 const MOST: usize = 120;
-/// How deep a value is indented.
+/// The deepest indentation of a value.
 const DEEP: usize = 12;
-/// How many lines a page has.
+/// The lines of a page.
 pub(super) const PAGE: usize = 100;
 
 /// How much of a question is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// Of a long text the beginning, the end, its size and its digest.
+    /// A long text is shown as its beginning, its end, its size and its digest.
     Long,
     /// Everything.
     Nothing,
@@ -32,9 +32,9 @@ pub(super) enum Fold {
 /// The lines of a question.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// The question, and the call that it is about. None acts on a terminal.
+    /// The question, and the call that it is about. No character in them acts on a terminal.
     pub(super) lines: Vec<String>,
-    /// Whether something of it is folded.
+    /// Whether a part of it is folded.
     pub(super) folded: bool,
     /// Whether secrets were left out.
     pub(super) redacted: bool,
@@ -90,7 +90,7 @@ fn fields(schema: &Value) -> String {
     fields.collect()
 }
 
-/// The question with nothing left out of the call that it is about.
+/// The question with no secret left out of the call that it is about.
 pub(super) fn revealed(question: &Question, call: &ToolCall) -> Question {
     let mut revealed = question.clone();
     let arguments = match call.arguments.value() {
@@ -114,7 +114,7 @@ impl Writer {
             .push(format!("{indent}{}", safety::printable(text)));
     }
 
-    /// The first line of the question, and what follows it marked as a part of it.
+    /// The first line of the question, and the other lines with a mark that they belong to it.
     fn prompt(&mut self, prompt: &str) {
         let mut lines = rows(prompt).into_iter();
         let first = lines.next().map_or_else(String::new, |row| row.text);
@@ -195,7 +195,7 @@ impl Writer {
         }
     }
 
-    /// A short text stands in quotation marks; each line of another begins with a mark of its own.
+    /// A short text stands in quotation marks; each line of a longer one begins with a mark.
     fn text(&mut self, depth: usize, name: &str, text: &str) {
         let rows = rows(text);
         if let [row] = rows.as_slice() {
@@ -241,7 +241,7 @@ impl Writer {
 /// A piece of a text that fits a terminal's line.
 struct Row {
     text: String,
-    /// Whether a line of the text begins here, or one goes on that was too long.
+    /// Whether a line of the text begins here; if not, this row continues one that was too long.
     begins: bool,
 }
 
@@ -250,7 +250,9 @@ fn rows(text: &str) -> Vec<Row> {
     for line in text.split('\n') {
         let (mut row, mut columns, mut begins) = (String::new(), 0, true);
         for c in line.chars() {
-            // Most of what is no ASCII and wide takes two, and a tab is an escape.
+            // A character outside ASCII may take two columns, so it counts as two; a tab is written
+            // as an escape.
+            // escape.
             let width = match c {
                 '\t' => 5,
                 c if c.is_ascii() => 1,
@@ -262,7 +264,7 @@ fn rows(text: &str) -> Vec<Row> {
                 (columns, begins) = (0, false);
             }
             match c {
-                // How far it reaches is the terminal's affair.
+                // The width of a tab depends on the terminal.
                 '\t' => row.push_str("\\u{9}"),
                 c => row.push(c),
             }

@@ -1,12 +1,11 @@
-//! What policies and guards decided, in words.
+//! Decisions of policies and guards, in words.
 
 use serde_json::Value;
 
 use super::timeline::Tone;
 use crate::interceptors::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 
-/// A decision in words. Events of the same names that hold something else are somebody else's, and
-/// none.
+/// A decision in words; `None` for another event of the same name, whose data has a different form.
 pub(super) fn in_words(name: &str, data: &Value) -> Option<(Tone, String)> {
     let text = |field: &str| data.get(field).and_then(Value::as_str);
     let policy = || text("policy").map(|policy| format!("the policy {policy}"));

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::environment;
 
-/// The name under which it is known.
+/// The name of the default model.
 const DEFAULT: &str = "default";
-/// The providers whose key in the environment chooses them, the first one that has a key.
+/// The providers that are chosen by their key in the environment; the first with a key counts.
 const KEYED: [&str; 3] = ["openai", "anthropic", "gemini"];
 /// The provider of the built-in model.
 const OFFLINE: &str = "offline";
@@ -41,12 +41,12 @@ impl ModelArguments {
     }
 }
 
-/// Defines the team's `default` model: as the options say, and where the file and the registry have none,
-/// as the environment and the user's settings say; else it is the built-in offline model. It becomes part of
-/// the definition to which runs are pinned, so a resumed run goes on with the same.
+/// Defines the team's `default` model: from the options; or, if neither the file nor the registry
+/// has one, from the environment and the user's settings; or else as the built-in offline model. It
+/// becomes part of the definition to which runs are pinned, so a resumed run keeps its model.
 ///
 /// # Errors
-/// That an option chooses a model that no agent of the team uses, or a provider that is not there.
+/// When an option chooses a model that no agent of the team uses, or an unknown provider.
 pub(super) fn define(
     team: &mut TeamSpec,
     registry: &Registry,
@@ -72,9 +72,9 @@ pub(super) fn define(
     Ok(())
 }
 
-/// Lets a person be asked before an agent that a stand-in for a model moves calls what must not be repeated.
-/// What the file itself says of such a call stands, and so does what a behavior of one's own calls: no model
-/// chose that.
+/// Requires approval for calls that must not be repeated, in agents with the offline model. A rule
+/// of the file for such a call stands. Agents with a program's own behavior are left alone, since
+/// no model chooses their calls.
 fn ask_first(agent: &mut AgentSpec, above: &str, offline: &[String], registry: &Registry) {
     let model = agent.model.clone().unwrap_or_else(|| above.to_owned());
     let built_in = crate::builtin();
@@ -168,7 +168,7 @@ fn define_from(
     Ok(())
 }
 
-/// A model of this provider, as the environment and the user's settings say.
+/// A model of this provider, from the environment and the user's settings.
 fn fresh(
     provider: &str,
     config: &UserConfig,
@@ -203,8 +203,8 @@ fn fresh(
     model
 }
 
-/// The names of the models that a team's agents use. An agent without a model has its parent's, so the root
-/// decides whether `default` is used.
+/// The names of the models that a team's agents use. An agent without a model has its parent's, so
+/// the root decides whether `default` is used.
 fn names_used(team: &TeamSpec) -> Vec<&str> {
     let agents = team.agent.walk();
     let named = agents

@@ -1,4 +1,4 @@
-//! What may be typed to index and search documents.
+//! The arguments of the commands that index and search documents.
 
 use std::path::PathBuf;
 

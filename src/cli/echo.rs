@@ -1,16 +1,16 @@
 //! Whether the terminal shows what a person types.
 
-/// The terminal's echo, which is as it was before when this is dropped.
+/// The terminal's echo. Dropping it restores the earlier setting.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    /// How the terminal was set, while it shows nothing.
+    /// The terminal's earlier settings, while it shows nothing.
     #[cfg(unix)]
     before: Option<rustix::termios::Termios>,
 }
 
 impl Echo {
-    /// Shows nothing of what is typed from here on but the end of a line. `false` where that cannot be
-    /// had: standard input is no terminal, or one of a system whose terminals are not known here.
+    /// Stops showing what is typed, except line ends. Returns `false` where that is impossible:
+    /// standard input is no terminal, or the system's terminals are not supported.
     #[cfg(unix)]
     pub(super) fn hide(&mut self) -> bool {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -29,18 +29,18 @@ impl Echo {
         set
     }
 
-    /// Shows nothing of what is typed from here on, which cannot be had on this system.
+    /// Would stop showing what is typed; impossible on this system.
     #[cfg(not(unix))]
     pub(super) fn hide(&mut self) -> bool {
         false
     }
 
-    /// Shows again what is typed.
+    /// Shows what is typed again.
     pub(super) fn show(&mut self) {
         #[cfg(unix)]
         if let Some(before) = self.before.take() {
             use rustix::termios::{OptionalActions, tcsetattr};
-            // A terminal that is gone shows nothing anyway.
+            // A terminal that is gone needs no restoring.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
         }
     }

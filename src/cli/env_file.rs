@@ -9,19 +9,20 @@ use std::{
 use super::exit::Failure;
 use crate::{environment, files};
 
-/// The file that is read where none is named.
+/// The file that is read when no other is named.
 const FOUND: &str = ".env";
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// For each provider the address that hears what a model is told, and the key that it is sent.
+/// For each provider, the variable of its address, which receives the prompts, and the variable of
+/// its key.
 const ADDRESS_AND_KEY: [[&str; 2]; 3] = [
     ["OPENAI_BASE_URL", "OPENAI_API_KEY"],
     ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"],
     ["GEMINI_BASE_URL", "GEMINI_API_KEY"],
 ];
 
-/// Reads the file that was named, or `.env` in the current folder if there is one. It sets only what the
-/// environment leaves unset. What to tell about it.
+/// Reads the named file, or `.env` in the current folder if there is one. It sets only variables
+/// that the environment leaves unset. Returns a note about it for the user.
 pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     let path = named.map_or(Path::new(FOUND), PathBuf::as_path);
     let text = match files::read_text(path, MAX_BYTES) {
@@ -50,8 +51,8 @@ pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     Ok((!told.is_empty()).then(|| told.join("\n")))
 }
 
-/// Whether a file that nobody named, perhaps of a folder that somebody else made, would send the user's own
-/// key to an address of its own.
+/// Whether a file that nobody named, possibly in a folder of somebody else's, would send the user's
+/// own key to an address that the file sets.
 fn sends_away(variables: &BTreeMap<String, String>, address: &str, key: &str) -> bool {
     variables.contains_key(address) && !environment::is_set(address) && environment::is_set(key)
 }
@@ -85,7 +86,7 @@ fn read(text: &str) -> Result<BTreeMap<String, String>, (usize, String)> {
 
 fn value_of(text: &str) -> Result<String, String> {
     let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
-        // A comment is set off by a blank, so that an address may hold a `#`.
+        // A comment begins after a blank, so that an address may contain a `#`.
         let end = text.find(" #").unwrap_or(text.len());
         return Ok(text[..end].trim_end().to_owned());
     };

@@ -6,10 +6,10 @@ use ghostlight_actors::{actor::SystemError, contract::StoreError, definition::De
 
 use crate::config::ConfigError;
 
-/// The exit codes of the command. `docs/command.md` and `--help` say the same.
+/// The exit codes of the command. `docs/command.md` and `--help` list the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// Answered, or what was asked for is done.
+    /// The run answered, or the command did what was asked.
     Done = 0,
     /// The run failed or is parked.
     Failed = 1,
@@ -36,13 +36,13 @@ impl From<Exit> for ExitCode {
 /// Why the command cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// What was typed makes no sense here.
+    /// The arguments make no sense here.
     #[error("{0}")]
     Usage(String),
     /// The team file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Another process carries the run, and what was asked for is only had there.
+    /// Another process carries the run, and only there can the command do what was asked.
     #[error("{0}")]
     Elsewhere(String),
     /// The System refuses or fails.
@@ -66,7 +66,7 @@ impl From<DefinitionError> for Failure {
 }
 
 impl Failure {
-    /// How the command ends upon it.
+    /// The exit code for this failure.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Config(_) => Exit::Usage,
@@ -91,7 +91,7 @@ impl Failure {
         }
     }
 
-    /// Whether there is nobody left to tell: the reader of the pipe has gone.
+    /// Whether the failure needs no report: the reader of the pipe has gone.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,5 +1,5 @@
-//! Staying with a run until it rests: its events are shown, its questions put to the person at
-//! the terminal, and Ctrl-C lets go of it.
+//! Following a run until it rests: its events are shown, its questions are put to the person at the
+//! terminal, and Ctrl-C leaves it.
 
 use std::{
     collections::HashSet,
@@ -28,26 +28,27 @@ use super::{
     timeline::{Detail, Timeline, Tone},
 };
 
-/// How often what is under way is drawn.
+/// How often the progress line is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// How a run is followed.
 #[derive(Debug)]
 pub(super) struct Follow {
     view: View,
-    /// Whether approvals are given without asking.
+    /// Whether approvals are given without a prompt.
     yes: bool,
     person: Option<Person>,
     echo: Echo,
-    /// What was answered here or by others.
+    /// The questions that were answered here or elsewhere.
     answered: HashSet<(RunId, OperationId)>,
-    /// The runs of the tree that were parked and not recovered since.
+    /// The runs of the tree that were parked and have not been recovered since.
     parked: HashSet<RunId>,
-    /// The place in the order of commits up to which the run's events are of earlier lives.
+    /// The position in the order of commits up to which the run's events are from before this
+    /// process took it up.
     history: u64,
-    /// The events of a run that is about to begin.
+    /// The event stream of a run that is about to begin.
     expected: Option<(RunId, EventStream)>,
-    /// Whether an interrupt stops the turn first.
+    /// Whether the first interrupt cancels the turn.
     stops_turn: bool,
     stopping: bool,
     /// ` --store FILE`, for commands that are recommended.
@@ -55,7 +56,7 @@ pub(super) struct Follow {
     lasting: bool,
 }
 
-/// What is shown of the events.
+/// How events are shown.
 #[derive(Debug)]
 enum View {
     /// Each as JSON on stdout.
@@ -91,7 +92,7 @@ impl Follow {
         }
     }
 
-    /// Shows each event as JSON on stdout instead, and asks nobody.
+    /// Shows each event as JSON on stdout instead, and asks no questions.
     pub(super) fn json(mut self, json: bool) -> Self {
         if json {
             (self.view, self.person) = (View::Json, None);
@@ -99,37 +100,39 @@ impl Follow {
         self
     }
 
-    /// Listens for a turn before it is said: what its model says first is not recorded, and is not missed.
+    /// Subscribes to a turn before it begins: the first previews of its model are not recorded, and
+    /// would be missed otherwise.
     pub(super) fn expecting(mut self, system: &System, session: &SessionId, turn: &str) -> Self {
         let run = RunId::of_turn(session, turn);
         self.expected = Some((run, system.run(run).events()));
         self
     }
 
-    /// Lets an interrupt cancel the run, and only the next one leave it.
+    /// Makes an interrupt cancel the run; only the next one leaves it.
     pub(super) fn stops_turn(mut self) -> Self {
         self.stops_turn = true;
         self
     }
 
-    /// Gives approvals without asking.
+    /// Gives approvals without a prompt.
     pub(super) fn yes(mut self, yes: bool) -> Self {
         self.yes = yes;
         self
     }
 
-    /// What was recorded up to this place says nothing about how the run stands now.
+    /// Takes events up to this position as history, which says nothing about the run's present
+    /// state.
     pub(super) fn after(mut self, position: u64) -> Self {
         self.history = position;
         self
     }
 
-    /// Whether somebody reads along while a model makes its text.
+    /// Whether a person reads the model's text while it is made.
     pub(super) fn reads_along(&self) -> bool {
         matches!(&self.view, View::Screen(screen, _) if screen.is_live())
     }
 
-    /// Says what a run works with, also where JSON goes to stdout.
+    /// Tells which models a run works with, also when JSON goes to stdout.
     pub(super) fn announce(&mut self, text: &str) {
         match &mut self.view {
             View::Screen(screen, _) => screen.remark(text),
@@ -138,14 +141,14 @@ impl Follow {
         }
     }
 
-    /// Says something of the command's own on stderr, unless only JSON is wanted.
+    /// Writes a note of the command's own on stderr, unless only JSON is wanted.
     pub(super) fn note(&mut self, text: &str) {
         if let View::Screen(screen, _) = &mut self.view {
             screen.note(text);
         }
     }
 
-    /// Follows a run until it rests, and says how it stands then.
+    /// Follows a run until it rests, and reports its state then.
     pub(super) async fn run(
         &mut self,
         system: &System,
@@ -153,7 +156,7 @@ impl Follow {
         interrupt: &mut Interrupt,
     ) -> Result<Exit, Failure> {
         let end = self.watch(system, run, interrupt).await;
-        // What follows may end the process without a word.
+        // What follows may end the process without cleaning up.
         self.echo.show();
         end
     }
@@ -230,7 +233,7 @@ impl Follow {
             View::Json => print_json(record)?,
             View::Screen(screen, timeline) => {
                 screen.follow(record);
-                // A question that is answered here is shown whole by the prompt.
+                // The prompt shows a question whole when it is answered here.
                 let is_put = matches!(record.event, Event::QuestionAsked { .. });
                 if is_put && self.person.is_some() && !self.yes {
                     return Ok(());
@@ -246,7 +249,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Answers, asks or forgets a question that an event is about.
+    /// Answers, asks or drops the question that an event is about.
     async fn consider(&mut self, system: &System, record: &EventRecord) -> Result<(), Failure> {
         let run = record.run;
         match &record.event {
@@ -316,7 +319,7 @@ impl Follow {
         self.put();
     }
 
-    /// What the person typed is the answer to the current question, or asked for again.
+    /// Takes the typed line as the answer to the current question, or as a request to see it again.
     async fn typed(&mut self, system: &System, line: Option<String>) -> Result<(), Failure> {
         let current = self.person.as_ref().and_then(Person::current).cloned();
         let (Some(line), Some((_, (run, operation, question)))) = (line, current) else {
@@ -359,13 +362,13 @@ impl Follow {
     ) -> Result<(), Failure> {
         self.answered.insert((run, operation));
         match system.run(run).answer(operation, value).await {
-            // Somebody else was faster; their answer counts.
+            // Another answer was faster, and it counts.
             Ok(()) | Err(SystemError::Answer { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whether the run, which rests, is left here.
+    /// Decides whether to leave the run here, now that it rests.
     async fn settled(
         &mut self,
         system: &System,
@@ -374,23 +377,23 @@ impl Follow {
     ) -> Result<Option<Exit>, Failure> {
         let parked = !self.parked.is_empty();
         match row.status {
-            // The row of a run that is just being recovered may still be that of its last life.
+            // The row of a run that is just being recovered may still show its state from before.
             RunStatus::Parked => Ok(parked.then_some(Exit::Failed)),
             RunStatus::Waiting => {
                 let open = self.unanswered(system, run).await?;
                 if !open.is_empty() {
                     return Ok(self.person.is_none().then_some(Exit::Waits));
                 }
-                // A run that waits for a timer, a message or a ticket is waited for; one that
-                // waits for a parked run below it is not.
+                // A run that waits for a timer, a message or a ticket is waited for; a run that
+                // waits for a parked child is not.
                 Ok(parked.then_some(Exit::Failed))
             }
-            // The stream of events says that it has ended.
+            // The stream of events reports the end.
             _ => Ok(None),
         }
     }
 
-    /// The questions to which no answer is on its way.
+    /// The questions that have no answer yet, not even in an inbox.
     async fn unanswered(&self, system: &System, run: &Run) -> Result<Vec<Open>, Failure> {
         let now = SystemClock::new().now();
         let mut candidates = Vec::new();
@@ -408,13 +411,13 @@ impl Follow {
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
-        // An answer may have gone from the inbox into the journal between the two looks.
+        // An answer may have moved from the inbox to the journal between the two reads.
         let mut open = run.questions().await?;
         open.retain(|open| candidates.contains(&(open.0, open.1)));
         Ok(open)
     }
 
-    /// Shows what is left to show of a run that rests, and says what it waits for.
+    /// Shows the remaining events of a run that rests, and says what it waits for.
     async fn rest(&mut self, run: &Run, events: EventStream, exit: Exit) -> Result<Exit, Failure> {
         for record in events.so_far().await? {
             self.show(&record)?;
@@ -451,7 +454,7 @@ impl Follow {
         Ok(exit)
     }
 
-    /// The person wants to leave. `None` where the run is cancelled instead, and its end is awaited.
+    /// Handles the wish to leave. `None` if the run is cancelled instead, and its end is awaited.
     async fn interrupted(&mut self, system: &System, run: &Run) -> Result<Option<Exit>, Failure> {
         if let View::Screen(screen, _) = &mut self.view {
             screen.begin_line();
@@ -460,7 +463,7 @@ impl Follow {
         if self.stops_turn && !std::mem::replace(&mut self.stopping, true) {
             self.note("stopping; once more leaves");
             match run.cancel("stopped by the person at the terminal").await {
-                // It ended meanwhile.
+                // The run ended meanwhile.
                 Ok(_) | Err(SystemError::UnknownRun(_)) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
@@ -481,7 +484,7 @@ impl Follow {
         Ok(Some(Exit::Interrupted))
     }
 
-    /// Says something that a person must know, also where JSON goes to stdout.
+    /// Writes what a person must know, also when JSON goes to stdout.
     fn tell(&mut self, text: &str) {
         match &mut self.view {
             View::Screen(screen, _) => screen.note(text),
@@ -507,7 +510,7 @@ impl Follow {
                     _ => Exit::Done,
                 })
             }
-            // The last event has told it.
+            // The last event has reported the failure.
             Err(SystemError::Failed { .. }) => Ok(Exit::Failed),
             Err(error) => Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and the system's wish that the process ends.
+//! Ctrl-C, and the system's request to end the process.
 
 use std::{io, thread};
 
@@ -11,8 +11,8 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// From here on being asked does not end the process by itself. A hangup still does, so that
-    /// `nohup` works; nothing is lost by it.
+    /// From here on, a request to end no longer ends the process by itself. A hangup still does, so
+    /// that `nohup` works; nothing is lost by it.
     pub(super) fn new() -> io::Result<Self> {
         // Tools that block every thread of the command's runtime must not keep a person from
         // ending it, so signals have a thread of their own.
@@ -35,7 +35,8 @@ impl Interrupt {
         Ok(Self { asked })
     }
 
-    /// Waits until the process is asked to end. It may be dropped and asked again.
+    /// Waits until the process is asked to end. The future may be dropped and the method called
+    /// again.
     pub(super) async fn fired(&mut self) {
         if self.asked.recv().await.is_none() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Where the command keeps its runs.
+//! The store of the command's runs.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use ghostlight_actors::{
 use super::{arguments::StoreArguments, exit::Failure, location::Location, user_config};
 use crate::files;
 
-/// A store that was opened, and how to name it on the command line again.
+/// An open store, and the option that names it on the command line.
 #[derive(Debug)]
 pub(super) struct Keeping {
     pub(super) store: StoreHandle,
-    /// ` --store FILE`, where it was given so.
+    /// ` --store FILE`, if it was given so.
     pub(super) option: String,
     /// Whether runs outlive the process.
     pub(super) lasting: bool,
@@ -63,7 +63,8 @@ impl Keeping {
         opened.ok_or_else(|| no_store(arguments))
     }
 
-    /// Opens the store for writing; `None` when it was never made: what is mistyped makes none.
+    /// Opens the store for writing; `None` when it was never made, so that a mistyped name makes
+    /// none.
     pub(super) async fn open_if_there(arguments: &StoreArguments) -> Result<Option<Self>, Failure> {
         match location_of(arguments)?.is_there() {
             Ok(false) => Ok(None),
@@ -77,7 +78,7 @@ impl Keeping {
         opened.ok_or_else(|| no_store(arguments))
     }
 
-    /// The place in the order of commits of a tree's last entry.
+    /// The position, in the order of commits, of a tree's last entry.
     pub(super) async fn last_position(&self, root: RunId) -> Result<u64, Failure> {
         let mut last = 0;
         loop {
@@ -89,7 +90,7 @@ impl Keeping {
         }
     }
 
-    /// The run whose id this is or begins with.
+    /// The run with this id, or whose id begins with it.
     pub(super) async fn find(&self, prefix: &str) -> Result<RunRow, Failure> {
         if let Ok(run) = prefix.parse::<RunId>() {
             let row = self.store.run(run).await?;
@@ -136,13 +137,13 @@ fn no_store(arguments: &StoreArguments) -> Failure {
     }
 }
 
-/// Where the index of documents is, when none is named.
+/// The default path of the index of documents.
 #[cfg(feature = "retrieval")]
 pub(super) fn index() -> Option<PathBuf> {
     Some(files::data_folder()?.join("documents.index"))
 }
 
-/// Where lines that were typed in chats are remembered.
+/// The file that remembers the lines typed in chats.
 pub(super) fn history() -> Option<PathBuf> {
     let folder = files::data_folder()?;
     files::make_private_folder(&folder).ok()?;
@@ -156,7 +157,7 @@ fn option_of(arguments: &StoreArguments) -> String {
     }
 }
 
-/// A word as a shell takes it for one.
+/// A word quoted for a shell, if it needs that.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/\\:._-+=,@%~".contains(c);
     if word.chars().all(plain) {
@@ -168,7 +169,8 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The store's place: the option, the environment's, or the file in the user's data directory.
+/// The store's location: from the option, the environment, or else the file in the user's data
+/// directory.
 pub(super) fn location_of(arguments: &StoreArguments) -> Result<Location, Failure> {
     let given = arguments
         .store

@@ -1,4 +1,4 @@
-//! Where a store is: in a file, or in a database.
+//! The location of a store: a file or a database.
 
 use std::{
     fmt, fs, io,
@@ -9,20 +9,20 @@ use ghostlight_actors::contract::{StoreError, StoreHandle};
 
 use crate::files;
 
-/// What begins the address of a database.
+/// The prefixes of a database's address.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// The place that a store's name means.
+/// The location that a store's name means.
 #[derive(Clone, Debug)]
 pub(super) enum Location {
-    /// A file of SQLite's.
+    /// A SQLite file.
     File(PathBuf),
-    /// The address of a database of PostgreSQL's.
+    /// The address of a PostgreSQL database.
     Postgres(String),
 }
 
 impl Location {
-    /// What this name means: a path is a file, unless it begins as an address does.
+    /// The location of this name: a path is a file, unless it begins as an address does.
     pub(super) fn of(name: &Path) -> Self {
         let address = name
             .to_str()
@@ -33,7 +33,7 @@ impl Location {
         }
     }
 
-    /// Whether a store was made there. What a database holds is found out by opening it.
+    /// Whether a store was made there. For a database only opening it can tell.
     pub(super) fn is_there(&self) -> Result<bool, StoreError> {
         let Self::File(path) = self else {
             return Ok(true);
@@ -45,7 +45,7 @@ impl Location {
         }
     }
 
-    /// Makes the folder in which a file is to be, for its user alone.
+    /// Makes the folder of the file, for its user alone.
     pub(super) fn make_folder(&self) -> Result<(), StoreError> {
         match self {
             Self::File(path) => match path.parent() {
@@ -66,7 +66,8 @@ impl Location {
         }
     }
 
-    /// Opens the store for reading. A database is told that we are there, and nothing is claimed.
+    /// Opens the store for reading. A database lists this process among its nodes, and no journal
+    /// is claimed.
     pub(super) async fn open_to_read(&self) -> Result<StoreHandle, StoreError> {
         match self {
             Self::File(path) => open_file_to_read(path),
@@ -74,7 +75,7 @@ impl Location {
         }
     }
 
-    /// Reads everything that is in the store, and says how much that is.
+    /// Reads everything in the store, and says how much that is.
     pub(super) async fn verify(&self) -> Result<String, StoreError> {
         match self {
             Self::File(path) => verify_file(path).await,
@@ -93,7 +94,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// An address as it may be shown: what stands behind the user's name, and the parameters, may hold a password.
+/// An address without what may hold a password: the part after the user's name, and the parameters.
 fn without_password(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", ""));
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
@@ -152,7 +153,8 @@ async fn verify_file(path: &Path) -> Result<String, StoreError> {
 #[cfg(feature = "postgres")]
 async fn database(address: &str) -> Result<crate::stores::PostgresStore, StoreError> {
     let mut options = crate::stores::postgres::Options::default();
-    // As libpq's programs do, so that no password need stand in an argument, which others can read.
+    // As in libpq's programs, so that no password has to stand in an argument, which others can
+    // read.
     options.password = crate::environment::variable("PGPASSWORD");
     crate::stores::PostgresStore::open_with(address, &options).await
 }
@@ -187,7 +189,7 @@ async fn verify_database(address: &str) -> Result<String, StoreError> {
     open_database(address).await.map(|_| String::new())
 }
 
-/// The processes that have the store of this address open, a line each.
+/// The processes that have the store at this address open, one a line.
 #[cfg(feature = "postgres")]
 pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
     let Location::Postgres(address) = location else {

@@ -1,4 +1,4 @@
-//! Where what the engine notes goes: warnings to stderr, and all that is wished for to a file.
+//! The destination of the engine's log: warnings go to stderr, and whatever is wanted to a file.
 
 use std::{
     env,
@@ -16,10 +16,10 @@ use tracing_subscriber::{
 use super::{exit::Failure, looks::Looks, plain_text};
 use crate::files;
 
-/// Begins to write what the engine notes.
+/// Starts the log.
 ///
 /// # Errors
-/// That `RUST_LOG` makes no sense, or the file cannot be written.
+/// When `RUST_LOG` is not valid, or the file cannot be written.
 pub(super) fn begin(looks: &Looks) -> Result<(), Failure> {
     let wished = env::var("RUST_LOG")
         .ok()
@@ -43,7 +43,7 @@ pub(super) fn begin(looks: &Looks) -> Result<(), Failure> {
         .with_ansi(false)
         .with_writer(move || sink.clone())
         .with_filter(filter);
-    // A program that uses the command as a library may have a subscriber of its own.
+    // A program that uses the command as a library may have its own subscriber.
     let _ = tracing_subscriber::registry().with(layer).try_init();
     Ok(())
 }
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     opened.map_err(|error| Failure::Usage(format!("--log {}: {error}", path.display())))
 }
 
-/// Where notes go. Each comes in one piece.
+/// The destination of log lines, each written in one piece.
 #[derive(Clone, Debug)]
 enum Sink {
     Stderr,
@@ -62,14 +62,14 @@ enum Sink {
 
 impl Write for Sink {
     fn write(&mut self, note: &[u8]) -> io::Result<usize> {
-        // They quote models and tools.
+        // Log lines quote models and tools.
         let text = String::from_utf8_lossy(note);
         let text = plain_text::plain(&text);
         match self {
             Self::Stderr => {
                 let mut out = io::stderr().lock();
                 if out.is_terminal() {
-                    // What is under way may be drawn there.
+                    // The progress line may be drawn there.
                     out.write_all(b"\r\x1b[K")?;
                 }
                 out.write_all(text.as_bytes())?;

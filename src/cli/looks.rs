@@ -1,4 +1,4 @@
-//! How the command looks and how much it says, which is chosen once for its process.
+//! How the command looks and how much it says; chosen once per process.
 
 use std::{env, path::PathBuf, sync::OnceLock};
 
@@ -39,18 +39,18 @@ pub(super) struct Looks {
 
 static CHOSEN: OnceLock<Looks> = OnceLock::new();
 
-/// Chooses for the rest of the process.
+/// Makes the choice for the rest of the process.
 pub(super) fn choose(looks: Looks) {
     let _ = CHOSEN.set(looks);
 }
 
-/// What was chosen.
+/// The choice.
 pub(super) fn chosen() -> &'static Looks {
     CHOSEN.get_or_init(Looks::default)
 }
 
 impl Looks {
-    /// Whether there are colours on what is a terminal, or is none.
+    /// Whether output has colours; `terminal` tells whether it goes to a terminal.
     pub(super) fn colours(&self, terminal: bool) -> bool {
         let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
         match self.color {

@@ -1,4 +1,4 @@
-//! What may be typed about memories.
+//! The arguments of the commands about memories.
 
 use std::time::Duration;
 

@@ -49,10 +49,10 @@ use self::{
 };
 
 /// The whole command: it reads the process's arguments, does what they ask with the tools,
-/// behaviors and models of this registry, and gives the exit code.
+/// behaviors and models of this registry, and returns the exit code.
 ///
-/// It starts a runtime of its own, so it is called outside of any, and it takes over Ctrl-C and
-/// the panic hook of the process.
+/// It starts its own runtime, so it must be called outside of any, and it takes over Ctrl-C and the
+/// panic hook of the process.
 pub fn main(registry: Registry) -> ExitCode {
     // The command starts itself again as the launcher of what its tools run.
     #[cfg(all(feature = "tools", unix))]
@@ -62,7 +62,7 @@ pub fn main(registry: Registry) -> ExitCode {
     main_from(std::env::args_os(), registry)
 }
 
-/// Like [`main`], with arguments of one's own; the first is the program's name.
+/// Like [`main`], with the given arguments; the first is the program's name.
 pub fn main_from<I>(arguments: I, registry: Registry) -> ExitCode
 where
     I: IntoIterator,
@@ -74,7 +74,7 @@ where
     };
     keep_out_of_core_dumps();
     std::panic::set_hook(Box::new(|panic| {
-        // RUST_BACKTRACE says whether it is wanted.
+        // RUST_BACKTRACE decides whether a backtrace is wanted.
         let trace = Backtrace::capture();
         let trace = match trace.status() {
             BacktraceStatus::Captured => format!("\n{trace}"),
@@ -95,7 +95,8 @@ where
                 arguments.command,
                 with_documents(registry),
             ));
-            // The System has stopped; a tool that blocks its thread must not keep the process.
+            // The System has stopped; a tool that blocks its thread must not keep the process
+            // alive.
             runtime.shutdown_background();
             performed
         }
@@ -110,10 +111,11 @@ where
     exit.into()
 }
 
-/// The command's own tools read PDF, too: in another process of it.
+/// Registers the command's own document tools, which also read PDF, in another process of the
+/// command.
 #[cfg(feature = "retrieval")]
 fn with_documents(registry: Registry) -> Registry {
-    // In the place of those that read no PDF.
+    // They replace the tools that read no PDF.
     registry.with(crate::documents::register(
         Registry::new(),
         commands::index::readers(),
@@ -125,7 +127,7 @@ fn with_documents(registry: Registry) -> Registry {
     registry
 }
 
-/// Reads what is set beside the arguments, and begins to write what the engine notes.
+/// Applies the settings other than the arguments, and starts the log.
 fn set_up(looks: &Looks) -> Result<(), Failure> {
     looks::choose(looks.clone());
     logging::begin(looks)?;
@@ -136,8 +138,8 @@ fn set_up(looks: &Looks) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps what the process holds, keys among it, out of core dumps and, on Linux, away from
-/// other processes of its user. Where it cannot be had, the command works all the same.
+/// Keeps the process's memory, keys among it, out of core dumps and, on Linux, away from other
+/// processes of its user. If the system refuses, the command works all the same.
 fn keep_out_of_core_dumps() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
@@ -152,8 +154,8 @@ fn keep_out_of_core_dumps() {
     }
 }
 
-/// Tells what clap has to say: help and the version, which are no errors, or what is wrong with what
-/// was typed. That may quote what acts, and was perhaps put together by a program.
+/// Prints clap's message: help and the version, which are no errors, or what is wrong with the
+/// arguments. The message may quote active characters, perhaps put together by a program.
 fn tell(told: &clap::Error) -> Exit {
     if !told.use_stderr() {
         let _ = told.print();
@@ -167,7 +169,7 @@ fn tell(told: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Writes to stderr. Where that is closed there is nobody to tell.
+/// Writes to stderr. If that is closed, nobody can be told.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", plain_text::plain(text));
 }

@@ -1,4 +1,4 @@
-//! What may be typed to talk to agents, to set up, and to look around.
+//! The arguments of the commands that talk to agents, set up, and inspect.
 
 use std::path::PathBuf;
 

@@ -8,15 +8,15 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use ghostlight_actors::safety::{printable, redact_text, screened};
 
-/// The text with its lines and tabs, and with everything else that acts or hides made visible.
+/// The text with its lines and tabs, and with every other active or hidden character made visible.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     printable(text)
 }
 
-/// The text on one line of at most so many characters, without secrets: terminals are logged, and looked over
-/// shoulders at. Breaks and blanks become one blank.
+/// The text on one line of at most so many characters, without secrets, since terminals are logged
+/// and read over shoulders. Breaks and blanks become one blank.
 pub(super) fn line(text: &str, limit: usize) -> String {
-    // What is cut off need not be looked at.
+    // What will be cut off need not be examined.
     let looked_at = limit.saturating_mul(4).saturating_add(4096);
     let end = text
         .char_indices()
@@ -53,7 +53,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
 
 /// The last characters of the text on one line, at most so many.
 pub(super) fn tail(text: &str, limit: usize) -> String {
-    // A character has at most four bytes, so this many bytes hold what is wanted.
+    // A character has at most four bytes, so this many bytes are enough.
     let mut start = text.len().saturating_sub(8 * limit);
     while !text.is_char_boundary(start) {
         start += 1;
@@ -67,8 +67,8 @@ pub(super) fn tail(text: &str, limit: usize) -> String {
     format!("…{}", whole.chars().skip(skipped).collect::<String>())
 }
 
-/// JSON whose strings hold no character that acts: `serde_json` leaves those past ASCII as they
-/// are. Outside of strings JSON has none, so each can be written as an escape.
+/// JSON whose strings hold no active character: `serde_json` leaves those beyond ASCII as they are.
+/// JSON has none outside of strings, so each can be written as an escape.
 pub(super) fn json(text: String) -> String {
     if !screened(&text).any(|(_, hides)| hides) {
         return text;

@@ -1,4 +1,4 @@
-//! Questions of a run, and what a person types as their answers.
+//! Questions of a run, and the answers that a person types.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::{
     typing::Typing,
 };
 
-/// How many digits of a digest are told.
+/// How many digits of a digest are shown.
 const DIGITS: usize = 16;
 
 /// A question that a run waits for.
@@ -51,14 +51,14 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
             _ => Err(String::from("did it happen? Answer yes or no")),
         },
         QuestionKind::Choice => choice(question, text, &word),
-        // What is given is taken as it is; nothing is a refusal.
+        // Any text is taken as it is; an empty one is a refusal.
         QuestionKind::Authentication if text.is_empty() => Ok(Value::Bool(false)),
         QuestionKind::Authentication => Ok(Value::String(text.to_owned())),
         _ => Ok(free(text)),
     }
 }
 
-/// `no, because …`, or a decision as JSON.
+/// An approval from `no, because …`, or from a decision as JSON.
 fn approval(question: &Question, text: &str) -> Result<Value, String> {
     if let Ok(decision @ Value::Object(_)) = serde_json::from_str(text) {
         return if answers(question, &decision) {
@@ -109,7 +109,7 @@ fn choice(question: &Question, text: &str, word: &str) -> Result<Value, String> 
         })
 }
 
-/// A text, unless it is written as a JSON object, list or string.
+/// A text, unless it is a JSON object, list or string.
 fn free(text: &str) -> Value {
     let looks_like_json = text.starts_with(['{', '[', '"']);
     let value = looks_like_json
@@ -121,7 +121,7 @@ fn free(text: &str) -> Value {
 /// The answer that an option of the command stands for.
 ///
 /// # Errors
-/// That the question wants another.
+/// When the question wants another kind of answer.
 pub(super) fn decided(question: &Question, decision: &Decision) -> Result<Value, String> {
     use QuestionKind::{Approval, Confirmation, InDoubt};
     let wants = |kinds: &[QuestionKind]| {
@@ -151,7 +151,7 @@ pub(super) fn decided(question: &Question, decision: &Decision) -> Result<Value,
     Ok(Value::Bool(decision.approve || decision.happened))
 }
 
-/// The answer of `--yes`, which goes no further than approving.
+/// The answer of `--yes`, which only approves.
 pub(super) fn yes(question: &Question) -> Option<Value> {
     let approves = matches!(
         question.kind,
@@ -160,7 +160,7 @@ pub(super) fn yes(question: &Question) -> Option<Value> {
     approves.then_some(Value::Bool(true))
 }
 
-/// The question as it is put to a person, who sees what is typed unless it is hidden.
+/// The question as it is put to a person; `hidden` tells whether the typed answer stays invisible.
 pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
     let asked = Asked::of(question, Fold::Long);
     let how = match question.kind {
@@ -181,7 +181,7 @@ pub(super) fn prompt(agent: &str, question: &Question, hidden: bool) -> String {
     format!("{agent} asks: {text}{gap}{how}{more}")
 }
 
-/// What a person wants to see of a call before answering: `?` or `??`, and the number of a page.
+/// A person's request to see a call before answering: `?` or `??`, and the number of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     /// Whether what is redacted is shown too.
@@ -191,7 +191,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// What a typed line asks to see of this question, if it asks for that.
+    /// The request of a typed line to see this question, if it is one.
     pub(super) fn asked(question: &Question, line: &str) -> Option<Self> {
         question.call.as_ref()?;
         let line = line.trim();
@@ -206,7 +206,7 @@ impl Look {
         Some(Self { reveal, page })
     }
 
-    /// The page of the question, which has to be one that shows what is wanted.
+    /// The requested page of the question.
     pub(super) fn at(self, question: &Question) -> String {
         let lines = Asked::of(question, Fold::Nothing).lines;
         let pages = lines.len().div_ceil(PAGE).max(1);
@@ -223,7 +223,7 @@ impl Look {
     }
 }
 
-/// An answer that counts for the call alone that the question shows.
+/// An answer that counts only for the call that the question shows.
 pub(super) fn bound(question: &Question, value: Value) -> Value {
     let Some(digest) = question
         .digest
@@ -264,7 +264,7 @@ pub(super) fn how_to_answer(run: RunId, open: &Open, several: bool, store: &str)
         QuestionKind::InDoubt => "--happened   (or --did-not)",
         QuestionKind::Choice => "OPTION",
         QuestionKind::Form => "'{\"FIELD\": VALUE, …}'",
-        // Not on the command line, which others can read.
+        // Not on the command line, where others can read it.
         QuestionKind::Authentication => "-   (and what is asked for on stdin)",
         _ => "TEXT",
     };
@@ -291,12 +291,12 @@ impl Person {
         self.gone
     }
 
-    /// Asks this as well, for this agent.
+    /// Queues one more question of this agent.
     pub(super) fn ask(&mut self, agent: &str, question: Open) {
         self.queue.push_back((agent.to_owned(), question));
     }
 
-    /// Listens from here on: what was typed before is no answer to what is put now.
+    /// Listens from here on: a line typed before is no answer to a question put now.
     pub(super) fn listen(&mut self) {
         if self.typing.is_none() {
             self.typing = Typing::new().ok();
@@ -306,7 +306,7 @@ impl Person {
         }
     }
 
-    /// Takes a question back. `true` when it was the one that is being put.
+    /// Withdraws a question. Returns `true` when it was the current one.
     pub(super) fn take_back(&mut self, run: RunId, operation: OperationId) -> bool {
         let is_this = |asked: &(String, Open)| (asked.1.0, asked.1.1) == (run, operation);
         let current = self.queue.front().is_some_and(is_this);
@@ -314,7 +314,7 @@ impl Person {
         current
     }
 
-    /// The next line that the person types; waits for ever where nothing is asked.
+    /// The next line that the person types; waits for ever if no question is open.
     pub(super) async fn line(&mut self) -> Option<String> {
         if self.queue.is_empty() {
             return std::future::pending().await;
@@ -354,7 +354,7 @@ mod tests {
         }
         let wrong = answer_of(&question, "Dublin").unwrap_err();
         assert_eq!(wrong, "answer one of: Frankfurt, Virginia");
-        // What is stored and told keeps the labels.
+        // The stored and reported question keeps the labels.
         let json = serde_json::to_string(&question).unwrap();
         assert_eq!(serde_json::from_str::<Question>(&json).unwrap(), question);
     }

@@ -1,5 +1,4 @@
-//! What a person sees while a team works: lines on stderr, and below them, on a terminal, what is
-//! under way.
+//! The screen while a team works: lines on stderr and, on a terminal, a progress line below them.
 
 use std::{
     collections::HashMap,
@@ -16,9 +15,9 @@ use super::{
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long nothing happens before this is shown.
+/// After how long without events the waiting time is shown.
 const STILL: Duration = Duration::from_millis(500);
-/// How much of a text that is being made is shown.
+/// How much is shown of a text that is being made.
 const TAIL: usize = 60;
 
 /// Colours and effects, as SGR codes.
@@ -29,31 +28,31 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const RESET: &str = "\x1b[0m";
 
-/// Standard error, with what is under way on its last line where it is a terminal.
+/// Standard error, with a progress line at its end if it is a terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     out: Stderr,
     terminal: bool,
-    /// Whether progress is not wanted.
+    /// Whether progress is unwanted.
     quiet: bool,
     colours: bool,
     /// The width of the agents' column.
     width: usize,
     frame: usize,
-    /// Whether the last line shows what is under way.
+    /// Whether the last line is the progress line.
     drawn: bool,
-    /// Whether a person is being asked, whose typing must not be drawn over.
+    /// Whether a person is being asked; the typed text must not be drawn over.
     asking: bool,
     acts: Vec<Act>,
-    /// The display names of the agents that carry runs, which previews do not say.
+    /// The display names of the agents that carry runs, which previews do not contain.
     authors: HashMap<RunId, String>,
-    /// The text of the run that is followed, as it is made.
+    /// The text of the followed run, while it is made.
     voice: Option<Voice>,
-    /// When something was last said.
+    /// When the last event came.
     stirred: Instant,
 }
 
-/// Something that is under way.
+/// Something in progress.
 #[derive(Debug)]
 struct Act {
     run: RunId,
@@ -65,7 +64,7 @@ struct Act {
 }
 
 impl Act {
-    /// What is under way, beside so many others.
+    /// A description of it, with the number of other acts in progress.
     fn in_words(&self, others: usize) -> String {
         let others = match others {
             0 => String::new(),
@@ -81,7 +80,7 @@ impl Act {
         format!("{} {}{time}{others}{colon}{tail}", self.agent, self.what)
     }
 
-    /// Adds to its text, of which only the end is ever shown.
+    /// Adds to its text, of which only the end is shown.
     fn say(&mut self, text: &str) {
         self.text.push_str(text);
         if self.text.len() > 64 * TAIL {
@@ -113,23 +112,23 @@ impl Screen {
         }
     }
 
-    /// Whether what is under way is shown, and wants to be drawn again and again.
+    /// Whether a progress line is shown, which has to be redrawn.
     pub(super) fn is_live(&self) -> bool {
         self.terminal
     }
 
-    /// Speaks the text of this run as it is made, where somebody reads along.
+    /// Prints the text of this run while it is made, if a person reads it.
     pub(super) fn listen_to(&mut self, run: RunId) {
         self.voice = Voice::of(run).filter(|_| self.terminal || self.quiet);
     }
 
-    /// Whether this text was read already, as it was made.
+    /// Whether this text was already printed while it was made.
     pub(super) fn has_answered(&self, text: &str) -> bool {
         let voice = self.voice.as_ref();
         voice.is_some_and(|voice| voice.has_answered(text))
     }
 
-    /// Whether the event tells nothing but what was read as it was made.
+    /// Whether the event contains only text that was already printed while it was made.
     pub(super) fn has_spoken(&mut self, record: &EventRecord) -> bool {
         match (&mut self.voice, &record.event) {
             (
@@ -163,7 +162,7 @@ impl Screen {
         self.write(&text);
     }
 
-    /// Writes a line of the command's own that is no news, unless progress is not wanted.
+    /// Writes an unimportant line of the command's own, unless progress is unwanted.
     pub(super) fn remark(&mut self, text: &str) {
         if !self.quiet {
             self.note(text);
@@ -181,7 +180,7 @@ impl Screen {
         self.write(&text);
     }
 
-    /// Asks a person; the cursor stays behind the text.
+    /// Asks a person; the cursor stays after the text.
     pub(super) fn ask(&mut self, text: &str) {
         self.clear();
         self.asking = true;
@@ -194,12 +193,12 @@ impl Screen {
         self.put(&text);
     }
 
-    /// The person answered, or need not any more.
+    /// Ends a prompt: the person answered, or an answer is no longer needed.
     pub(super) fn asked(&mut self) {
         self.asking = false;
     }
 
-    // Nobody can be told that standard error is closed; the run matters more than its picture.
+    // Nobody can be told that standard error is closed; the run matters more than its display.
     fn put(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
@@ -211,7 +210,7 @@ impl Screen {
         self.put(&format!("{text}\n"));
     }
 
-    /// Takes away what is under way, before something else is written.
+    /// Removes the progress line before other output.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
             self.put("\r\x1b[K");
@@ -221,13 +220,13 @@ impl Screen {
         }
     }
 
-    /// Begins a line of its own, also behind the `^C` that a terminal shows.
+    /// Begins a new line, also after the `^C` that a terminal shows.
     pub(super) fn begin_line(&mut self) {
         self.drawn |= self.terminal;
         self.clear();
     }
 
-    /// Draws what is under way.
+    /// Draws the progress line.
     pub(super) fn draw(&mut self) {
         let speaking = self.voice.as_ref().is_some_and(Voice::is_open);
         if !self.terminal || self.asking || speaking {
@@ -249,7 +248,7 @@ impl Screen {
         self.put(&format!("\r\x1b[K\x1b[?7l{dim}{text}{reset}\x1b[?7h"));
     }
 
-    /// Learns from an event what is under way.
+    /// Updates from an event what is in progress.
     pub(super) fn follow(&mut self, record: &EventRecord) {
         let run = record.run;
         if record.sequence.is_some() {
@@ -334,7 +333,7 @@ impl Screen {
         }
     }
 
-    /// Speaks a piece of a text. `false` where nobody reads along, or somebody is being asked.
+    /// Prints a piece of a text. Returns `false` if nobody reads it, or a person is being asked.
     fn speak(&mut self, record: &EventRecord, operation: OperationId, text: &str) -> bool {
         let is_this = |voice: &&mut Voice| voice.is_of(record.run);
         if self.asking || self.voice.as_mut().filter(is_this).is_none() {
@@ -356,13 +355,13 @@ impl Screen {
         true
     }
 
-    /// The agent concerned, as people are shown it.
+    /// The display name of the event's agent.
     fn author(&self, record: &EventRecord) -> String {
         let known = self.authors.get(&record.run);
         plain_text::line(known.map_or(record.author(), String::as_str), 64)
     }
 
-    /// What this operation said is void.
+    /// Marks the text of this operation as void.
     fn void(&mut self, run: RunId, operation: OperationId) {
         if let Some(voice) = self.voice.as_mut().filter(|voice| voice.is_of(run)) {
             voice.void(operation);

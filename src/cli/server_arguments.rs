@@ -1,4 +1,4 @@
-//! What may be typed about the HTTP server and its keys.
+//! The arguments of the HTTP server and its keys.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

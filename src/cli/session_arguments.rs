@@ -1,4 +1,4 @@
-//! What may be typed about sessions.
+//! The arguments of the commands about sessions.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -155,7 +155,7 @@ pub(super) struct SessionArtifact {
     pub(super) store: StoreArguments,
 }
 
-/// A session in one word. A team's name holds no slash, and a key may.
+/// A session in one word. A team's name contains no slash; a key may.
 fn session(text: &str) -> Result<SessionId, String> {
     match text.split_once('/') {
         Some((team, key)) if !team.is_empty() && !key.is_empty() => Ok(SessionId {

@@ -1,7 +1,7 @@
 //! Events in words.
 //!
-//! Architecture invariant: this is a pure function of the events that it was given, so what is
-//! shown live and what is shown of the journal later cannot differ.
+//! Architecture invariant: the lines are a pure function of the events, so the live display and the
+//! later display of the journal cannot differ.
 
 use std::collections::HashSet;
 
@@ -20,20 +20,20 @@ use super::{
     decisions, plain_text,
 };
 
-/// How many characters of an argument are shown.
+/// The most characters of an argument that are shown.
 const SHOWN: usize = 600;
 
-/// How much is told.
+/// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What a person wants to see go by.
+    /// The progress that a person wants to follow.
     Progress,
     /// Every event.
     Everything,
 }
 
 impl Detail {
-    /// How many characters of a text are shown.
+    /// The most characters of a text that are shown.
     fn limit(self) -> usize {
         match self {
             Self::Progress => 160,
@@ -42,31 +42,31 @@ impl Detail {
     }
 }
 
-/// What sort of line it is, which decides its colour.
+/// The kind of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Somebody is given something to do, or says something.
+    /// An agent is given a task, or says something.
     Plain,
     /// Tools and the engine at work.
     Quiet,
-    /// A person is wanted.
+    /// A person is needed.
     Question,
     /// Something went wrong.
     Alarm,
-    /// It is done.
+    /// Something succeeded.
     Good,
 }
 
-/// One line about one event. Its text holds nothing that acts on a terminal.
+/// One line about one event. No character in it acts on a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimelineLine {
     /// How deep the agent stands in the tree, from 0.
     pub(super) depth: usize,
     /// The agent.
     pub(super) agent: String,
-    /// What sort of line it is.
+    /// The kind of the line.
     pub(super) tone: Tone,
-    /// What happened, to be read after the agent's name.
+    /// What happened; it reads on from the agent's name.
     pub(super) text: String,
 }
 
@@ -93,7 +93,7 @@ impl Timeline {
         }
     }
 
-    /// The lines of an event; none for one that is not told.
+    /// The lines of an event; none for an event that is not shown.
     pub(super) fn lines(&mut self, record: &EventRecord) -> Vec<TimelineLine> {
         let told = self.tell(record);
         let line = |(tone, text): (Tone, String)| TimelineLine {
@@ -129,7 +129,7 @@ impl Timeline {
             Event::LegStarted { request, .. } => self.leg(record.run, request.as_deref()),
             Event::ModelCalled { .. } => self.model_called(&record.event),
             Event::StepStarted { step, .. } => self.everything(|| format!("begins step {step}")),
-            // That an answer without calls ends its step needs no line.
+            // An answer without calls ends its step; that needs no line.
             Event::StepEnded { calls: 0, .. } => Vec::new(),
             Event::StepEnded {
                 step,
@@ -199,7 +199,7 @@ impl Timeline {
             }
             Event::Custom { name, data } => {
                 if let Some((tone, text)) = decisions::in_words(name, data) {
-                    // That all is well matters only when one looks back.
+                    // Success is of interest only when everything is shown.
                     let is_told = self.detail == Detail::Everything || name != "answer_accepted";
                     return is_told
                         .then(|| (tone, self.short(&text)))
@@ -233,12 +233,12 @@ impl Timeline {
                 let (name, data) = (self.short(&unknown.name), in_words(&unknown.data));
                 format!("{name}: {}", self.short(&data))
             }),
-            // Previews are shown while they last, not told.
+            // Previews have their own display while they last.
             _ => Vec::new(),
         }
     }
 
-    /// The first leg of a run is its beginning, and told as such.
+    /// The first leg of a run is its beginning, and is described so.
     fn leg(&mut self, run: RunId, request: Option<&str>) -> Vec<(Tone, String)> {
         let first = self.begun.insert(run);
         match request {
@@ -285,7 +285,7 @@ impl Timeline {
         if !text.trim().is_empty() {
             told.push((Tone::Plain, format!("says: {}", self.short(text))));
         }
-        // An agent that takes a task or the conversation has an event of its own.
+        // An agent that takes over a task or the conversation has its own event.
         let of_agents = |call: &&ToolCall| {
             call.name.starts_with(TRANSFER_PREFIX) || call.name.starts_with(DELEGATE_PREFIX)
         };
@@ -346,7 +346,7 @@ pub(super) fn say_call(call: &ToolCall) -> String {
     format!("{}({})", call.name, say_arguments(&call.arguments))
 }
 
-/// Arguments without the secrets in them: terminals are logged, and looked over shoulders at.
+/// Arguments without their secrets, since terminals are logged and read over shoulders.
 fn say_arguments(arguments: &Arguments) -> String {
     let redaction = Redaction::default().texts(SHOWN).show_paths();
     match arguments.value().map(|value| redaction.value(value)) {
@@ -360,7 +360,7 @@ fn say_arguments(arguments: &Arguments) -> String {
     }
 }
 
-/// A value for people: a text without its quotation marks, and without secrets.
+/// A value for people: a text without quotation marks, and without secrets.
 fn in_words(value: &Value) -> String {
     match &safety::redact_json(value) {
         Value::String(text) => text.clone(),
@@ -389,7 +389,7 @@ pub(super) fn say_spent(spent: &Spent) -> String {
     parts.join(", ")
 }
 
-/// A mark for tokens that a provider did not tell.
+/// A mark for token counts that the provider did not report.
 fn estimated(usage: &Usage) -> &'static str {
     match usage.estimated_tokens {
         0 => "",

@@ -1,22 +1,22 @@
-//! What comes from standard input line by line, mostly from a person at a terminal.
+//! Lines of standard input, mostly typed by a person at a terminal.
 
 use std::{io, sync::Arc, thread};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-/// The most that is read at once; a terminal gives one line at a time.
+/// The most bytes that are read at once; a terminal gives one line at a time.
 const PIECE: usize = 4096;
 
-/// The longest line that is taken, in bytes: what a person types or pastes is shorter.
+/// The longest accepted line, in bytes: what a person types or pastes is shorter.
 const MAX_LINE: usize = 1 << 20;
-/// The most lines that wait for a question. More come only from a program, and nobody asked for them.
+/// The most lines that wait for a question. Only a program sends more, and nobody asked for them.
 const MAX_WAITING: usize = 64;
 
-/// The lines that come from some moment on.
+/// The lines from some moment on.
 #[derive(Debug)]
 pub(super) struct Typing {
-    /// What was read of a line that has not ended. Nothing is read while it is locked.
+    /// The bytes of a line that has not ended. Nothing is read while it is locked.
     begun: Arc<Mutex<Vec<u8>>>,
     lines: mpsc::Receiver<String>,
 }
@@ -25,7 +25,7 @@ impl Typing {
     /// Begins to read.
     ///
     /// # Errors
-    /// That there is no thread to read in.
+    /// When the thread that reads cannot be started.
     pub(super) fn new() -> io::Result<Self> {
         let begun = Arc::new(Mutex::new(Vec::new()));
         let (sender, lines) = mpsc::channel(MAX_WAITING);
@@ -33,18 +33,18 @@ impl Typing {
             begun: begun.clone(),
             lines: sender,
         };
-        // Reading a terminal cannot be interrupted, so it has a thread that the end of the
-        // process ends.
+        // Reading a terminal cannot be interrupted, so it has its own thread, which ends with the
+        // process.
         let thread = thread::Builder::new().name("ghostlight-terminal".into());
         thread.spawn(move || reader.read())?;
         Ok(Self { begun, lines })
     }
 
-    /// Forgets what was typed at a terminal until now, whether it was read or not.
+    /// Forgets everything typed at a terminal so far, whether it was read or not.
     pub(super) fn forget(&mut self) {
-        // Nothing is read meanwhile, so that what is read later was typed later.
+        // Nothing is read while this is locked, so everything read later was typed later.
         let mut begun = self.begun.lock();
-        // It fails where standard input is no terminal any more; then nobody types.
+        // This fails if standard input is no longer a terminal; then nobody types.
         #[cfg(unix)]
         let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         begun.clear();
@@ -63,7 +63,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads lines as long as somebody wants them. The last one may lack its end.
+    /// Reads lines as long as they are wanted. The last line may lack its end.
     fn read(&self) {
         let mut piece = [0; PIECE];
         while let Ok((mut line, length)) = self.piece(&mut piece) {
@@ -91,12 +91,12 @@ impl Reader {
     fn send(&self, line: &mut Vec<u8>) {
         let text = String::from_utf8_lossy(line).into_owned();
         line.clear();
-        // Where nobody wants it any more, nothing is read after it; where too many wait, it is dropped.
+        // If lines are no longer wanted, reading stops; if too many wait, this one is dropped.
         let _ = self.lines.try_send(text);
     }
 
-    /// Waits until something is typed, and reads it unless it is forgotten. Nothing is read at the
-    /// end, or where nobody wants it: it is for who asks next.
+    /// Waits for input and reads it, unless it is forgotten. Nothing is read at the end of the
+    /// input or when lines are no longer wanted, so the input stays for the next reader.
     #[cfg(unix)]
     fn piece(&self, piece: &mut [u8]) -> io::Result<(MutexGuard<'_, Vec<u8>>, usize)> {
         use rustix::{
@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// Reads what is typed next. What was not read yet cannot be forgotten on this system.
+    /// Reads the next input. On this system, unread input cannot be forgotten.
     #[cfg(not(unix))]
     fn piece(&self, piece: &mut [u8]) -> io::Result<(MutexGuard<'_, Vec<u8>>, usize)> {
         let length = io::Read::read(&mut io::stdin(), piece)?;

@@ -14,7 +14,7 @@ use crate::files;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What the file may set. Options and variables of the environment go before it.
+/// The settings of the file. Options and variables of the environment take precedence.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct UserConfig {
@@ -22,11 +22,11 @@ pub(super) struct UserConfig {
     pub(super) provider: Option<String>,
     /// The default model, by its provider's name for it.
     pub(super) model: Option<String>,
-    /// Where the default model is.
+    /// The address of the default model.
     pub(super) base_url: Option<String>,
-    /// The variable that holds its key, as `${NAME}`.
+    /// The variable that holds the key, as `${NAME}`.
     pub(super) api_key: Option<String>,
-    /// The file that holds the runs.
+    /// The store of the runs.
     pub(super) store: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn load() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the file sets; nothing where there is none.
+/// The settings of the file; empty if there is none.
 pub(super) fn read_before() -> &'static UserConfig {
     READ.get_or_init(UserConfig::default)
 }
@@ -67,7 +67,7 @@ fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
 
-/// Where the file is, whether it is there or not.
+/// The path of the file, whether it exists or not.
 pub(super) fn path() -> Option<PathBuf> {
     if let Some(named) = variable("GHOSTLIGHT_CONFIG") {
         return Some(named);

@@ -1,7 +1,7 @@
-//! The text of a model while it is being made, as a person at a terminal reads it.
+//! The text of a model, printed for a person at a terminal while it is made.
 //!
-//! Only the run that is followed speaks, not the runs below it: one text at a time. What was spoken whole is
-//! not written once more when it is recorded or is the answer.
+//! Only the followed run speaks, not its child runs, so texts do not mix. A text that was printed
+//! whole is not printed again when it is recorded or becomes the answer.
 
 use std::io::{self, IsTerminal as _};
 
@@ -9,38 +9,38 @@ use ghostlight_actors::vocabulary::{OperationId, RunId};
 
 use super::plain_text;
 
-/// Where texts are spoken.
+/// The stream on which texts are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ear {
-    /// The answer is read there.
+    /// The person reads the answer there.
     Stdout,
-    /// The answer goes elsewhere, and progress is read there.
+    /// The answer goes elsewhere, and the person reads progress here.
     Stderr,
 }
 
-/// What is being spoken.
+/// The text that is being printed.
 #[derive(Debug)]
 struct Speech {
     operation: OperationId,
     text: String,
-    /// A `\r` that may be half of the end of a line.
+    /// A `\r` that may be the first half of a line end.
     held: bool,
-    /// Whether the cursor stands behind some of its text.
+    /// Whether the cursor stands after a part of its text.
     open: bool,
 }
 
-/// Speaks the text of one run.
+/// Prints the text of one run.
 #[derive(Debug)]
 pub(super) struct Voice {
     run: RunId,
     ear: Ear,
     speech: Option<Speech>,
-    /// What was spoken to its end last.
+    /// The last text that was printed to its end.
     spoken: Option<(OperationId, String)>,
 }
 
 impl Voice {
-    /// The voice of a run; `None` where nobody reads along.
+    /// The voice of a run; `None` if no person reads.
     pub(super) fn of(run: RunId) -> Option<Self> {
         let ear = if io::stdout().is_terminal() {
             Ear::Stdout
@@ -62,16 +62,17 @@ impl Voice {
         self.run == run
     }
 
-    /// Whether the cursor stands behind a text that is not at its end.
+    /// Whether the cursor stands after an unfinished text.
     pub(super) fn is_open(&self) -> bool {
         self.speech.as_ref().is_some_and(|speech| speech.open)
     }
 
-    /// Speaks the next piece. `name` begins the line where a text begins or goes on behind another line.
+    /// Prints the next piece. `name` begins the line if a text begins, or continues after another
+    /// line.
     pub(super) fn speak(&mut self, operation: OperationId, piece: &str, name: &str) {
         let is_same = |speech: &Speech| speech.operation == operation;
         if !self.speech.as_ref().is_some_and(is_same) {
-            // Blanks at its beginning are no reason to begin a line.
+            // Blanks at the beginning of a text are no reason to begin a line.
             if piece.trim().is_empty() {
                 return;
             }
@@ -104,7 +105,7 @@ impl Voice {
         self.put(&text);
     }
 
-    /// Ends the line, so that something else can be written.
+    /// Ends the line, so that other output can follow.
     pub(super) fn pause(&mut self) {
         if let Some(speech) = &mut self.speech
             && std::mem::take(&mut speech.open)
@@ -113,7 +114,7 @@ impl Voice {
         }
     }
 
-    /// The operation begins again: what it said is void.
+    /// The operation begins again, and its text so far is void.
     pub(super) fn void(&mut self, operation: OperationId) {
         if self
             .speech
@@ -125,7 +126,7 @@ impl Voice {
         }
     }
 
-    /// The operation ended with this text. `true` when all of it was spoken.
+    /// The operation ended with this text. Returns `true` when all of it was printed.
     pub(super) fn end(&mut self, operation: OperationId, text: &str) -> bool {
         let is_this = |speech: &mut Speech| speech.operation == operation;
         self.pause();
@@ -137,13 +138,13 @@ impl Voice {
         whole
     }
 
-    /// Whether this is what was spoken last where the answer is read.
+    /// Whether this is the last printed text, on the stream of the answer.
     pub(super) fn has_answered(&self, text: &str) -> bool {
         let spoken = self.spoken.as_ref();
         self.ear == Ear::Stdout && spoken.is_some_and(|(_, spoken)| same(spoken, text))
     }
 
-    // Where nobody can be told, the run matters more than its text.
+    // If nobody can be told, the run matters more than its text.
     fn put(&self, text: &str) {
         let put = |out: &mut dyn io::Write| {
             let _ = out.write_all(text.as_bytes());

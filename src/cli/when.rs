@@ -3,7 +3,7 @@
 use ghostlight_actors::vocabulary::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The date and time here, such as `2026-03-01 12:00:00 CET`.
+/// The local date and time, such as `2026-03-01 12:00:00 CET`.
 pub(super) fn date(at: Timestamp) -> String {
     date_in(at, TimeZone::system())
 }
@@ -15,7 +15,7 @@ fn date_in(at: Timestamp, zone: TimeZone) -> String {
             .to_zoned(zone)
             .strftime("%Y-%m-%d %H:%M:%S %Z")
             .to_string(),
-        // Later than the calendar goes.
+        // The time is beyond the calendar's range.
         Err(_) => format!("{millis} ms"),
     }
 }
