@@ -1,6 +1,6 @@
 //! Tokens in their compact form (JWS, RFC 7515), and the keys that sign them.
 //!
-//! Why no library reads them: `docs/decisions/012-tokens.md`. Signatures are the work of ring.
+//! Why no library reads them: `docs/decisions/013-tokens.md`. Signatures are the work of ring.
 
 use std::io;
 
