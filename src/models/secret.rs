@@ -10,9 +10,9 @@ use crate::environment;
 
 /// A key or password: the name of the environment variable that holds it, or the value itself.
 ///
-/// It is printed and serialised as its reference (`${NAME}`), a value given in code as `***`.
-/// It is read from text only as a reference, so that no team file, journal or drawing ever
-/// holds a key. A reference is looked up when the secret is first used.
+/// It is printed and serialised as its reference (`${NAME}`); a value given in code is printed as
+/// `***`. From text it is read only as a reference, so that no team file, journal or graph ever
+/// contains a key. The variable is looked up when the secret is first used.
 #[derive(Clone)]
 pub struct Secret(Source);
 
@@ -22,7 +22,7 @@ enum Source {
     Value(SecretString),
 }
 
-/// Why a secret cannot be had. No message holds the value.
+/// Why a secret is not available. No message contains the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
@@ -32,13 +32,13 @@ pub enum SecretError {
          ${{OPENAI_API_KEY}}; set the variable and write its name instead of the value"
     )]
     NotAReference,
-    /// A place for a secret inside of a text cannot be read.
+    /// A reference inside a text cannot be parsed.
     #[error(
         "`${{` in a value begins the name of an environment variable and ends with `}}`, such as \
          Bearer ${{TOKEN}}; write $$ for a dollar"
     )]
     NoPlace,
-    /// A text that holds a credential, for which there is to be a place.
+    /// A text contains a credential where only a reference is allowed.
     #[error(
         "`{0}` holds a secret itself; set an environment variable to the secret, and write its \
          name in its place, such as ${{TOKEN}} or Bearer ${{TOKEN}}"
@@ -55,7 +55,7 @@ impl Secret {
         Self(Source::Variable(name.into()))
     }
 
-    /// This value. It is serialised as `***`, which cannot be read back: in what is stored, use
+    /// This value. It is serialised as `***`, which cannot be read back, so stored settings need
     /// [`Secret::variable`].
     pub fn value(value: impl Into<String>) -> Self {
         Self(Source::Value(SecretString::from(value.into())))
@@ -76,7 +76,7 @@ impl Secret {
     }
 }
 
-/// A text in which secrets stand by their names: `Bearer ${TOKEN}`, with `$$` for a dollar.
+/// A text with references to secrets, such as `Bearer ${TOKEN}`, and `$$` for a dollar sign.
 #[cfg_attr(
     not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
     allow(dead_code)
@@ -97,7 +97,7 @@ enum Piece<'t> {
     allow(dead_code)
 )]
 impl<'t> SecretText<'t> {
-    /// Reads a text; nothing is looked up.
+    /// Parses a text without looking anything up.
     ///
     /// # Errors
     /// [`SecretError::NoPlace`].
@@ -126,7 +126,7 @@ impl<'t> SecretText<'t> {
         Ok(Self(pieces))
     }
 
-    /// Whether a secret stands in it.
+    /// Whether the text contains a reference.
     pub(crate) fn has_place(&self) -> bool {
         let mut pieces = self.0.iter();
         pieces.any(|piece| matches!(piece, Piece::Variable(_)))
@@ -263,7 +263,7 @@ mod tests {
             let text = SecretText::read(text)?.reveal()?;
             Ok(text.expose_secret().to_owned())
         };
-        // What cargo sets, and what every process has.
+        // cargo sets this variable.
         let name = std::env::var("CARGO_PKG_NAME").unwrap();
         let expected = format!("Bearer {name}, $ and ${{X}} and {name}");
         let text = "Bearer ${CARGO_PKG_NAME}, $ and $${X} and ${CARGO_PKG_NAME}";

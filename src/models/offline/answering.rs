@@ -7,12 +7,12 @@ use crate::retrieval::bm25::Bm25Index;
 
 /// The longest result that is repeated whole, in characters.
 const SHORT_RESULT_CHARS: usize = 300;
-/// How many sentences of a longer one are repeated.
+/// How many sentences of a longer result are repeated.
 const SENTENCES: usize = 3;
-/// How much each passage counts beside the one before it: a search gives the best first.
+/// The weight of each passage relative to the one before it: a search returns the best first.
 const NEXT_PASSAGE: f64 = 0.8;
 
-/// What a call says about a question, or what went wrong with it.
+/// The answer to a question from the result of a call, or what went wrong with the call.
 pub(super) fn from_call(question: &Question, made: &MadeCall) -> Result<String, String> {
     let name = &made.call.name;
     let Some(success) = made.success() else {
@@ -26,7 +26,7 @@ pub(super) fn from_call(question: &Question, made: &MadeCall) -> Result<String, 
     if text.is_empty() {
         return Ok(format!("{name} gave an empty result."));
     }
-    // Another agent has answered in words of its own.
+    // The result is the answer of another agent, in its own words.
     if name.starts_with(DELEGATE_PREFIX) {
         return Ok(text.to_owned());
     }
@@ -86,8 +86,8 @@ fn passages(text: &str) -> Vec<Passage<'_>> {
     passages
 }
 
-/// The first sentences of the passage that fits a question best, with its source. Nothing, where
-/// no passage shares a word with it.
+/// The first sentences of the passage that fits a question best, with the passage's source. `None`
+/// if no passage shares a word with the question.
 fn excerpt(question: &str, text: &str) -> Option<String> {
     let passages = passages(text);
     let index = Bm25Index::new(

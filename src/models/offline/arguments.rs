@@ -1,4 +1,4 @@
-//! Arguments for a tool from what stands in a text.
+//! Arguments for a tool, from the words and numbers of a text.
 
 use ghostlight_actors::vocabulary::ToolDefinition;
 use serde_json::{Map, Number, Value};
@@ -11,8 +11,8 @@ const FREE_TEXT: &[&str] = &["query", "question", "request", "task", "prompt", "
 const EXPRESSION: &[&str] = &["expression", "formula", "calculation"];
 const PATH: &[&str] = &["path", "file", "folder"];
 
-/// The arguments that a tool requires, and percentages; none, where something that is required does
-/// not stand in the text. Numbers may stand elsewhere in the task.
+/// The arguments that a tool requires, and percentages. `None` if the text lacks a required one. If
+/// the text has no numbers, those of the whole task are used.
 pub(super) fn arguments(tool: &ToolDefinition, text: &str, task: &str) -> Option<Value> {
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     let Some(properties) = properties else {
@@ -38,7 +38,7 @@ pub(super) fn arguments(tool: &ToolDefinition, text: &str, task: &str) -> Option
         },
         quotations: text::quotations(text),
     };
-    // Percentages come first, so that nothing else takes their number.
+    // Percentages are filled in first, so that no other argument takes their number.
     let percent = properties.keys().map(String::as_str);
     let percent = percent.filter(|name| is_named(name, PERCENT));
     let others = required.iter().copied();
@@ -54,10 +54,10 @@ pub(super) fn arguments(tool: &ToolDefinition, text: &str, task: &str) -> Option
     Some(Value::Object(arguments))
 }
 
-/// What a text has for arguments. A number or quotation is used once.
+/// The possible arguments in a text. Each number or quotation is used once.
 struct Found<'a> {
     text: &'a str,
-    /// Whether only one text is required.
+    /// Whether the tool requires exactly one text.
     alone: bool,
     numbers: Vec<FoundNumber>,
     quotations: Vec<String>,
@@ -76,7 +76,7 @@ impl Found<'_> {
         }
     }
 
-    /// The value that the text names, or the only one.
+    /// The value that the text names, or the only value.
     fn choice(&self, values: &[Value]) -> Option<Value> {
         let said = terms(self.text);
         let named = |value: &&Value| {

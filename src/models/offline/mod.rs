@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use plan::{Plan, plan};
 
-/// How many bytes a token is taken to have: the usual estimate for English.
+/// The number of bytes in a token: the usual estimate for English.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// The offline model. See [the module](self) for what it can and cannot do.
@@ -70,7 +70,7 @@ fn usage(request: &ModelRequest, response: &ModelResponse) -> Usage {
     }
 }
 
-/// How long a value is as JSON.
+/// The length of a value as JSON, in bytes.
 fn bytes(value: &impl Serialize) -> usize {
     serde_json::to_string(value).map_or(0, |json| json.len())
 }

@@ -1,4 +1,4 @@
-//! What to do next: which tools to call, or what to answer.
+//! The next step: which tools to call, or what to answer.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use super::{
 };
 use crate::retrieval::{bm25::Bm25Index, terms::content_terms};
 
-/// How many tools are tried for one question.
+/// The most tools that are tried for one question.
 const MAX_TRIES: usize = 3;
 
-/// Words of tools and agents that calculate. A question with arithmetic in it implies them.
+/// Words that describe calculators. A question with arithmetic in it implies them.
 const ARITHMETIC_WORDS: &str = "calculate arithmetic math number expression percentage sum";
-/// Words of tools and agents that look things up. Every other question implies them.
+/// Words that describe searches. Any other question implies them.
 const LOOKUP_WORDS: &str = "search find look documentation document information knowledge";
-/// How much an implied word counts beside one that is said.
+/// The weight of an implied word, relative to a word of the question.
 const ARITHMETIC_WEIGHT: f64 = 2.0;
 const LOOKUP_WEIGHT: f64 = 0.5;
-/// How near an agent that takes the conversation over is beside a tool that fits as well.
+/// The weight of an agent that takes the conversation over, relative to a tool that fits as well.
 const TRANSFER_WEIGHT: f64 = 0.9;
 
-/// What the model does.
+/// The next action of the model.
 pub(super) enum Plan {
-    /// It asks for tools.
+    /// Call these tools.
     Call(Vec<ToolCall>),
-    /// It answers.
+    /// Give this answer.
     Answer(String),
 }
 
@@ -41,12 +41,12 @@ pub(super) enum Plan {
 enum Step {
     Call(Arc<ToolDefinition>, Value),
     Answered(String),
-    /// Nothing helped. What was tried says why.
+    /// No tool helped. Holds the failure of each call that was made.
     Failed(Vec<String>),
 }
 
-/// Decides by the request alone: a call that was made is recognised by its name and arguments, and
-/// never asked for again.
+/// Decides by the request alone. A call that was already made is recognised by its name and
+/// arguments, and is not repeated.
 pub(super) fn plan(request: &ModelRequest) -> Plan {
     let turn = CurrentTurn::of(&request.conversation);
     let tools = match &request.settings.tool_choice {
@@ -66,14 +66,14 @@ pub(super) fn plan(request: &ModelRequest) -> Plan {
     }
 }
 
-/// Tries the nearest tools in turn.
+/// Tries the best tools in order.
 fn step(question: &Question, turn: &CurrentTurn, tools: &ToolSet) -> Step {
     let mut failures = Vec::new();
     for tool in nearest(tools, question) {
         if failures.len() >= MAX_TRIES {
             break;
         }
-        // An agent that takes the conversation over takes over the whole task.
+        // An agent that takes the conversation over gets the whole task.
         let text = match is_transfer(&tool.name) {
             true => &turn.task,
             false => &question.text,
@@ -84,7 +84,7 @@ fn step(question: &Question, turn: &CurrentTurn, tools: &ToolSet) -> Step {
         let mut made = turn.made.iter();
         match made.find(|made| made.is(&tool.name, &arguments)) {
             None => return Step::Call(tool.clone(), arguments),
-            // The conversation came back, so the other agent could not do it.
+            // The other agent handed the conversation back, so it could not answer.
             Some(_) if is_transfer(&tool.name) => {}
             Some(made) => match answering::from_call(question, made) {
                 Ok(answer) => return Step::Answered(answer),
@@ -98,7 +98,7 @@ fn step(question: &Question, turn: &CurrentTurn, tools: &ToolSet) -> Step {
     }
 }
 
-/// An answer from a call of another agent, which handed the conversation over.
+/// An answer from a call by another agent, which then handed the conversation over.
 fn other_call(question: &Question, turn: &CurrentTurn) -> Option<String> {
     let about = question.arithmetic.as_ref().unwrap_or(&question.text);
     let of_question = |made: &&MadeCall| {
@@ -108,7 +108,8 @@ fn other_call(question: &Question, turn: &CurrentTurn) -> Option<String> {
     made.find_map(|made| answering::from_call(question, made).ok())
 }
 
-/// The tools that fit a question, the nearest first; of equals the first of the request.
+/// The tools that fit a question, the best first. Tools that fit equally well keep the order of the
+/// request.
 fn nearest<'t>(tools: &'t ToolSet, question: &Question) -> Vec<&'t Arc<ToolDefinition>> {
     let tools: Vec<&Arc<ToolDefinition>> = tools.iter().collect();
     let index = Bm25Index::new(tools.iter().map(|tool| words_of(tool)));
@@ -133,17 +134,17 @@ fn nearest<'t>(tools: &'t ToolSet, question: &Question) -> Vec<&'t Arc<ToolDefin
             ranked.push((score * nearness, tool));
         }
     }
-    // The sort is stable.
+    // A stable sort keeps the order of the request.
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
     ranked.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// The words by which a tool is found. Those of its name stand there twice, so that they count more.
+/// The words by which a tool is found. The words of its name are repeated, so that they count more.
 fn words_of(tool: &ToolDefinition) -> String {
     let prefixes = [TRANSFER_PREFIX, DELEGATE_PREFIX];
     let agent = prefixes.iter().find_map(|of| tool.name.strip_prefix(of));
     if let Some(agent) = agent {
-        // Only the agent's own words tell it from the others.
+        // All agents' tools share the rest of the description.
         let own = tool.description.split_once(&format!("{agent}: "));
         return format!("{agent} {agent} {}", own.map_or("", |(_, own)| own));
     }
@@ -160,8 +161,9 @@ fn words_of(tool: &ToolDefinition) -> String {
     )
 }
 
-/// A stand-in does not act on a guess: what changes the world must be asked for by a word of the
-/// tool's name, and never by a question.
+/// Whether a tool may be called for this question. A tool that only reads and another agent may.
+/// Any other tool must share a word of its name with the text, and the text must not be a question:
+/// a stand-in does not act on a guess.
 fn is_safe(tool: &ToolDefinition, question: &Question) -> bool {
     let said = content_terms(&question.text);
     let named = content_terms(&tool.name)
@@ -175,8 +177,8 @@ fn is_transfer(name: &str) -> bool {
     name.starts_with(TRANSFER_PREFIX)
 }
 
-/// The calls to make now. A transfer ends this agent's part in the run, so it comes alone and
-/// after everything else.
+/// The calls to make now. A transfer ends this agent's part in the run, so it is called alone and
+/// last.
 fn calls(request: &ModelRequest, steps: &[Step]) -> Vec<ToolCall> {
     let mut wanted: Vec<(&Arc<ToolDefinition>, &Value)> = Vec::new();
     for step in steps {
@@ -222,7 +224,7 @@ fn answer(questions: &[Question], steps: Vec<Step>, request: &ModelRequest) -> S
     answers.join("\n\n")
 }
 
-/// What the model is, what it has, and that it can do no more.
+/// An answer that says what the model is, which tools it has, and that it can do no more.
 fn limits(unfit: &[&str], request: &ModelRequest) -> String {
     let names: Vec<&str> = request.tools.iter().map(|t| t.name.as_str()).collect();
     let tools = match names.is_empty() {

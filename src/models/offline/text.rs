@@ -7,10 +7,10 @@ use regex::Regex;
 /// How much of a text is searched for arithmetic, in characters.
 const MAX_CHARS: usize = 20_000;
 
-/// Words that ask.
+/// Words that begin a question.
 const QUESTION_WORDS: &str = "what|how|why|when|where|who|which|is|are|do|does|did|can|should";
 
-/// Words and characters that stand for signs.
+/// Words and characters that stand for an operator.
 const SIGNS: &[(&str, &str)] = &[
     ("multiplied by", "*"),
     ("times", "*"),
@@ -23,14 +23,14 @@ const SIGNS: &[(&str, &str)] = &[
     (" percent", "%"),
 ];
 
-/// The end of a sentence; or an *and* behind which another question begins.
+/// The end of a sentence, or an *and* that is followed by another question.
 static ENDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)[.?!]\s+|[,;]?\s+and\s+({QUESTION_WORDS})\b")).ok());
 
 static ASKS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)^({QUESTION_WORDS})\b|\?$")).ok());
 
-/// Numbers with signs between them, and with parentheses, which are counted afterwards.
+/// Numbers with operators between them, and parentheses, which are balanced afterwards.
 static ARITHMETIC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let number = r"\(*-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?\)*";
     let sign = r"(?:%?\)*\s*(?:[-+*/^]|mod\b)|%\s*of\b)\s*";
@@ -57,7 +57,8 @@ pub(super) fn questions(text: &str) -> impl Iterator<Item = &str> {
         if quoted {
             continue;
         }
-        // The mark at the end of a sentence belongs to it, and the word that asks to the next.
+        // The mark at the end of a sentence belongs to that sentence. A question word belongs to
+        // the next.
         let (stop, next) = match found.get(1) {
             Some(word) => (end.start(), word.start()),
             None => (end.start() + 1, end.end()),
@@ -70,7 +71,7 @@ pub(super) fn questions(text: &str) -> impl Iterator<Item = &str> {
     questions.filter(|question| question.chars().any(char::is_alphanumeric))
 }
 
-/// Whether a text asks to know something, and not to have something done.
+/// Whether a text asks a question rather than for an action.
 pub(super) fn asks(text: &str) -> bool {
     ASKS.as_ref().is_some_and(|asks| asks.is_match(text))
 }
@@ -95,7 +96,7 @@ pub(super) fn arithmetic(text: &str) -> Option<String> {
     longest.map(|expression| expression.replace(',', ""))
 }
 
-/// An expression whose parentheses close; without those at its ends where they do not.
+/// An expression with balanced parentheses. Unbalanced ones at its ends are removed.
 fn balanced(expression: &str) -> Option<&str> {
     let closes = |text: &str| text.matches('(').count() == text.matches(')').count();
     let inner = expression.trim_matches(['(', ')']);
@@ -114,7 +115,7 @@ fn is_date(text: &str) -> bool {
 pub(super) struct FoundNumber {
     /// Its digits, without thousands separators.
     pub(super) digits: String,
-    /// Whether a percent sign or the word stands behind it.
+    /// Whether a percent sign or the word follows.
     pub(super) percent: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The current turn of a conversation: its task, and the calls that were made for it.
+//! The current turn of a conversation: its task, and the calls made for it.
 
 use ghostlight_actors::{
     definition::{GIVEN_BACK, TAKEN_OVER},
@@ -11,7 +11,7 @@ use super::text;
 /// The most questions into which a task is split.
 const MAX_QUESTIONS: usize = 8;
 
-/// A question of a task, or something to do.
+/// A question or an instruction in a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) text: String,
@@ -22,13 +22,13 @@ pub(super) struct Question {
 /// The current turn of a conversation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CurrentTurn {
-    /// What people said in it.
+    /// The words of people in it.
     pub(super) task: String,
-    /// The calls that were made for it.
+    /// The calls made for it.
     pub(super) made: Vec<MadeCall>,
 }
 
-/// A call that was made, with its result.
+/// A call, with its result if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct MadeCall {
     pub(super) call: ToolCall,
@@ -42,7 +42,7 @@ impl MadeCall {
         result.filter(|result| result.status == ToolStatus::Success)
     }
 
-    /// Whether this is the same call, however its arguments are written.
+    /// Whether this call has the same name and arguments, however the arguments are formatted.
     pub(super) fn is(&self, name: &str, arguments: &Value) -> bool {
         let made = self.call.arguments.value();
         self.call.name == name && made.is_ok_and(|made| made == arguments)
@@ -50,7 +50,7 @@ impl MadeCall {
 }
 
 impl CurrentTurn {
-    /// The turn that began with the first thing said to the model since its last answer.
+    /// The turn that began with the first user message after the model's last answer.
     pub(super) fn of(conversation: &Transcript) -> Self {
         let messages = conversation.messages();
         let answers = |m: &Message| m.role == Role::Assistant && m.tool_calls().next().is_none();
@@ -58,7 +58,7 @@ impl CurrentTurn {
         let answered = answered.map_or(0, |at| at + 1);
         let start = match messages[answered..].iter().position(|m| is_task(m)) {
             Some(offset) => answered + offset,
-            // Another agent answered since, and the task is still the same.
+            // Another agent has answered since, and the task is still the same.
             None => messages.iter().rposition(|m| is_task(m)).unwrap_or(0),
         };
         let mut turn = Self::default();
@@ -79,7 +79,8 @@ impl CurrentTurn {
         self.made
             .extend(calls.map(|call| MadeCall { call, result: None }));
         for result in message.tool_results() {
-            // Ids are unique in one message only, so the last call of an id is meant.
+            // Ids are unique within one message only, so the result belongs to the last call with
+            // its id.
             let mut made = self.made.iter_mut().rev();
             if let Some(made) = made.find(|made| made.call.id == result.call_id) {
                 made.result = Some(result.clone());
@@ -99,7 +100,7 @@ impl CurrentTurn {
     }
 }
 
-/// Whether a person said this to the model: the engine's notes of a transfer are no task.
+/// Whether a person said this to the model. The engine's notes about transfers are no task.
 fn is_task(message: &Message) -> bool {
     let said = message.content();
     message.role == Role::User && !said.starts_with(TAKEN_OVER) && !said.starts_with(GIVEN_BACK)

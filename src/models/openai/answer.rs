@@ -1,7 +1,7 @@
-//! Reads answers, whole or in pieces, of any server that speaks roughly OpenAI's language.
+//! Reads answers, whole or in pieces, from any server that roughly follows OpenAI's API.
 //!
-//! Nothing is required of an answer but a choice: servers leave out ids, types, roles, indexes
-//! and totals, send objects where texts belong, and have words of their own.
+//! The only required part of an answer is a choice. Servers omit ids, types, roles, indexes and
+//! totals, send objects where the API has texts, and use words of their own.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 use super::{reasoning, tool_calls::CallDrafts, usage};
 use crate::models::http::Failure;
 
-/// An answer in the making. A whole answer is one that comes in one piece.
+/// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
 pub(super) struct Answer {
     text: String,
     refusal: String,
     reasoning: String,
-    /// What a provider wants back unchanged, by the name of its field.
+    /// Fields that a provider wants back unchanged, by name.
     signed: Map<String, Value>,
     calls: CallDrafts,
     has_choice: bool,
@@ -36,14 +36,14 @@ impl Answer {
         }
         for place in ["/x_groq/usage", "/usage"] {
             if let Some(usage) = piece.pointer_mut(place).filter(|usage| usage.is_object()) {
-                // Some servers count on with each piece: the last count is the whole.
+                // Some servers repeat growing counts in each piece: the last counts are kept.
                 self.usage = usage.take();
             }
         }
         let Some(Value::Array(choices)) = piece.get_mut("choices") else {
             return;
         };
-        // One answer was asked for; a server that sends more has the first one counted.
+        // One answer was requested. If a server sends several, the first is read.
         let is_first = |choice: &&mut Value| choice["index"].as_u64().unwrap_or(0) == 0;
         if let Some(choice) = choices.iter_mut().find(is_first) {
             self.take_choice(choice, &mut show);
@@ -58,7 +58,7 @@ impl Answer {
         {
             self.finish = Some(finish.to_owned());
         }
-        // A stream has deltas; some servers send whole messages in its place.
+        // A stream has deltas; some servers send whole messages instead.
         let key = if choice["delta"].is_object() {
             "delta"
         } else {
@@ -104,7 +104,7 @@ impl Answer {
             return Err(Failure::Malformed(String::from("it has no choices")));
         }
         if let Some(word) = self.finish.as_deref().filter(|word| is_error(word)) {
-            // What came before it is no answer: the server broke off.
+            // The server broke off, so the text so far is not an answer.
             return Err(Failure::broken_off(word));
         }
         let calls = std::mem::take(&mut self.calls).complete(conversation, &mut self.signed)?;
@@ -142,12 +142,13 @@ impl Answer {
     }
 }
 
-/// Takes a field out of what may not even be an object.
+/// Takes a field out of a value that may not be an object.
 pub(super) fn take_field(value: &mut Value, name: &str) -> Value {
     value.get_mut(name).map(Value::take).unwrap_or_default()
 }
 
-/// Content is text, or a list of parts, among which some servers put the model's thinking.
+/// The content of a message: a text, or a list of parts. Some servers put the model's thinking
+/// among the parts.
 #[derive(Default)]
 struct Content {
     text: String,
@@ -178,7 +179,7 @@ impl Content {
     }
 }
 
-/// Whether the server's word says that it failed on the way.
+/// Whether this finish reason says that the server failed.
 fn is_error(word: &str) -> bool {
     let words = [
         "error",
@@ -191,8 +192,9 @@ fn is_error(word: &str) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// What the server's word means. Whether tools are called is seen by the calls and not by it;
-/// only a bound or a filter that cut the answer off stands, because a call may then be cut as well.
+/// The meaning of the server's finish reason. Calls are recognised by their presence, not by the
+/// reason. Only a length limit or a content filter overrides them, because a call may then be cut
+/// off.
 fn finish(word: Option<String>, refused: bool, calls: bool) -> FinishReason {
     let said = match word.as_deref().map(str::to_lowercase).as_deref() {
         None => FinishReason::Unknown,
@@ -206,7 +208,7 @@ fn finish(word: Option<String>, refused: bool, calls: bool) -> FinishReason {
         FinishReason::Length | FinishReason::ContentFilter => said,
         _ if calls => FinishReason::ToolCalls,
         _ if refused => FinishReason::ContentFilter,
-        // It says that it calls tools, and calls none: that is only the end of the answer.
+        // `tool_calls` without a call is an ordinary end of the answer.
         FinishReason::ToolCalls => FinishReason::Stop,
         said => said,
     }

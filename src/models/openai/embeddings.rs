@@ -1,4 +1,4 @@
-//! Vectors from a server that speaks OpenAI's embeddings.
+//! Embeddings from a server that follows OpenAI's API.
 
 use std::{
     collections::BTreeMap,
@@ -26,42 +26,43 @@ use crate::models::{
     },
 };
 
-/// Where a model for vectors is and how it is spoken to. It is what a team file holds.
+/// The settings of an embedding model. A team file holds the same fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OpenAiEmbedderSettings {
     /// The server's name of the model.
     pub model: String,
-    /// How many numbers a vector has. An answer with another number of them is refused, so that vectors of two
-    /// models are never mixed.
+    /// The number of dimensions of a vector. An answer with another number is refused, so that
+    /// vectors of two models are never mixed.
     pub dimension: usize,
     /// The address up to and without `/embeddings`.
     #[serde(default = "openai", deserialize_with = "address")]
     pub base_url: String,
-    /// The key, as a reference to an environment variable. Left out, OpenAI's own server gets the one in
-    /// `OPENAI_API_KEY`, and any other server none.
+    /// The key, as a reference to an environment variable. If it is left out, OpenAI's own server
+    /// gets the key in `OPENAI_API_KEY`, and any other server gets none.
     #[serde(default)]
     pub api_key: Option<Secret>,
-    /// Whether the server is asked for vectors of this dimension, which only some models can make shorter.
+    /// Whether requests ask for vectors of this dimension. Only some models can shorten their
+    /// vectors.
     #[serde(default)]
     pub send_dimension: bool,
-    /// What stands before a question, such as `query: `. Some models are trained with it.
+    /// The prefix of a query, such as `query: `. Some models are trained with one.
     #[serde(default)]
     pub query_prefix: String,
-    /// What stands before a text that is to be found, such as `passage: `.
+    /// The prefix of a text to be found, such as `passage: `.
     #[serde(default)]
     pub document_prefix: String,
-    /// The most texts of one request, at least 1.
+    /// The most texts in one request, at least 1.
     #[serde(default = "default_batch")]
     pub batch: usize,
-    /// How long to wait for what.
+    /// The time limits of an attempt.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Further fields of each request body. A credential does not belong here.
     #[serde(default, deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,
-    /// Further headers, as those of a model: `${NAME}` stands for an environment variable.
+    /// Further headers, as for a model: `${NAME}` stands for an environment variable.
     #[serde(default, deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
     /// Whether a key may go to another machine over plain `http`.
@@ -77,8 +78,9 @@ fn default_batch() -> usize {
     64
 }
 
-/// Makes vectors by a model of OpenAI, or of a server that speaks its embeddings (Ollama, llama.cpp, vLLM, LM Studio
-/// and others): real ones, which know that *car* and *automobile* are alike.
+/// Makes embeddings by a model of OpenAI, or of a server with a compatible API (Ollama, llama.cpp,
+/// vLLM, LM Studio and others). Unlike lexical vectors, they show that *car* and *automobile* are
+/// alike.
 ///
 /// ```no_run
 /// use ghostlight::{contract::EmbedderHandle, models::OpenAiEmbedder};
@@ -93,7 +95,8 @@ pub struct OpenAiEmbedder {
 }
 
 impl OpenAiEmbedder {
-    /// The model of this name at OpenAI, whose vectors have so many numbers: 1536 of `text-embedding-3-small`.
+    /// The model of this name at OpenAI, with this number of dimensions, such as 1536 for
+    /// `text-embedding-3-small`.
     pub fn new(model: impl Into<String>, dimension: usize) -> Self {
         Self::from(OpenAiEmbedderSettings {
             model: model.into(),
@@ -123,7 +126,7 @@ impl OpenAiEmbedder {
         self.with(|settings| settings.api_key = Some(key))
     }
 
-    /// Sets what stands before a question and before a text that is to be found.
+    /// Sets the prefixes of queries and of texts to be found.
     #[must_use]
     pub fn prefixes(self, query: impl Into<String>, document: impl Into<String>) -> Self {
         self.with(|settings| {
@@ -132,13 +135,13 @@ impl OpenAiEmbedder {
         })
     }
 
-    /// Sets the most texts of one request.
+    /// Sets the most texts in one request.
     #[must_use]
     pub fn batch(self, texts: usize) -> Self {
         self.with(|settings| settings.batch = texts)
     }
 
-    /// Sets how long to wait for what.
+    /// Sets the time limits of an attempt.
     #[must_use]
     pub fn timeouts(self, timeouts: Timeouts) -> Self {
         self.with(|settings| settings.timeouts = timeouts)
@@ -166,7 +169,7 @@ impl OpenAiEmbedder {
         reached.timeouts = settings.timeouts;
         reached.headers.clone_from(&settings.headers);
         reached.allow_plain_http = settings.allow_plain_http;
-        // Two first requests at once may both make one; one of them is kept.
+        // Two concurrent first requests may both open an endpoint; one of the two is kept.
         let endpoint = OpenAiEndpoint::open(&reached)?;
         Ok(self.endpoint.get_or_init(|| endpoint))
     }
@@ -200,7 +203,7 @@ impl OpenAiEmbedder {
     }
 }
 
-/// An answer with a vector for each input, each with its place.
+/// An answer with a vector for each input, each with the input's index.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Item>,
@@ -219,7 +222,7 @@ fn vectors(answer: &[u8], inputs: usize) -> Result<Vec<Embedding>, Failure> {
     let answer: Answer = match serde_json::from_slice(answer) {
         Ok(answer) => answer,
         Err(error) => {
-            // A server may tell of an error with a good status.
+            // A server may report an error with a good status.
             let told = serde_json::from_slice::<Value>(answer).ok();
             let told = told.as_ref().and_then(Failure::in_answer);
             return Err(told.unwrap_or_else(|| Failure::unreadable(&error)));
@@ -269,7 +272,7 @@ impl Embedder for OpenAiEmbedder {
             EmbeddingPurpose::Query => &self.settings.query_prefix,
             EmbeddingPurpose::Document => &self.settings.document_prefix,
         };
-        // Servers refuse a text of nothing.
+        // Servers refuse an empty text.
         if let Some(place) = texts.iter().position(|text| text.is_empty()) {
             let message = format!("text {place} of {} is empty: it has no vector", texts.len());
             return Err(ModelError::new(ErrorKind::InvalidInput, message));

@@ -1,4 +1,4 @@
-//! A server that speaks OpenAI's chat completions, ready to be asked.
+//! An endpoint of a server that offers OpenAI's chat completions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, display_ho
 
 const OWN_HOST: &str = "api.openai.com";
 
-/// What attempts share. Cloning it is cheap.
+/// The endpoint that attempts share. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
@@ -56,8 +56,8 @@ impl Reach for OpenAiSettings {
     }
 }
 
-/// Address and headers, in the shape that async-openai asks for. Its own configuration reads
-/// the environment behind the user's back and panics on a key with a line break.
+/// Address and headers, in the form that async-openai requires. Its own configuration reads the
+/// environment without being asked, and panics on a key with a line break.
 #[derive(Clone)]
 pub(super) struct Address {
     server: Arc<Endpoint>,

@@ -1,10 +1,10 @@
 //! One attempt over HTTP, beneath async-openai.
 //!
-//! async-openai waits for ever on a silent server, repeats requests on its own, loses the status
-//! of errors whose body it cannot read, and logs bodies. So it gets an HTTP service of ours,
-//! which sends a request once, gives up in time, judges status before body, and hands on only
-//! what async-openai can read. What went wrong is kept here, whole, and not in the errors that
-//! pass through async-openai.
+//! async-openai waits for ever on a silent server, retries requests on its own, loses the status of
+//! an error whose body it cannot read, and logs bodies. So it gets our own HTTP service. This
+//! service sends a request once, enforces the time limits, judges the status before the body, and
+//! passes on only bodies that async-openai can read. A failure is kept here in full; the errors
+//! that pass through async-openai are not used.
 
 use std::{
     pin::Pin,
@@ -28,28 +28,28 @@ use super::{
 };
 use crate::models::http::{Attempt, Body, Failure};
 
-/// How many pieces of a stream may wait for whoever takes them before no more is read. What one read
-/// brings comes on top.
+/// The most pieces of a stream that may wait unread before reading pauses. The pieces of one read
+/// may exceed it.
 const MAX_WAITING: usize = 64;
 
-/// How long the end of a finished stream is waited for. A connection can be used again only when
-/// the body was read to its end, which mostly comes with the last event.
+/// How long to wait for the end of a stream whose answer is complete. The connection can be reused
+/// only if the body was read to its end, which usually comes with the last event.
 const LINGER: Duration = Duration::from_millis(50);
 
-/// An attempt's way to the server and what came of it. Clones share the outcome.
+/// The HTTP service of one attempt, and the attempt's outcome. Clones share the outcome.
 #[derive(Clone)]
 pub(super) struct Exchange {
     attempt: Attempt,
     streaming: bool,
     failure: Arc<OnceLock<Failure>>,
-    /// The answer, when it came in one piece.
+    /// The answer, if it came in one piece.
     whole: Arc<Mutex<Option<Value>>>,
-    /// The pieces of a stream that were read and not taken yet.
+    /// The pieces of a stream that were read and not yet taken.
     backlog: Arc<Backlog>,
 }
 
-/// async-openai reads ahead into a queue without a bound, where a piece of one letter takes a
-/// kilobyte. So the next bytes of a stream are read when there is room.
+/// Limits reading ahead. async-openai reads into an unbounded queue, where a piece of one letter
+/// takes a kilobyte, so the next bytes of a stream are read only when there is room.
 #[derive(Default)]
 struct Backlog {
     waiting: AtomicUsize,
@@ -62,7 +62,8 @@ impl Backlog {
     }
 
     fn take(&self) {
-        // The end of a stream is a piece that nobody takes, so there are never too few.
+        // The end of a stream counts as a piece and is never taken, so the count cannot fall below
+        // zero.
         self.waiting.fetch_sub(1, Ordering::AcqRel);
         self.taken.notify_one();
     }
@@ -86,29 +87,29 @@ impl Exchange {
         }
     }
 
-    /// Says that a piece of the stream was taken.
+    /// Notes that a piece of the stream was taken.
     pub(super) fn taken(&self) {
         self.backlog.take();
     }
 
-    /// The answer that came in one piece, once.
+    /// Takes the answer that came in one piece.
     pub(super) fn take_whole(&self) -> Option<Value> {
         self.lock_whole().take()
     }
 
     fn lock_whole(&self) -> MutexGuard<'_, Option<Value>> {
-        // Nothing that panics is done under this lock.
+        // Nothing panics under this lock.
         self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What went wrong, if anything did.
+    /// The failure of the attempt, if it failed.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.failure.get().cloned()
     }
 
-    /// Keeps a failure, the first of an attempt, and gives what stands for it elsewhere.
+    /// Keeps the first failure of an attempt, and returns the placeholder error for async-openai.
     fn fail(&self, failure: Failure) -> std::io::Error {
-        // Only the first counts: what follows is its consequence.
+        // The first failure counts: later ones are its consequences.
         let _ = self.failure.set(failure);
         std::io::Error::other("the attempt failed")
     }
@@ -125,12 +126,12 @@ impl Exchange {
             self.backlog.add(1);
             return Ok(answer(reqwest::Body::from(as_events(&body))));
         }
-        // It is parsed here, once: what goes through async-openai stands for it.
+        // The answer is parsed here, once; async-openai gets a placeholder.
         *self.lock_whole() = Some(whole);
         Ok(answer(reqwest::Body::from("null")))
     }
 
-    /// The events of a stream, each whole and readable.
+    /// The events of a stream, each complete and valid.
     fn events(self, body: Body) -> impl stream::Stream<Item = Result<Vec<u8>, std::io::Error>> {
         let state = Some((self, body, EventGate::default()));
         stream::unfold(state, |state| async move {
@@ -153,14 +154,15 @@ impl Exchange {
                 if let Err(failure) = passed {
                     exchange.backlog.add(gate.passed() - before);
                     let error = exchange.fail(failure);
-                    // What came before the failure counts: it may be the answer's last piece.
+                    // The events before the failure count: they may hold the last piece of the
+                    // answer.
                     let end = stream_end(events, error);
                     return Some((end, None));
                 }
             }
             exchange.backlog.add(gate.passed() - before);
             if gate.is_done() {
-                // Whatever this brings, the answer is whole.
+                // The answer is complete, so the result does not matter.
                 let _ = timeout(LINGER, body.next()).await;
                 return Some((Ok(events), None));
             }
@@ -169,8 +171,8 @@ impl Exchange {
     }
 }
 
-/// The last item of a stream that failed. async-openai learns of the failure by the end alone,
-/// the caller by [`Exchange::failure`].
+/// The last item of a stream that failed. async-openai sees only that the stream ended; the caller
+/// gets the failure from [`Exchange::failure`].
 fn stream_end(events: Vec<u8>, error: std::io::Error) -> Result<Vec<u8>, std::io::Error> {
     if events.is_empty() {
         Err(error)
@@ -210,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// async-openai takes what it is given into a queue without a bound.
+    /// async-openai reads everything it is offered into an unbounded queue.
     #[tokio::test]
     async fn a_stream_is_read_as_fast_as_its_pieces_are_taken() {
         let sent = Arc::new(AtomicUsize::new(0));
@@ -241,7 +243,7 @@ mod tests {
             assert!(read <= MAX_WAITING + 10);
         }
         assert_eq!(read, MAX_WAITING + 10);
-        // The body itself may have one more in hand.
+        // The body itself may hold one more piece.
         assert!(sent.load(Ordering::Acquire) <= read + 1);
     }
 }

@@ -24,8 +24,8 @@ impl Serialize for Messages<'_> {
                 ..Sent::new("system")
             })?;
         }
-        // Results must follow their calls without anything between them, and can carry text
-        // alone: what is attached to them comes after the last of them.
+        // Results must directly follow their calls and can hold only text, so their attachments
+        // come after the last result.
         let mut attached = Vec::new();
         for message in self.request.conversation.messages() {
             if message.role != Role::Tool {
@@ -67,7 +67,7 @@ impl Messages<'_> {
         }
     }
 
-    /// A model's own message: what it said, thought and called.
+    /// A message of the model: its text, reasoning and calls.
     fn put_answer<L: SerializeSeq>(&self, list: &mut L, message: &Message) -> Result<(), L::Error> {
         let mut thought = String::new();
         let mut returned = Returned::default();
@@ -90,7 +90,7 @@ impl Messages<'_> {
         };
         let is_sent = is_sent && !thought.is_empty() && returned.fields.is_empty();
         let text = message.content();
-        // A message that only calls tools has no content; one that does nothing must have some.
+        // A message with calls may have no content; a message without calls must have some.
         let content = (calls.is_empty() || !text.is_empty()).then_some(Content::Text(&text));
         list.serialize_element(&Sent {
             content,
@@ -113,8 +113,8 @@ fn put_attached<L: SerializeSeq>(list: &mut L, parts: &mut Vec<Value>) -> Result
     })
 }
 
-/// What somebody else than the model said: text alone as text, which every server reads, and
-/// with attachments as a list of parts.
+/// A message that is not the model's: as a plain text, which every server reads, or with
+/// attachments as a list of parts.
 fn said<'a>(role: &'static str, message: &'a Message) -> Sent<'a> {
     let content = match &message.parts[..] {
         [Part::Text(text)] => Content::Text(text),
@@ -137,8 +137,8 @@ fn said<'a>(role: &'static str, message: &'a Message) -> Sent<'a> {
     }
 }
 
-/// A part for a file: images and audio as such, other files as files, and a link to what is
-/// neither as text, because no server takes it otherwise.
+/// A part for a file: embedded data in its own form, a link to an image as an image, and any other
+/// link as text, because no server accepts it otherwise.
 fn attachment(data: &Data) -> Value {
     let kind = data.media_type.as_str();
     let name = data.name.as_deref().unwrap_or("attachment");
@@ -168,7 +168,7 @@ fn attachment(data: &Data) -> Value {
     }
 }
 
-/// One message as it is sent.
+/// A message in the form in which it is sent.
 #[derive(Serialize)]
 struct Sent<'a> {
     role: &'static str,
@@ -222,8 +222,8 @@ struct CallFunction<'a> {
 
 impl<'a> Call<'a> {
     fn new(call: &'a ToolCall, returned: &Returned) -> Self {
-        // Several servers parse the arguments of past calls, and refuse the whole conversation,
-        // for ever, where a model once wrote something else than an object.
+        // Several servers parse the arguments of past calls. If a model once wrote anything but an
+        // object, they would refuse the conversation for ever.
         let text = call.arguments.text();
         let arguments = match call.arguments.value() {
             Ok(Value::Object(_)) if !text.trim().is_empty() => text.into(),

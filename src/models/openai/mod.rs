@@ -42,7 +42,7 @@ pub use self::{
 };
 pub use super::http::Timeouts;
 
-/// A model of a server that speaks OpenAI's chat completions. See the [module](self).
+/// A model on a server with OpenAI's chat completions. See the [module](self).
 ///
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
@@ -51,8 +51,8 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// The model of this name at OpenAI, with the key in `OPENAI_API_KEY`, until the setters
-    /// below say otherwise. Nothing is looked up or connected before the first request.
+    /// The model of this name at OpenAI, with the key in `OPENAI_API_KEY`. The setters below change
+    /// this. Nothing is looked up or connected before the first request.
     pub fn new(model: impl Into<String>) -> Self {
         Self::from(OpenAiSettings::new(model))
     }
@@ -61,8 +61,7 @@ impl OpenAi {
     /// at `OPENAI_BASE_URL` (else OpenAI) with the key in `OPENAI_API_KEY`.
     ///
     /// # Errors
-    /// A missing key, where the address is not one of this machine, and what
-    /// [`OpenAi::check`] finds.
+    /// A missing key, unless the address is on this machine, and the errors of [`OpenAi::check`].
     pub fn from_env() -> Result<Self, ModelError> {
         let model = Self::from_variables(crate::environment::variable)?;
         model.check()?;
@@ -102,19 +101,19 @@ impl OpenAi {
         self.with(|settings| settings.api_key = Some(key))
     }
 
-    /// Sets how long to wait for what.
+    /// Sets the time limits of an attempt.
     #[must_use]
     pub fn timeouts(self, timeouts: Timeouts) -> Self {
         self.with(|settings| settings.timeouts = timeouts)
     }
 
-    /// Sets what the model costs.
+    /// Sets the prices of the model.
     #[must_use]
     pub fn prices(self, prices: Prices) -> Self {
         self.with(|settings| settings.prices = Some(prices))
     }
 
-    /// Adds a field to each request body; `null` takes one out. See [`OpenAiSettings::extra`].
+    /// Adds a field to each request body; `null` removes one. See [`OpenAiSettings::extra`].
     #[must_use]
     pub fn extra(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(|settings| {
@@ -136,7 +135,7 @@ impl OpenAi {
         self.with(|settings| settings.max_response_bytes = bytes)
     }
 
-    /// Sets whether the model's reasoning is sent back to it.
+    /// Sets when the model's reasoning is sent back to it.
     #[must_use]
     pub fn return_reasoning(self, when: ReturnReasoning) -> Self {
         self.with(|settings| settings.return_reasoning = when)
@@ -229,7 +228,7 @@ impl Model for OpenAi {
     }
 }
 
-/// Ends an answer where one of these texts begins, as a server would.
+/// Cuts the answer where one of these texts begins, as a server would.
 fn cut_at(response: &mut ModelResponse, stops: &[String]) {
     let begins = |text: &str| {
         let stops = stops.iter().filter(|stop| !stop.is_empty());
@@ -246,7 +245,7 @@ fn cut_at(response: &mut ModelResponse, stops: &[String]) {
     response.finish = FinishReason::Stop;
 }
 
-/// Takes the pieces of a stream as they come; what it gives is the error that ended it.
+/// Takes the pieces of a stream as they come, and returns the error that ended the stream.
 async fn take_stream(
     mut pieces: async_openai::types::stream::StreamResponse<Value>,
     answer: &mut Answer,
@@ -265,8 +264,8 @@ async fn take_stream(
     None
 }
 
-/// A failure of async-openai's own, which what stands beneath it should have caught. Its text
-/// may hold the answer and is not shown.
+/// An error of async-openai that the HTTP service beneath it should have prevented. Its text may
+/// contain the answer and is not shown.
 fn unforeseen(error: &OpenAIError) -> Failure {
     match error {
         OpenAIError::InvalidArgument(_) => Failure::Request,

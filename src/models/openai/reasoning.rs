@@ -1,8 +1,8 @@
-//! Reasoning, apart from the answer, and the proofs of it that providers want back.
+//! Reasoning, kept apart from the answer, and the signatures that providers want back.
 //!
-//! A signature in our vocabulary is one text. Here it is the JSON object of the fields that go
-//! back with the message unchanged: `reasoning_details` (OpenRouter), `thinking_blocks`
-//! (LiteLLM), and what belongs to single tool calls, by call id (`extra_content`, Google).
+//! In our vocabulary a signature is one text. Here it is a JSON object of the fields that go back
+//! unchanged with the message: `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM), and
+//! the fields of single tool calls by call id (`extra_content`, Google).
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::answer::take_field;
 
 /// The fields that hold a list of blocks to be sent back.
 const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
-/// The key under which what belongs to single calls is kept.
+/// The key for the fields of single calls.
 const CALLS: &str = "tool_calls";
 
 /// Takes the reasoning text out of a message or delta, and adds its signed blocks to `signed`.
@@ -45,7 +45,7 @@ pub(super) fn take(message: &mut Value, signed: &mut Map<String, Value>) -> Stri
     thought
 }
 
-/// Adds a block, or a piece of one that goes on with the last.
+/// Appends a block, or extends the last block by its next piece.
 fn join(list: &mut Vec<Value>, block: Value) {
     let goes_on = list.last().is_some_and(|last| {
         let is_signed = !last["signature"].is_null() || !last["data"].is_null();
@@ -71,7 +71,7 @@ fn join(list: &mut Vec<Value>, block: Value) {
     }
 }
 
-/// Keeps what a provider wants back with this call.
+/// Keeps the fields that a provider wants back with this call.
 pub(super) fn sign_call(signed: &mut Map<String, Value>, id: &str, extra: Value) {
     let calls = signed
         .entry(CALLS)
@@ -81,13 +81,13 @@ pub(super) fn sign_call(signed: &mut Map<String, Value>, id: &str, extra: Value)
     }
 }
 
-/// The signature of these fields, if there are any.
+/// The signature made of these fields, if there are any.
 pub(super) fn signature(signed: Map<String, Value>) -> Option<String> {
     (!signed.is_empty()).then(|| Value::Object(signed).to_string())
 }
 
-/// What a signature sends back: fields of the message, and of its calls by id. The signature of
-/// another provider's model sends nothing.
+/// The fields that a signature sends back: those of the message, and those of its calls by id. The
+/// signature of another provider's model sends nothing.
 #[derive(Default)]
 pub(super) struct Returned {
     /// Fields of the message.
@@ -112,7 +112,7 @@ impl Returned {
         }
     }
 
-    /// What goes back with this call.
+    /// The fields that go back with this call.
     pub(super) fn of_call(&self, id: &str) -> Option<&Value> {
         self.calls.get(id)
     }

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::{message::Messages, settings::OpenAiSettings};
 use crate::models::http::tools_called;
 
-/// Fields that no further field takes the place of: without them the answer is not the one that
-/// was asked for.
+/// Fields of the body that `extra` cannot replace: without them the answer would be to another
+/// request.
 const FIXED: [&str; 2] = ["messages", "stream"];
 
-/// A request, written as the JSON that servers read, without a copy of the conversation.
+/// A request, serialised as JSON without a copy of the conversation.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a OpenAiSettings,
-    /// Whether OpenAI's own server reads it.
+    /// Whether the server is OpenAI's own.
     pub(super) is_openai: bool,
 }
 
@@ -64,8 +64,8 @@ impl Serialize for Body<'_> {
 }
 
 impl Body<'_> {
-    /// Whether the server refuses texts at which the answer is to stop, as OpenAI's does for its
-    /// reasoning models. The answer is cut at them here.
+    /// Whether the server refuses stop texts, as OpenAI's does for its reasoning models. The answer
+    /// is then cut at them here.
     pub(super) fn refuses_stop(&self) -> bool {
         let families = ["gpt-5", "o1", "o3", "o4"];
         let model = &self.settings.model;
@@ -74,7 +74,7 @@ impl Body<'_> {
 
     fn put_tools<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
         if self.request.tools.is_empty() {
-            // Servers refuse a choice among no tools.
+            // Servers refuse a tool choice without tools.
             let named = match self.is_openai {
                 true => BTreeSet::new(),
                 false => tools_called(self.request),
@@ -124,7 +124,7 @@ impl Body<'_> {
     }
 }
 
-/// The fields of a body, but for those that further fields take the place of.
+/// The fields of a body, except those that `extra` replaces.
 struct Fields<'a, M> {
     map: M,
     replaced: BTreeSet<&'a str>,
@@ -183,7 +183,7 @@ impl<'a> Tool<'a> {
 }
 
 fn response_format(output: &OutputSchema) -> Value {
-    // Servers accept only these characters in a name, and 64 of them.
+    // Servers accept only these characters in a name, and at most 64 of them.
     let to_name = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' {
             c

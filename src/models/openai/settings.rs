@@ -1,4 +1,4 @@
-//! How a model of a compatible server is reached, as plain data.
+//! The settings of a model on an OpenAI-compatible server, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::models::{
     http::{self, address, no_credentials, without_credentials},
 };
 
-/// Where a model is and how it is spoken to. It is what a team file holds.
+/// The settings of a model on an OpenAI-compatible server. A team file holds the same fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -24,35 +24,35 @@ pub struct OpenAiSettings {
     /// holds no name, password or query.
     #[serde(deserialize_with = "address")]
     pub base_url: String,
-    /// The key, as a reference to an environment variable. Left out, OpenAI's own server gets
-    /// the one in `OPENAI_API_KEY`, and any other server none.
+    /// The key, as a reference to an environment variable. If it is left out, OpenAI's own server
+    /// gets the key in `OPENAI_API_KEY`, and any other server gets none.
     pub api_key: Option<Secret>,
-    /// How long to wait for what.
+    /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without it the cost of its answers is 0.
+    /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
-    /// Further fields of each request body. They take the place of the request's own, except
-    /// `messages` and `stream`; `null` takes out a field that a server does not accept. The
-    /// further fields of a single request win over these. A credential does not belong here: it has its
-    /// place in `api_key` or `headers`.
+    /// Further fields of each request body. They replace the request's own fields, except
+    /// `messages` and `stream`; `null` removes a field that a server does not accept. The further
+    /// fields of a single request win over these. A credential does not belong here: `api_key` and
+    /// `headers` are for credentials.
     #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,
-    /// Further headers. `${NAME}` in a value stands for that environment variable, as in
-    /// `Bearer ${TOKEN}`, and `$$` for a dollar. From text, a header that is a credential by its name
-    /// (`authorization`, `x-api-key`, `cookie`) is read only with such a place, so that no team file and
-    /// no store holds one.
+    /// Further headers. `${NAME}` in a value stands for that environment variable, as in `Bearer
+    /// ${TOKEN}`, and `$$` for a dollar sign. When settings are read from text, a header whose name
+    /// marks a credential (`authorization`, `x-api-key`, `cookie`) must contain such a reference,
+    /// so that no team file and no store holds a credential.
     #[serde(deserialize_with = "without_credentials")]
     pub headers: BTreeMap<String, String>,
-    /// Whether a key may go to another machine over plain `http`, readable for everything on the
-    /// way, a proxy among it. Without it such a request is refused.
+    /// Whether a key may go to another machine over plain `http`, where a proxy or anybody else on
+    /// the way can read it. Otherwise such a request is refused.
     pub allow_plain_http: bool,
     /// The most bytes of an answer, as it comes over the wire.
     pub max_response_bytes: u64,
-    /// Whether the model's reasoning is sent back to it.
+    /// When the model's reasoning is sent back to it.
     pub return_reasoning: ReturnReasoning,
-    /// The name of the field that bounds the tokens of an answer. Left out, it is
-    /// `max_completion_tokens` at OpenAI, whose reasoning models accept no other, and
-    /// `max_tokens`, which all others know.
+    /// The name of the field that bounds the tokens of an answer. If it is left out, OpenAI's own
+    /// server gets `max_completion_tokens`, the only name that its reasoning models accept, and any
+    /// other server gets `max_tokens`.
     pub token_limit_field: Option<String>,
 }
 
@@ -87,13 +87,13 @@ impl Default for OpenAiSettings {
     }
 }
 
-/// Whether a model's reasoning goes back to it with the conversation. What carries a signature
-/// is always sent back unchanged, because its provider demands it.
+/// When a model's reasoning goes back to it with the conversation. Signed reasoning always goes
+/// back unchanged, because its provider requires that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReturnReasoning {
-    /// With the messages that call tools, as DeepSeek's models demand.
+    /// With the messages that call tools, as DeepSeek's models require.
     #[default]
     WithToolCalls,
     /// With every message.

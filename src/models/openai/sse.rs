@@ -1,9 +1,8 @@
 //! Events of a stream, checked before async-openai sees them.
 //!
-//! async-openai logs the whole text of an event that is not JSON, ends a stream the same way
-//! whether the server was done or cut off, and knows no errors in band. So each event passes
-//! this gate first, which lets through only whole events with readable JSON, one line each, and
-//! tells the end from a cut.
+//! async-openai logs the whole text of an event that is not JSON, does not tell the end of a stream
+//! from a cut connection, and does not recognise errors inside a stream. So this gate passes on
+//! only complete events with valid JSON, one line each, and tells the end from a cut.
 
 use std::collections::VecDeque;
 
@@ -11,11 +10,11 @@ use serde_json::Value;
 
 use crate::models::http::{EventParser, Failure, ServerEvent};
 
-/// Splits a body into events. What it holds is bounded by who feeds it.
+/// Splits a body into checked events. The caller bounds how much it may hold.
 #[derive(Default)]
 pub(super) struct EventGate {
     parser: EventParser,
-    /// How many events were let through.
+    /// How many events have passed.
     passed: usize,
     done: bool,
 }
@@ -29,8 +28,8 @@ impl EventGate {
         self.take(events, out)
     }
 
-    /// Takes the end of the body. Some servers leave out the last line end; what is not a whole
-    /// event even so was cut off.
+    /// Takes the end of the body. Some servers omit the last line end; an event that is still
+    /// incomplete was cut off.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let mut events = VecDeque::new();
         self.parser.finish(&mut events);
@@ -41,12 +40,12 @@ impl EventGate {
         }
     }
 
-    /// How many events were let through until now.
+    /// How many events have passed so far.
     pub(super) fn passed(&self) -> usize {
         self.passed
     }
 
-    /// Whether the server said that it is done.
+    /// Whether the server has sent its end mark.
     pub(super) fn is_done(&self) -> bool {
         self.done
     }
@@ -80,10 +79,10 @@ impl EventGate {
     }
 }
 
-/// Makes an answer that came whole, though a stream was asked for, a stream of one event.
+/// Turns a whole answer to a request for a stream into a stream of one event.
 pub(super) fn as_events(body: &[u8]) -> Vec<u8> {
     let mut events = b"data: ".to_vec();
-    // JSON has line ends only between tokens.
+    // In JSON, line ends occur only between tokens.
     let to_space = |byte: &u8| {
         if matches!(byte, b'\n' | b'\r') {
             b' '
@@ -96,7 +95,7 @@ pub(super) fn as_events(body: &[u8]) -> Vec<u8> {
     events
 }
 
-/// Reads what async-openai will be able to read too, and makes sure that it is not an error.
+/// Parses JSON that async-openai will then be able to parse too, and refuses an error.
 pub(super) fn check(json: &[u8]) -> Result<Value, Failure> {
     let value: Value = serde_json::from_slice(json).map_err(|error| Failure::unreadable(&error))?;
     match Failure::in_answer(&value) {

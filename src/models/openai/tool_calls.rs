@@ -1,4 +1,4 @@
-//! Puts tool calls together from whatever a server sends of them.
+//! Assembles tool calls from the pieces that a server sends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::models::http::Failure;
 #[derive(Default)]
 pub(super) struct CallDrafts {
     drafts: Vec<CallDraft>,
-    /// The last draft of each of the server's places, which several calls may share.
+    /// The last draft of each index, which several calls may share.
     last: HashMap<u64, usize>,
 }
 
@@ -21,12 +21,12 @@ struct CallDraft {
     id: String,
     name: String,
     arguments: String,
-    /// What a provider wants back with the call (Google's signatures).
+    /// The field that a provider wants back with the call (Google's signatures).
     extra: Value,
 }
 
 impl CallDraft {
-    /// Whether these arguments are whole, so that what follows belongs to another call.
+    /// Whether the arguments are complete, so that the next piece belongs to another call.
     fn is_whole(&self) -> bool {
         let text = self.arguments.trim();
         !text.is_empty() && serde_json::from_str::<&RawValue>(text).is_ok()
@@ -34,7 +34,7 @@ impl CallDraft {
 }
 
 impl CallDrafts {
-    /// Takes a call or a piece of one that stood at this position of its list.
+    /// Takes a call, or a piece of one, from this position of its list.
     pub(super) fn take(&mut self, position: usize, mut piece: Value, show: &mut impl FnMut(Delta)) {
         let index = piece["index"].as_u64().unwrap_or(position as u64);
         let id = text(&piece["id"]);
@@ -45,7 +45,7 @@ impl CallDrafts {
         {
             Some(Value::String(text)) => text,
             None | Some(Value::Null) => String::new(),
-            // Some servers send the object itself.
+            // Some servers send an object instead of its text.
             Some(object) => object.to_string(),
         };
         let place = self.place(index, &id, &name);
@@ -70,8 +70,8 @@ impl CallDrafts {
         }
     }
 
-    /// Which draft a piece belongs to. Servers that give every call the index 0 are seen through
-    /// by a second name: with another id, or after whole arguments.
+    /// The draft that a piece belongs to. Some servers give every call the index 0. Their next call
+    /// is recognised by a second name, together with another id or after complete arguments.
     fn place(&mut self, index: u64, id: &str, name: &str) -> usize {
         if let Some(place) = self.last.get(&index).copied() {
             let draft = &self.drafts[place];
@@ -143,7 +143,8 @@ mod tests {
 
     use super::*;
 
-    /// Takes lists of pieces, one list a chunk, and gives (id, name, arguments) of each call.
+    /// Takes lists of pieces, one list a chunk, and returns the id, name and arguments of each
+    /// call.
     fn calls(chunks: &[Value]) -> Vec<(String, String, String)> {
         calls_after(&Transcript::new(), chunks)
     }

@@ -1,9 +1,9 @@
-//! Reads what an answer consumed.
+//! Reads the usage of an answer.
 
 use ghostlight_actors::vocabulary::Usage;
 use serde_json::Value;
 
-/// Reads a `usage` object; what is missing counts as 0.
+/// Reads a `usage` object; missing counts are 0.
 pub(super) fn read(usage: &Value) -> Usage {
     let count = |places: &[&str]| {
         places
@@ -24,7 +24,7 @@ pub(super) fn read(usage: &Value) -> Usage {
         "/reasoning_tokens",
     ])
     .unwrap_or(0);
-    // xAI counts reasoning beside the answer and not in it, as its total shows.
+    // xAI counts reasoning apart from the answer, as its total shows.
     let total = count(&["/total_tokens"]);
     let beside = total
         == input
@@ -43,7 +43,7 @@ pub(super) fn read(usage: &Value) -> Usage {
     }
 }
 
-/// A count, which some servers send as a float or as text.
+/// A count. Some servers send it as a float or as text.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number
