@@ -5,18 +5,18 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-/// How deep lists and mappings may nest: eighteen levels of agents. Reading is recursive, so
-/// this also bounds the stack.
+/// The deepest nesting of lists and mappings: enough for eighteen levels of agents. Reading is
+/// recursive, so this also bounds the stack.
 pub(super) const MAX_DEPTH: usize = 40;
 
-/// Where something stands in a file: line and column, in characters, from 1.
+/// A place in a file: line and column, in characters, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The line, from 1.
     pub line: u64,
     /// The column in characters, from 1.
     pub column: u64,
-    /// How many characters it is long; 0 when that is not known.
+    /// The length in characters; 0 if it is not known.
     pub length: u64,
 }
 
@@ -30,7 +30,7 @@ impl From<Location> for Place {
     }
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) place: Place,
@@ -49,22 +49,23 @@ pub(super) enum Content {
     Mapping(Vec<(Key, Node)>),
 }
 
-/// A typed scalar and how it is written, which counts where a text is wanted (`model: 4.1`).
+/// A typed scalar with its text in the file, which is used where a string is expected (`model:
+/// 4.1`).
 #[derive(Clone, Debug)]
 pub(super) struct Scalar<T> {
     pub(super) value: T,
     pub(super) written: String,
 }
 
-/// A string, and whether it came out of a variable: then it may stand for a number, because
-/// there is no other way to write one.
+/// A string, and whether it comes from a variable. A string from a variable may stand for a number,
+/// because there is no other way to write one.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub(super) value: String,
     pub(super) substituted: bool,
 }
 
-/// A key and where it stands.
+/// A key and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) name: String,
@@ -94,7 +95,7 @@ impl Node {
         }
     }
 
-    /// Hands on each text in it.
+    /// Calls `take` with each text inside.
     pub(super) fn each_text(&self, take: &mut impl FnMut(&str)) {
         match &self.content {
             Content::List(items) => items.iter().for_each(|item| item.each_text(take)),
@@ -105,7 +106,7 @@ impl Node {
         }
     }
 
-    /// How deep its lists and mappings nest; 1 for a scalar.
+    /// The nesting depth of the lists and mappings; 1 for a scalar.
     pub(super) fn depth(&self) -> usize {
         let below = match &self.content {
             Content::List(items) => items.iter().map(Node::depth).max(),
@@ -115,7 +116,7 @@ impl Node {
         1 + below.unwrap_or(0)
     }
 
-    /// About how much memory it takes.
+    /// The approximate memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         let content = match &self.content {
             Content::List(items) => items.iter().map(Node::bytes).sum(),
@@ -129,7 +130,7 @@ impl Node {
         size_of::<Self>() + content
     }
 
-    /// The text of a scalar as it reads in a field of text.
+    /// The text of a scalar as a string field reads it.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Bool(scalar) => Some(&scalar.written),
@@ -141,8 +142,8 @@ impl Node {
     }
 }
 
-/// Reads a document. Anchors and merges are resolved, a key that stands twice is an error, and
-/// size, depth and the growth of aliases are bounded.
+/// Reads a document. Anchors and merges are resolved, a duplicate key is an error, and size, depth
+/// and the growth of aliases are bounded.
 pub(super) fn read(text: &str) -> Result<Node, (Option<Place>, String)> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
@@ -157,9 +158,9 @@ pub(super) fn read(text: &str) -> Result<Node, (Option<Place>, String)> {
     Ok(place_all(raw, text))
 }
 
-/// The message alone: the place is shown by itself.
+/// The message without the place, which is shown separately.
 fn say(error: &serde_saphyr::Error, place: Option<Place>) -> String {
-    // What it says by default is for programs that call the library.
+    // The default messages are for programs that call the library.
     let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
     let first = message.lines().next().unwrap_or_default();
     let Some(place) = place else {
@@ -169,7 +170,7 @@ fn say(error: &serde_saphyr::Error, place: Option<Place>) -> String {
     first.strip_suffix(&suffix).unwrap_or(first).to_owned()
 }
 
-/// A value whose scalars have their type but not yet the text as which they were written.
+/// A value whose scalars are typed, before their original text is added.
 enum Raw {
     Null,
     Bool(bool),

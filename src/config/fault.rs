@@ -1,4 +1,4 @@
-//! What is wrong with a team file, and where.
+//! Faults of a team file, with their places.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -21,13 +21,13 @@ pub enum ConfigError {
         /// What failed.
         source: io::Error,
     },
-    /// The file says something that it must not say.
+    /// The file breaks a rule of team files.
     #[error(transparent)]
     Invalid(Box<Invalid>),
 }
 
 impl ConfigError {
-    /// Where the fault is, if the file could be read.
+    /// The place of the fault, if the file could be read.
     pub fn place(&self) -> Option<Place> {
         match self {
             Self::Invalid(invalid) => Some(invalid.place),
@@ -35,7 +35,7 @@ impl ConfigError {
         }
     }
 
-    /// What kind of fault it is, if the file could be read.
+    /// The kind of the fault, if the file could be read.
     pub fn kind(&self) -> Option<FaultKind> {
         match self {
             Self::Invalid(invalid) => Some(invalid.kind),
@@ -44,23 +44,23 @@ impl ConfigError {
     }
 }
 
-/// What kind of fault a team file has.
+/// The kind of a fault in a team file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// It is not YAML, or goes past a bound on size or depth.
+    /// The file is not YAML, or exceeds a bound on size or depth.
     Syntax,
     /// A key that does not exist.
     UnknownKey,
-    /// A value of a wrong type, or outside of what is allowed.
+    /// A value of a wrong type or out of range.
     WrongValue,
     /// A variable that is not set, or a reference that cannot be read.
     Variable,
-    /// A secret that stands in the file itself.
+    /// A secret in plain text.
     Secret,
-    /// A name of a model, tool, behavior or provider that stands for nothing.
+    /// An unknown name of a model, tool, behavior or provider.
     UnknownName,
-    /// Agents that do not make a team.
+    /// The agents do not form a team.
     Team,
 }
 
@@ -68,17 +68,17 @@ pub enum FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Invalid {
-    /// What people call the file.
+    /// The name of the file for people.
     pub origin: String,
     /// What kind of fault it is.
     pub kind: FaultKind,
-    /// Where it is.
+    /// Where the fault is.
     pub place: Place,
     /// What is wrong.
     pub message: String,
     /// What to do, where that is known.
     pub help: Option<String>,
-    /// The line of the file; none where it holds a secret.
+    /// The line of the file; `None` if it may contain a secret.
     pub excerpt: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Invalid {
 }
 
 impl Invalid {
-    /// Blanks up to the fault, with the line's tabs, and carets below it.
+    /// Spaces up to the fault, with the line's tabs, and carets below the fault.
     fn marker(&self, excerpt: &str) -> String {
         let before = usize::try_from(self.place.column.saturating_sub(1)).unwrap_or(0);
         let characters = excerpt.chars().count();
@@ -115,7 +115,7 @@ impl Invalid {
     }
 }
 
-/// A fault before it is known in which file it is.
+/// A fault, before its file is known.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
@@ -143,13 +143,13 @@ impl Fault {
         self
     }
 
-    /// The same fault; here, unless it is known to be further inside.
+    /// The same fault at this place, unless it already has a place further inside.
     pub(super) fn at(mut self, place: Place) -> Self {
         self.place = self.place.or(Some(place));
         self
     }
 
-    /// The fault in this file.
+    /// The error for this fault in this file.
     pub(super) fn of(self, origin: &str, text: &str) -> ConfigError {
         let place = self.place.unwrap_or(Place {
             line: 1,
@@ -161,7 +161,7 @@ impl Fault {
         let excerpt = line
             .filter(|line| self.kind != FaultKind::Secret && !line.trim().is_empty())
             .filter(|line| !may_hold_a_secret(line))
-            // Where a line goes on and on, its beginning shows nothing.
+            // For a fault far into a long line, the beginning of the line shows nothing.
             .filter(|_| place.column <= MAX_EXCERPT)
             .map(|line| line.trim_end().chars().take(MAX_EXCERPT as usize).collect());
         ConfigError::Invalid(Box::new(Invalid {
@@ -175,14 +175,14 @@ impl Fault {
     }
 }
 
-/// Whether a line is not to be quoted: something in it looks like a secret, or an address has more than a
-/// host and a path, and what else it has may be a credential.
+/// Whether a line is not to be quoted, because it contains something that looks like a secret, or
+/// an address with more than a host and a path, which may be a credential.
 fn may_hold_a_secret(line: &str) -> bool {
     let address = line.split_once("://").map(|(_, rest)| rest);
     address.is_some_and(|rest| rest.contains(['?', '#', '@'])) || redact_text(line) != line
 }
 
-/// What to write instead of this name: the nearest of those that exist, and all of them.
+/// Help for an unknown name: the nearest known name, and all known names.
 pub(super) fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     if known.is_empty() {
@@ -192,7 +192,8 @@ pub(super) fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase())
     };
     let nearest = known.iter().min_by_key(|candidate| distance(candidate));
-    // A third of the letters wrong is still a slip of the hand; more is another word.
+    // With at most a third of the letters wrong, a name is a typing error; otherwise it is another
+    // word.
     let near = nearest.filter(|candidate| distance(candidate) <= (name.chars().count() / 3).max(1));
     let all = known.join(", ");
     match near {

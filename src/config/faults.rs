@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{environment, files};
 
-/// How many faults are told at once.
+/// The most faults that are reported at once.
 const MOST: usize = 50;
 
-/// Reads a team file as [`load`] does, checks its names against a registry, and tells every fault that it finds,
+/// Reads a team file as [`load`] does, checks its names against a registry, and reports all faults
 /// in the order of the file. `complete` adds to the team what the file may leave out.
 ///
-/// A fault is looked past by leaving out the value that it is about. A fault that only such a gap causes is
-/// not told, and looked past in the same way.
+/// To find the next fault, the value with the fault is removed and the file is read again. A fault
+/// that only such a removal causes is not reported, and its value is removed too.
 ///
 /// # Errors
 /// The faults, each with its place; at most fifty.
@@ -97,7 +97,7 @@ fn look(
         .map_err(|error| names::locate(&error, &document))
 }
 
-/// Whether the fault is that something is missing which was left out here.
+/// Whether the fault is only that a removed value is missing.
 fn is_gap(fault: &Fault, gap: &str) -> bool {
     let kinds = [
         FaultKind::WrongValue,
@@ -108,11 +108,12 @@ fn is_gap(fault: &Fault, gap: &str) -> bool {
     kinds.contains(&fault.kind) && quoted.iter().any(|gap| fault.message.contains(gap))
 }
 
-/// Leaves out what stands at this place: a key with its value, or an item of a list. The key, and the value.
+/// Removes the value at this place: an entry of a mapping or an item of a list. Returns its key and
+/// the value.
 fn leave_out(node: &mut Node, place: Place) -> Option<(Option<String>, Node)> {
     match &mut node.content {
         Content::Mapping(entries) => {
-            // The innermost: a mapping stands where its first key does.
+            // The innermost value: a mapping has the same place as its first key.
             let below = entries
                 .iter_mut()
                 .find_map(|(_, value)| leave_out(value, place));

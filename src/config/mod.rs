@@ -31,7 +31,7 @@ use crate::{environment, files};
 /// The largest team file that is read, in bytes.
 pub const MAX_BYTES: u64 = 4 << 20;
 
-/// A team file that was read: the team, and what is needed to say where in the file a fault is.
+/// A team file that was read: the team, and the places of its values for error messages.
 #[derive(Clone, Debug)]
 pub struct TeamFile {
     spec: TeamSpec,
@@ -40,7 +40,7 @@ pub struct TeamFile {
     document: Node,
 }
 
-/// Reads a team file. Relative paths in it are taken from its folder.
+/// Reads a team file. Relative paths in it start from the file's folder.
 ///
 /// # Errors
 /// When the file cannot be read, and the first fault in it with its place.
@@ -59,8 +59,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
     Ok(file)
 }
 
-/// Reads the text of a team file, with the variables of the environment. `origin` is what people
-/// call it; relative paths stay as they are.
+/// Parses the text of a team file, with the variables of the environment. `origin` is the name of
+/// the file for people; relative paths stay as they are.
 ///
 /// # Errors
 /// The first fault with its place.
@@ -123,28 +123,28 @@ impl TeamFile {
         &self.spec
     }
 
-    /// The team, to add what the file leaves out.
+    /// The team, for adding what the file leaves out.
     pub fn spec_mut(&mut self) -> &mut TeamSpec {
         &mut self.spec
     }
 
-    /// The team, to keep.
+    /// The team alone.
     pub fn into_spec(self) -> TeamSpec {
         self.spec
     }
 
-    /// Makes the models and tools that the team defines, and checks that every name of it stands
-    /// for something in the registry.
+    /// Creates the models and tools that the team defines, and checks that the registry knows every
+    /// name.
     ///
     /// # Errors
-    /// The first fault with its place, the names that exist and the nearest of them.
+    /// The first fault with its place, the known names and the nearest of them.
     pub fn resolve(&self, registry: Registry) -> Result<Registry, ConfigError> {
         let resolved = registry.resolve(&self.spec);
         resolved.map_err(|error| self.locate(&error))
     }
 
-    /// A fault of the team's definition, such as a System finds when it starts, with its place
-    /// in the file.
+    /// The place in the file of a fault in the team's definition, such as a System reports when it
+    /// starts.
     pub fn locate(&self, error: &DefinitionError) -> ConfigError {
         names::locate(error, &self.document).of(&self.origin, &self.text)
     }

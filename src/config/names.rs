@@ -1,4 +1,4 @@
-//! Where in a file a fault of its team stands.
+//! Finds the place in a file of a fault in its team.
 
 use ghostlight_actors::definition::DefinitionError;
 
@@ -7,10 +7,10 @@ use super::{
     fault::{Fault, FaultKind, instead},
 };
 
-/// How a team file begins.
+/// The beginning of a team file.
 pub(super) const BEGIN: &str = "begin with `agent:` and the agent's `name` and `instructions`";
 
-/// The fault of a team with its place in the file.
+/// The fault of a team, with its place in the file.
 pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
     let place = place_of(error, team);
     match error {
@@ -33,7 +33,7 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
         } if name.is_empty() && agents(team).iter().any(|agent| agent.get("name").is_none()) => {
             Fault::new(FaultKind::Team, place, "the agent's key `name` is missing").help(BEGIN)
         }
-        // A team without a name of its own is called like its first agent.
+        // A team without its own name has the name of its first agent.
         DefinitionError::Name { what: "team", name } if team.get("name").is_none() => {
             let name = name.clone();
             let error = DefinitionError::Name {
@@ -49,7 +49,7 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
     }
 }
 
-/// Where the entry of this name stands in a section; of two of one name it is the second.
+/// The place of the entry of this name in a section. If two have the name, it is the second.
 fn named_in(team: &Node, section: &str, name: &str) -> Option<Place> {
     let mut entries = team.get(section)?.items().iter().rev();
     let named = |entry: &&Node| {
@@ -82,7 +82,7 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
                 .into_iter()
                 .find(|node| node.text() == Some(name.as_str()))
                 .map(|node| node.place)
-                // An agent without a name: the place of the agent itself.
+                // An agent without a name has the place of the agent itself.
                 .or_else(|| {
                     agents
                         .iter()
@@ -133,8 +133,8 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
     }
 }
 
-/// Where `agent "desk"`, `model "fast"` or `tool "docs"` names something: the name itself, or
-/// the whole part with its settings where no name is given.
+/// The place of the name that `agent "desk"`, `model "fast"` or `tool "docs"` uses, or of the whole
+/// entry with its settings if no name is given.
 fn named_by(team: &Node, wanted_by: &str, what: &str, name: Option<&str>) -> Option<Place> {
     for section in ["models", "tools"] {
         let kind = section.trim_end_matches('s');

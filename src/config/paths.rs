@@ -5,8 +5,9 @@ use std::path::Path;
 use ghostlight_actors::definition::{AgentSpec, TeamSpec};
 use serde_json::Value;
 
-/// Makes the paths in settings whole: a text there that begins with `./` or `../` is a path from
-/// the file's folder; of interceptors that is their `file`. So a run finds its files again from wherever it is resumed.
+/// Makes the paths in settings absolute. A text that begins with `./` or `../` is a path from the
+/// file's folder; of interceptors only `file` is a path. So a run finds its files wherever it is
+/// resumed.
 pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
     for model in team.models.values_mut() {
         model
@@ -20,7 +21,7 @@ pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
             .for_each(|value| from(value, folder));
     }
     for interceptor in &mut team.interceptors {
-        // Others of their texts are patterns, such as `../`.
+        // Other texts of interceptors may be patterns, such as `../`.
         if let Some(file) = interceptor.settings.get_mut("file") {
             from(file, folder);
         }
@@ -41,7 +42,7 @@ fn of_agent(agent: &mut AgentSpec, folder: &Path) {
 fn from(value: &mut Value, folder: &Path) {
     match value {
         Value::String(text) if text.starts_with("./") || text.starts_with("../") => {
-            // What is not Unicode stays as it is written.
+            // A path that is not Unicode stays as it is written.
             if let Some(path) = folder.join(&*text).to_str() {
                 *text = path.to_owned();
             }

@@ -1,7 +1,7 @@
-//! Reads types out of a document, so that an error knows the value that it is about.
+//! Deserializes types from a document, so that each error has the place of its value.
 //!
-//! A fault gets the place of the innermost value through which it passes. What serde buffers
-//! (untagged enums, flattened settings) is placed as a whole.
+//! A fault gets the place of the innermost value that contains it. Values that serde buffers
+//! (untagged enums, flattened settings) have the place of the whole.
 
 use std::fmt;
 
@@ -76,7 +76,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// What serde expects, in words of YAML instead of Rust.
+/// Serde's expectation, in terms of YAML instead of Rust.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "usize" | "u64" => String::from("a whole number, 0 or more"),
@@ -93,7 +93,7 @@ fn in_words(expected: &str) -> String {
     }
 }
 
-/// A type out of this value.
+/// Deserializes a type from this value.
 pub(super) fn read<'de, T: de::Deserialize<'de>>(node: &'de Node) -> Result<T, Fault> {
     T::deserialize(node)
 }
@@ -106,7 +106,7 @@ impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
     }
 }
 
-/// Numbers may come out of a variable, as the text that it holds.
+/// A number may be the text of a variable.
 macro_rules! numbers {
     ($($name:ident => $visit:ident: $type:ty,)*) => {
         $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -235,7 +235,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         match &self.content {
-            // Serde would take a list for the fields in their order.
+            // Serde would read a list as the fields in their order.
             Content::List(_) => {
                 let found = de::Error::invalid_type(Unexpected::Seq, &"a mapping");
                 Err(Fault::at(found, self.place))
@@ -288,7 +288,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         match self.value.take() {
-            // What serde buffers fails out here, after the value was read.
+            // A value that serde buffers fails only here, after it was read.
             Some(value) => seed
                 .deserialize(value)
                 .map_err(|fault| fault.at(value.place)),

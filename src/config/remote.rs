@@ -1,18 +1,19 @@
-//! `remote:` in a team file: a member whose agent is elsewhere.
+//! `remote:` in a team file: a member whose agent runs elsewhere.
 
 use super::{
     document::{Content, Key, Node, Place, Text},
     fault::{Fault, FaultKind},
 };
 
-/// The kind of tool and the behavior of which such a member is made.
+/// The kind of tool, and the behavior, that make up such a member.
 const KIND: &str = "a2a";
 const BEHAVIOR: &str = "remote";
-/// The setting that is the behavior's, too.
+/// The setting that the tool and the behavior share.
 const TASK_TIMEOUT: &str = "task_timeout_s";
 
-/// Makes a tool, named like the member, of what stands below `remote`, and gives the member that and its behavior.
-/// It is done before variables are put in, since headers keep the names of theirs; so no template has `remote`.
+/// Turns each `remote` section into a tool with the name of its member, and gives the member this
+/// tool and the behavior. This happens before variables are substituted, because headers keep
+/// references to theirs; so templates cannot use `remote`.
 pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
         return Ok(());
@@ -38,7 +39,7 @@ pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
             }
         }
     };
-    // Anything else is refused where it is read.
+    // Any other content is refused where it is read.
     let Content::Mapping(tools) = &mut tools.content else {
         return Ok(());
     };
@@ -52,7 +53,7 @@ pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes the settings out of an agent and those below it.
+/// Takes the settings out of an agent and of the agents below it.
 fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
     let name = agent
         .get("name")

@@ -1,4 +1,4 @@
-//! The JSON Schema of a team file, for editors and for whoever writes files by program.
+//! The JSON Schema of a team file, for editors and for programs that write team files.
 
 use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What a file may say of agents beyond their definition.
+/// Adds the fields of agents that only team files have.
 fn with_templates(schema: &mut Value) {
     schema["properties"]["templates"] = json!({
         "description": "Agents that are described once and used several times, by name. In their \
@@ -110,7 +110,7 @@ fn closed(names: &[&str]) -> Value {
     json!({ "type": "string", "enum": names })
 }
 
-/// Any text, with these names for an editor to complete.
+/// Any text, with these names as suggestions of an editor.
 fn offered(names: &[&str], types: &[&str]) -> Value {
     json!({ "anyOf": [{ "type": "string", "enum": names }, { "type": types }] })
 }

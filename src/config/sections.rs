@@ -1,14 +1,14 @@
-//! `mcp:` and `openapi:` in a team file: tools of these kinds, by a shorter name.
+//! `mcp:` and `openapi:` in a team file: shorter forms of tools of these kinds.
 
 use super::{
     document::{Content, Key, Node, Text},
     fault::{Fault, FaultKind},
 };
 
-/// The sections, each with the kind of tool whose name it has, and what one of its entries must say.
+/// The sections. Each has the name of its kind of tool, and the settings that an entry requires.
 const SECTIONS: [(&str, &str); 2] = [("mcp", "`command` or `url`"), ("openapi", "`document`")];
 
-/// Moves what stands below these sections to the other tools.
+/// Moves the entries of these sections to `tools`.
 pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
     SECTIONS
         .iter()
@@ -54,7 +54,7 @@ fn move_section(team: &mut Node, kind: &str, wanted: &str) -> Result<(), Fault> 
         sections.push((Key { name, ..key }, Node { place, content }));
         return Ok(());
     };
-    // Anything else is refused where it is read.
+    // Any other content is refused where it is read.
     if let Content::Mapping(tools) = &mut tools.content {
         for (name, settings) in entries {
             if tools.iter().any(|(key, _)| key.name == name.name) {

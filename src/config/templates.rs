@@ -13,23 +13,23 @@ use super::{
     variables::{self, Lookup},
 };
 
-/// How many agents may be made of templates: templates that use each other multiply.
+/// The most agents that templates may produce: templates that use each other multiply.
 const MOST_AGENTS: usize = 10_000;
 
-/// How much may be made of templates, in bytes of memory: what one gives to the next can grow each
-/// time.
+/// The most memory that expanded templates may take, in bytes: the values passed from one template
+/// to the next can grow each time.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The templates of a team, and how many agents were made of them.
+/// The templates of a team, and the number of agents made from them.
 struct Templates<'a> {
     by_name: Vec<(Key, Node)>,
     lookup: Lookup<'a>,
     made: usize,
-    /// How many bytes may still be made.
+    /// How many more bytes may be produced.
     left: Cell<usize>,
 }
 
-/// Takes the team's templates out of it: texts in them wait for what each use says.
+/// Takes the templates out of the team. References in their texts are resolved at each use.
 pub(super) fn take(team: &mut Node) -> Result<Vec<(Key, Node)>, Fault> {
     let Content::Mapping(sections) = &mut team.content else {
         return Ok(Vec::new());
@@ -47,7 +47,7 @@ pub(super) fn take(team: &mut Node) -> Result<Vec<(Key, Node)>, Fault> {
     }
 }
 
-/// Puts a template in the place of each agent that names one.
+/// Replaces each agent that names a template by the template.
 pub(super) fn expand(
     team: &mut Node,
     by_name: Vec<(Key, Node)>,
@@ -71,15 +71,15 @@ pub(super) fn expand(
 }
 
 impl Templates<'_> {
-    /// Makes an agent, and those below it, whole. `within` names the templates that it stands in,
-    /// `above` counts the agents.
+    /// Expands an agent and the agents below it. `within` names the templates around it, `above`
+    /// counts the agents above it.
     fn agent(
         &mut self,
         agent: &mut Node,
         within: &mut Vec<String>,
         above: usize,
     ) -> Result<(), Fault> {
-        // Later passes recurse as deep as the agents nest.
+        // Later passes recurse once for each level of agents.
         if above >= TeamSpec::MAX_DEPTH {
             let message = format!("agents nest more than {} deep here", TeamSpec::MAX_DEPTH);
             return Err(Fault::new(FaultKind::Team, agent.place, message));
@@ -102,7 +102,7 @@ impl Templates<'_> {
         Ok(())
     }
 
-    /// Puts the template below what the agent itself says.
+    /// Merges the template into the agent; the agent's own fields win.
     fn use_template(
         &mut self,
         agent: &mut Node,
@@ -141,7 +141,7 @@ impl Templates<'_> {
         Ok(())
     }
 
-    /// Puts what a use says into a template's texts, and the environment's variables.
+    /// Substitutes the values of a use, and the environment's variables, in a template's texts.
     fn fill(
         &self,
         template: &mut Node,
@@ -177,7 +177,7 @@ impl Templates<'_> {
     }
 }
 
-/// One use of a template: what it gives, and what of it was asked for.
+/// One use of a template: the values given, and which of them were used.
 struct Filling<'a> {
     given: Vec<(Key, Node)>,
     used: RefCell<BTreeSet<String>>,
@@ -196,7 +196,7 @@ impl Filling<'_> {
         Ok(Some(value))
     }
 
-    /// Fills in a value that stands so deep in its template.
+    /// Fills in a value at this depth of its template.
     fn fill(&self, node: &mut Node, level: usize) -> Result<(), Fault> {
         match &mut node.content {
             Content::List(items) => items
@@ -206,7 +206,8 @@ impl Filling<'_> {
                 .iter_mut()
                 .try_for_each(|(_, value)| self.fill(value, level + 1)),
             Content::Text(text) => {
-                // A text that is one reference alone becomes whatever is given, numbers and lists too.
+                // A text that is a single reference becomes the given value, which may be a number
+                // or a list.
                 let whole = variables::reference(&text.value).map(str::to_owned);
                 if let Some(name) = &whole
                     && let Some(given) = self.given(name)?
@@ -254,7 +255,7 @@ impl Filling<'_> {
     }
 }
 
-/// Takes the room of what is put in from what is left.
+/// Subtracts the size of an inserted value from the remaining bytes.
 fn take_room(left: &Cell<usize>, node: &Node) -> Result<(), Fault> {
     let Some(rest) = left.get().checked_sub(node.bytes()) else {
         let most = MOST_BYTES >> 20;

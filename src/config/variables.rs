@@ -1,7 +1,7 @@
 //! Environment variables in the text of a team file.
 //!
-//! They are put in after the file was parsed, into one text at a time: whatever a variable holds,
-//! it cannot add a key or change the shape of the file.
+//! They are substituted after the file was parsed, one text at a time. So the value of a variable
+//! cannot add a key or change the shape of the file.
 
 use ghostlight_actors::safety::is_secret_key;
 
@@ -11,21 +11,22 @@ use super::{
 };
 use crate::models::SecretText;
 
-/// What looks a variable up.
+/// Looks up a variable.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar.
+/// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar sign.
 ///
-/// What is secret by its key stays a reference, for who needs it to look it up late: so no key
-/// is ever printed, hashed or stored. Only settings of models, tools, interceptors and webhooks hold
-/// secrets; elsewhere, as in the schema of an answer, `password` is a word like any other.
+/// A value whose key names a secret stays a reference, which is looked up when it is needed. So no
+/// key is ever printed, hashed or stored. Only the settings of models, tools, interceptors and
+/// webhooks hold secrets; elsewhere, as in the schema of an answer, `password` is a word like any
+/// other.
 pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
         return below(team, false, lookup);
     };
     for (key, section) in sections {
         match (key.name.as_str(), &mut section.content) {
-            // The keys here are names of models and tools, whatever they sound like.
+            // These keys are names of models and tools, even if they sound like secrets.
             ("models" | "tools", Content::Mapping(named)) => {
                 for (_, settings) in named {
                     below(settings, true, lookup)?;
@@ -42,7 +43,7 @@ pub(super) fn substitute_in(text: &mut Node, lookup: Lookup<'_>) -> Result<(), F
     below(text, false, lookup)
 }
 
-/// The variable for which a text stands that is nothing else.
+/// The variable, if a text is a single reference and nothing else.
 pub(super) fn reference(text: &str) -> Option<&str> {
     let inside = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inside.split_once(":-").map_or(inside, |(name, _)| name);
@@ -91,7 +92,8 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
 enum Secrecy {
     /// The value is plain text.
     None,
-    /// The values may hold references, which stay; those that are credentials by their keys must.
+    /// The values may hold references, which stay. Values whose keys name secrets must be
+    /// references.
     Kept,
     /// The value must be a reference.
     Reference,
@@ -109,7 +111,7 @@ fn secrecy(key: &str) -> Secrecy {
 
 fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
     let name = match &value.content {
-        // A setting that is left empty or says yes or no is no secret.
+        // An empty setting, or a yes or no, is no secret.
         Content::Null | Content::Bool(_) => return Ok(()),
         Content::List(items) => {
             return items.iter().try_for_each(|item| check_reference(key, item));
@@ -133,7 +135,7 @@ fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
     Err(in_clear(key).help(help))
 }
 
-/// Checks headers. What else a value may be is for whoever reads it.
+/// Checks headers. Other rules about their values are checked where they are used.
 fn check_places(headers: &Node) -> Result<(), Fault> {
     let Content::Mapping(entries) = &headers.content else {
         return Ok(());
@@ -154,8 +156,8 @@ fn check_places(headers: &Node) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether an address in this text holds a password, or a name that may be a token, or has one in
-/// its query.
+/// Whether an address in this text holds a password, a name that may be a token, or a token in its
+/// query.
 fn has_credential(text: &str) -> bool {
     let of_address = |(at, _): (usize, &str)| {
         let web = text[..at].ends_with("http") || text[..at].ends_with("https");
@@ -188,7 +190,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// The text with its variables' values, and whether there was any.
+/// The text with its variables' values, and whether it had any variable.
 fn replace(text: &str, place: Place, lookup: Lookup<'_>) -> Result<(String, bool), Fault> {
     let mut result = String::with_capacity(text.len());
     let mut substituted = false;
@@ -226,7 +228,7 @@ fn value_of(inside: &str, place: Place, lookup: Lookup<'_>) -> Result<String, Fa
         let help = "a name has letters, digits and `_`; write $$ for a dollar";
         return Err(Fault::new(FaultKind::Variable, place, message).help(help));
     }
-    // As in a shell, `:-` also stands in for a variable that is empty.
+    // As in a shell, `:-` also applies to an empty variable.
     let value = lookup(name).filter(|value| default.is_none() || !value.is_empty());
     value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
         let message = format!("the environment variable {name} is not set");

@@ -19,16 +19,17 @@ use serde_json::{Value, json};
 use super::logging::tool_end;
 use crate::files;
 
-/// Writes down each attempt before it is made and how it ended, redacted, one JSON object a line: its run,
-/// operation, session, user (the session's owner) and agent, and of a call that wanted approval the
-/// `approver` and the `decision` (`approved`, `edited` or `remembered`). A call that has its result without an
-/// attempt (denied, refused, answered by a policy, of no tool) has one line, with `answered_by` and how it ended.
-/// What cannot be written down is not done.
+/// Writes an audit line before each attempt and one after it, redacted, as JSON. A line contains
+/// the run, operation, session, user (the session's owner) and agent. For a call that needed
+/// approval it also contains the `approver` and the `decision` (`approved`, `edited` or
+/// `remembered`). A call that gets its result without an attempt (denied, refused, answered by a
+/// policy, unknown tool) has one line, with `answered_by` and its outcome. If the line before an
+/// attempt cannot be written, the attempt is not made.
 ///
-/// A file that has reached its bound is kept once more, with `.1` added to its name, and begun
-/// anew; so both together hold at most twice the bound. It is a regular file and no link: a device, a
-/// FIFO or a socket is refused. Several processes may write one file. Without a file the lines go to `tracing`,
-/// under the target `ghostlight::audit`.
+/// A file that has reached its bound is renamed by adding `.1`, and a new one is begun, so both
+/// together hold at most twice the bound. The file must be a regular file: a link, device, FIFO or
+/// socket is refused. Several processes may write one file. Without a file the lines go to
+/// `tracing`, under the target `ghostlight::audit`.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
@@ -39,7 +40,7 @@ pub struct Audit {
 }
 
 impl Default for Audit {
-    /// To `tracing`.
+    /// Writes to `tracing`.
     fn default() -> Self {
         Self {
             file: None,
@@ -50,7 +51,7 @@ impl Default for Audit {
 }
 
 impl Audit {
-    /// To this file, which begins anew at 16 MiB.
+    /// Writes to this file, which is renamed at 16 MiB.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             file: Some(path.into()),
@@ -58,15 +59,15 @@ impl Audit {
         }
     }
 
-    /// Sets at how many bytes the file begins anew.
+    /// Sets the size in bytes at which the file is renamed.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// Looks whether the file can be written, so that what is wrong with it is known before anything
-    /// is called. It is made with its first line: who only looks at a team writes nothing.
+    /// Checks that the file can be written, so that a fault is known before anything is called. The
+    /// file is created with its first line, so loading a team writes nothing.
     pub(super) fn checked(self) -> Result<Self, String> {
         if let Some(path) = &self.file {
             let looked = match files::open_regular(OpenOptions::new().append(true), path) {
@@ -97,11 +98,11 @@ impl Audit {
         })
     }
 
-    /// Writes a line at the end. Upon an error the file is opened again with the next one.
+    /// Appends a line. After an error the next line opens the file again.
     fn append(&self, path: &Path, kept: &mut Option<File>, line: &[u8]) -> io::Result<()> {
         let mut file = kept.take().map_or_else(|| open(path), Ok)?;
         loop {
-            // Other processes may write it too, and begin it anew.
+            // Other processes may write and rename it too.
             file.lock()?;
             let about = file.metadata()?;
             if !is_at(path, &about)? {
@@ -113,7 +114,7 @@ impl Audit {
                 let mut before = path.to_owned().into_os_string();
                 before.push(".1");
                 fs::rename(path, before)?;
-                // The new file is readable to the same people; if this fails, to the user alone.
+                // The new file gets the same permissions; if that fails, only the user can read it.
                 let fresh = open(path)?;
                 let _ = fresh.set_permissions(about.permissions());
                 file = fresh;
@@ -131,14 +132,14 @@ fn open(path: &Path) -> io::Result<File> {
     files::open_regular(files::private().create(true).append(true), path)
 }
 
-/// Whether this is about the file that stands there now.
+/// Whether this metadata belongs to the file that is now at the path.
 fn is_at(path: &Path, about: &Metadata) -> io::Result<bool> {
     #[cfg(unix)]
     let identity = {
         use std::os::unix::fs::MetadataExt as _;
         |file: &Metadata| (file.dev(), file.ino())
     };
-    // While it is locked its length is its own.
+    // While the file is locked, no other process changes its length.
     #[cfg(not(unix))]
     let identity = Metadata::len;
     match fs::metadata(path) {
@@ -148,7 +149,7 @@ fn is_at(path: &Path, about: &Metadata) -> io::Result<bool> {
     }
 }
 
-/// What both lines of an attempt begin with.
+/// The fields that both lines of an attempt share.
 fn line(at: u64, what: Value, run: String, operation: String, origin: Option<&Origin>) -> Value {
     let mut line = json!({ "at_ms": at, "run": run, "operation": operation });
     if let Some(origin) = origin {
@@ -197,7 +198,7 @@ impl Interceptor for Audit {
             Ok(answer) => ended["tokens"] = answer.usage.total_tokens().into(),
             Err(error) => ended["error"] = safety::redact_text(&error.message).into(),
         }
-        // What was answered was paid for.
+        // The answer was paid for, so it is returned.
         if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
@@ -235,7 +236,7 @@ impl Interceptor for Audit {
         if let Err(error) = &output {
             ended["error"] = safety::redact_text(&error.message).into();
         }
-        // What has happened stays what it was.
+        // The call has happened, so its outcome stays.
         if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
             tracing::error!(%error, "the end of a call was not written down");
         }
@@ -251,7 +252,7 @@ impl Interceptor for Audit {
         });
         let (run, operation) = (call.run.to_string(), call.operation.to_string());
         let written = self.write(&line(call.at.0, what, run, operation, Some(call.origin)));
-        // It is not done anyway.
+        // No attempt is made in any case.
         if let Err(error) = written {
             tracing::error!(%error, "a call that was not made was not written down");
         }
@@ -271,7 +272,7 @@ mod tests {
         let path = folder.join("audit.jsonl");
         let both = [0, 1].map(|_| Audit::file(&path).max_bytes(100));
         for n in 0..200 {
-            // Now one writes several lines in a row, now the other.
+            // The two writers take turns, with several lines each.
             both[(n / 3 + n / 7) % 2].write(&json!({ "n": n })).unwrap();
             let before = folder.join("audit.jsonl.1");
             let read = |path| fs::read_to_string(path).unwrap_or_default();

@@ -9,11 +9,12 @@ use serde::Deserialize;
 
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 
-/// Says which agents may call which tools. What may not be called is not: the model reads that it was
-/// denied, and observers are told by a [`GuardDecision`].
+/// Decides which agents may call which tools. A forbidden call is not made: the model reads that it
+/// was denied, and observers get a [`GuardDecision`].
 ///
-/// Names are patterns, in which `*` stands for any characters and `?` for one. What is blocked stays
-/// blocked, whatever is allowed; where nothing is allowed by name, all is that is not blocked.
+/// Names are patterns, in which `*` stands for any characters and `?` for one. A blocked tool stays
+/// blocked even if another rule allows it. Without a rule that allows names, every tool that is not
+/// blocked is allowed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Authorization {
@@ -33,12 +34,12 @@ struct Names {
 }
 
 impl Authorization {
-    /// Allows everything until a rule is added.
+    /// An authorization without rules, which allows everything.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Concerns the agents of these names alone; all, when nobody is named.
+    /// Applies the rules to the agents of these names only; to all agents if there are no names.
     #[must_use]
     pub fn agents<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.agents.extend(names.into_iter().map(Into::into));

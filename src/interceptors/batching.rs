@@ -13,13 +13,13 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Makes one call of many: calls of a tool that come within a short time of each other, from whichever
-/// runs, are given together to a function that does them at once, as a database or an
-/// embedding model can.
+/// Combines calls of a tool that come within a short time of each other, from any run, into one
+/// call of a function that handles them together, as a database or an embedding model can.
 ///
-/// Put it around the tools that the function does. Only calls whose effect is `read` are gathered; others
-/// go on alone. A run that is cancelled leaves the rest of its batch to the others. The function sets bounds
-/// of its own on time, or a [`Timeout`](super::Timeout) further out does.
+/// Put it around the tools that the function replaces. Only calls whose effect is `read` are
+/// batched; others are made alone. Cancelling a run does not stop its batch while other runs wait
+/// for it. Time limits are the function's own, or those of a [`Timeout`](super::Timeout) further
+/// out.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,18 +44,18 @@ pub struct Batching {
 type Results = Result<Vec<Result<ToolOutput, ToolError>>, ToolError>;
 type Work = dyn Fn(Vec<Arguments>) -> BoxFuture<'static, Results> + Send + Sync;
 
-/// The batch that still gathers calls, if there is one.
+/// The batch that still accepts calls, if there is one.
 type Gathers = Mutex<Option<Batch>>;
 
-/// A batch, as its calls share it.
+/// A batch, shared by its calls.
 #[derive(Clone)]
 struct Batch {
     asked: Arc<Asked>,
-    /// Any of its calls that is alive carries it on. It ends with the last of them.
+    /// Any living call of the batch drives it. It is dropped with the last of them.
     done: Shared<BoxFuture<'static, Arc<Results>>>,
 }
 
-/// What the calls of a batch ask for.
+/// The arguments of a batch's calls.
 #[derive(Default)]
 struct Asked {
     calls: Mutex<Vec<Arguments>>,
@@ -63,8 +63,8 @@ struct Asked {
 }
 
 impl Batching {
-    /// Gives calls that come together to this function, which returns as many results, in the same
-    /// order: at most 32 calls, of which none waits longer than ten milliseconds for others.
+    /// Batches calls for this function, which returns one result for each call, in the same order.
+    /// A batch has at most 32 calls, and no call waits longer than ten milliseconds for others.
     pub fn new<F, Fut>(work: F) -> Self
     where
         F: Fn(Vec<Arguments>) -> Fut + Send + Sync + 'static,
@@ -85,14 +85,14 @@ impl Batching {
         self
     }
 
-    /// Sets how long a call waits at most for others.
+    /// Sets the longest time that a call waits for others.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
     }
 
-    /// Takes a place in the batch that gathers, or begins one.
+    /// Joins the batch that still accepts calls, or begins one.
     fn join(&self, arguments: Arguments, next: &NextTool<'_>) -> (usize, Batch) {
         let mut gathers = self.open.lock();
         let batch = gathers.get_or_insert_with(|| self.begin(next)).clone();
@@ -111,7 +111,7 @@ impl Batching {
     fn begin(&self, next: &NextTool<'_>) -> Batch {
         let (work, pause) = (self.work.clone(), next.pause(self.within));
         let asked = Arc::new(Asked::default());
-        // Held weakly: the batch that gathers is in there.
+        // A weak reference: the batch that accepts calls is inside it.
         let (asking, gathers) = (asked.clone(), Arc::downgrade(&self.open));
         let done = async move {
             tokio::select! {
@@ -127,7 +127,7 @@ impl Batching {
 }
 
 impl Asked {
-    /// Closes the batch, does what was asked, and holds the function to its word.
+    /// Closes the batch, calls the function, and checks the number of results.
     async fn carry(self: &Arc<Self>, gathers: &Weak<Gathers>, work: &Work) -> Results {
         let calls = {
             let gathers = gathers.upgrade();
@@ -161,7 +161,7 @@ impl Interceptor for Batching {
             return next.call(arguments, cx).await;
         }
         let (place, batch) = self.join(arguments, &next);
-        // Only the waiting calls hold the batch, so one that nobody waits for is dropped.
+        // Only the waiting calls hold the batch, so a batch without calls is dropped.
         let done = batch.done.await;
         match &*done {
             // There are as many results as calls.

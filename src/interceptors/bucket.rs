@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use ghostlight_actors::vocabulary::Timestamp;
 
-/// So much in so long a time, all of it at once where nothing was taken for that long. More can
-/// be taken than is there: who takes it waits until it would have been.
+/// A bucket that refills at a constant rate up to its capacity. A caller may take more than the
+/// bucket holds, and then waits until that much would have been there.
 ///
-/// Unlike the limiters of well-known libraries it gives back what was reserved and not used, and
-/// knows no clock of its own.
+/// Unlike well-known rate limiters it takes back unused reservations, and has no clock of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     capacity: f64,
@@ -30,9 +29,8 @@ impl Bucket {
         }
     }
 
-    /// How long one would have to wait for this much; what is more than the bucket holds counts
-    /// as all of it.
-    /// A bucket that holds nothing never fills.
+    /// How long a caller has to wait for this many tokens; more than the capacity counts as the
+    /// capacity. A bucket without capacity never fills.
     pub(super) fn wait_for(&mut self, much: f64, now: Timestamp) -> Duration {
         if self.capacity <= 0.0 {
             return Duration::MAX;
@@ -45,12 +43,12 @@ impl Bucket {
         Duration::try_from_secs_f64(missing / self.per_second).unwrap_or(Duration::MAX)
     }
 
-    /// Takes this much, also what is not there yet.
+    /// Takes this many tokens, even if they are not there yet.
     pub(super) fn take(&mut self, much: f64) {
         self.level -= much.min(self.capacity);
     }
 
-    /// Gives back what was taken and not used, or takes what was used beyond it.
+    /// Returns the tokens that were taken and not used, or takes those that were used in addition.
     pub(super) fn settle(&mut self, taken: f64, used: f64) {
         self.level = (self.level + taken.min(self.capacity) - used).min(self.capacity);
     }
