@@ -1,4 +1,4 @@
-//! What stands before every endpoint: who asks, from where, and what is counted of it.
+//! The checks before every endpoint: the caller, the origin, and the count of the request.
 
 use std::{fmt, time::Instant};
 
@@ -25,12 +25,12 @@ use crate::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Where clients of Anthropic's put their key.
+/// The header in which clients of Anthropic's put their key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// The most bytes of a request's id that a client chose.
+/// The most bytes of a request id that a client chose.
 const MAX_ID: usize = 64;
 
-/// Names each request, counts it, and tells it to the log.
+/// Gives each request an id, counts it, and logs it.
 pub(crate) async fn observe(
     State(state): State<Shared>,
     mut request: Request,
@@ -57,7 +57,8 @@ pub(crate) async fn observe(
     let mut response = next.run(request).await;
     response.headers_mut().insert(REQUEST_ID, value);
     if has_body && response.status().is_client_error() {
-        // What is refused before its body was read ends its connection: the client is not to send another request on it.
+        // A request that is refused before its body was read ends its connection, since the rest of the body is still
+        // to come.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -69,16 +70,16 @@ pub(crate) async fn observe(
     response
 }
 
-/// An id that nobody guesses.
+/// An id that nobody can guess.
 pub(crate) fn fresh_id() -> String {
     let mut bits = [0; 12];
-    // Ids that are not random are only worse to read.
+    // Should the random source fail, ids are not unique.
     let _ = SystemRandom::new().fill(&mut bits);
     bits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses what a page of another site sends, and names by which such a page could reach a server that asks for no
-/// key (DNS rebinding).
+/// Refuses requests from pages of other sites, and requests under unknown host names: by such a name a page could reach
+/// a server without keys (DNS rebinding).
 pub(crate) async fn same_site(
     State(state): State<Shared>,
     request: Request,
@@ -127,7 +128,7 @@ fn judge_site(state: &ServerState, headers: &HeaderMap, uri: &Uri) -> Result<(),
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        // The colons of an address of IPv6 stand in brackets.
+        // An IPv6 address stands in brackets, so no other colon is the port's.
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
@@ -160,7 +161,7 @@ pub(crate) async fn check(
 pub struct Admitted(Asked);
 
 impl Admitted {
-    /// Whose key the request has; `None` for the operator.
+    /// The subject of the request's key; `None` for the operator.
     pub fn subject(&self) -> Option<&str> {
         self.0.caller.subject()
     }
@@ -173,7 +174,7 @@ impl Admitted {
     /// Says a turn for the request, where its quotas allow it.
     ///
     /// # Errors
-    /// Why the turn was not said: a quota that is used up, a session of somebody else's, or what the System fails with.
+    /// A quota that is used up, a session of another owner, or a failure of the System.
     pub async fn send(&self, session: &SessionId, turn: Turn) -> Result<Run, Problem> {
         self.0.say(session, turn).await.map_err(Problem::from)
     }
@@ -188,7 +189,7 @@ impl fmt::Debug for Admitted {
     }
 }
 
-/// Tells a service of another protocol whom it serves, and ends its event streams when the server stops.
+/// Gives a service of another protocol its caller, and ends its event streams when the server stops.
 pub(crate) async fn admit(
     State(state): State<Shared>,
     asked: Asked,
@@ -218,7 +219,7 @@ async fn judge(
     }
     let unknown = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     let caller = match given_key(headers)? {
-        // A cookie that has become stale is as none, so that a person can sign in again.
+        // A stale cookie counts as none, so that a person can sign in again.
         None => match cookie::key(headers) {
             Some(key) => state.caller(key).await?,
             None => None,
@@ -241,7 +242,7 @@ async fn judge(
     Ok(Some(caller))
 }
 
-/// The key that a request gives; an error where it gives several, or none that could be one.
+/// The key that a request gives; an error where it gives several, or a malformed one.
 fn given_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let given: Vec<_> = headers
         .get_all(header::AUTHORIZATION)

@@ -54,7 +54,7 @@ impl FromRequest<Shared> for Bytes {
     }
 }
 
-/// What a page of another site can send without being asked for leave is no JSON.
+/// Demands the media type of JSON, which a page of another site cannot send without permission (CORS).
 fn is_json(request: &Request) -> Result<(), Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();

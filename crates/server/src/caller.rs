@@ -15,13 +15,13 @@ use crate::quotas::Quota;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Scope {
-    /// Look at its own sessions, runs and questions.
+    /// See its own sessions, runs and questions.
     Read,
     /// Say turns, answer, steer, cancel and fork, in its own sessions.
     Run,
     /// Read the metrics.
     Metrics,
-    /// Look at and change what belongs to anybody.
+    /// See and change everything.
     Admin,
 }
 
@@ -55,19 +55,19 @@ impl FromStr for Scope {
     }
 }
 
-/// The caller of a request, as its credentials prove.
+/// The caller of a request, as its credentials show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// The operator of the program: every caller, where the server has no keys, and the holder of an admin key.
+    /// The operator of the program: every caller of a server without keys, and the holder of an admin key.
     Operator,
     /// The subject of a key or token.
     Subject(Arc<Holder>),
 }
 
-/// A subject, and what its key or token is good for.
+/// A subject with the rights of its key or token.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// With its tenant in front, where it has one.
+    /// The subject, after its tenant where it has one.
     pub(crate) subject: String,
     pub(crate) tenant: Option<String>,
     pub(crate) scopes: Vec<Scope>,
@@ -76,7 +76,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// The subject with its tenant in front: no name of either has a colon.
+    /// The subject after its tenant; the colon between them occurs in no name.
     pub(crate) fn qualified(tenant: Option<&str>, subject: &str) -> String {
         match tenant {
             Some(tenant) => format!("{tenant}:{subject}"),
@@ -86,7 +86,7 @@ impl Holder {
 }
 
 impl Caller {
-    /// The holder of a credential; the operator, where it has the scope of one.
+    /// The caller with this credential: the operator, if the credential has the scope `admin`.
     pub(crate) fn of(holder: Holder) -> Self {
         match holder.scopes.contains(&Scope::Admin) {
             true => Self::Operator,
@@ -109,7 +109,7 @@ impl Caller {
         }
     }
 
-    /// The System, as this caller may use it.
+    /// The System with the rights of this caller.
     pub(crate) fn system(&self, system: &System) -> System {
         match self {
             Self::Operator => system.as_operator(),
@@ -124,7 +124,7 @@ impl Caller {
         }
     }
 
-    /// The id of its key, with the quotas of the key itself.
+    /// The id of the caller's key, with the quotas of the key itself.
     pub(crate) fn key(&self) -> Option<(&str, &[Quota])> {
         match self {
             Self::Operator => None,
@@ -135,8 +135,8 @@ impl Caller {
         }
     }
 
-    /// The session that the caller means by this key. Each subject has a space of keys of its own, so nobody can name,
-    /// take or guess another's; the operator names them all.
+    /// The session that the caller means by this key. Each subject has a space of keys of its own, so no other subject
+    /// can name, take or guess them; the operator can name all of them.
     pub(crate) fn session(&self, team: &str, key: &str) -> SessionId {
         let key = match self {
             Self::Operator => key.to_owned(),
@@ -158,7 +158,7 @@ impl Caller {
     }
 }
 
-/// What is wrong with a subject; `None` for one that can be used.
+/// What is wrong with a subject's name; `None` for a valid one.
 pub(crate) fn fault_of_subject(subject: &str) -> Option<&'static str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
     let fits = (1..=64).contains(&subject.len()) && subject.chars().all(fits);

@@ -1,4 +1,4 @@
-//! Accepts connections, holds each to the limits, and ends them when the server stops.
+//! Accepts connections, holds each to the limits, and closes them when the server stops.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -19,28 +19,28 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{limits::ServerLimits, metrics::Metrics, stall::Stall};
 
-/// The pause after a connection could not be accepted: a process without free files would spin.
+/// The pause after a connection could not be accepted: without it a process that is out of file descriptors would spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What every connection gets.
+/// The settings of every connection.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pub(crate) router: Router,
     pub(crate) limits: ServerLimits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Cancelled when no more is accepted, and streams and waiting requests are to end.
+    /// Cancelled when no more connections are accepted, and streams and waiting requests are to end.
     pub(crate) stopping: CancellationToken,
 }
 
 impl Connections {
-    /// Serves until it is told to stop, and then until what is under way has ended or had its time.
+    /// Serves until `stop`, and then until the requests under way have ended or their time is up.
     pub(crate) async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
         let room = Arc::new(Semaphore::new(self.limits.connections));
         let open = TaskTracker::new();
         tokio::pin!(stop);
         loop {
-            // A connection is accepted when there is room for it: those beyond wait in the system's queue.
+            // A connection is accepted when there is room for it; further ones wait in the kernel's queue.
             let accept = async {
                 let permit = room.clone().acquire_owned().await;
                 (permit, listener.accept().await)
@@ -73,7 +73,7 @@ impl Connections {
     }
 
     async fn connection(&self, stream: TcpStream) {
-        // Events are small, and each is wanted at once.
+        // Events are small, and are to be sent at once.
         let _ = stream.set_nodelay(true);
         match &self.tls {
             None => self.speak(stream).await,
@@ -92,7 +92,7 @@ impl Connections {
         http.timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_time)
             .max_buf_size(self.limits.header_bytes.max(8 << 10))
-            // Whoever has sent all may close its side and still read the answer.
+            // A client may close its side after its request and still read the response.
             .half_close(true);
         let service = TowerToHyperService::new(self.router.clone());
         let stream = TokioIo::new(Stall::new(stream, self.limits.stall));

@@ -1,13 +1,14 @@
-//! The cookie in which a browser keeps a key. No script can read it, and no request of another site carries it.
+//! The cookie in which a browser keeps a key. Scripts cannot read it, and requests of other sites do not carry it.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::server::State;
 
-/// How long a browser keeps it, in seconds; a key that ends earlier opens nothing then.
+/// How long a browser keeps the cookie, in seconds. A key that expires earlier is refused from then on.
 const MAX_AGE_S: u32 = 30 * 86_400;
 
-/// Its name. Cookies do not tell ports apart, so the name does: two servers on one machine keep each their own.
+/// The cookie's name. Browsers share cookies between ports, so the name contains the port: two servers on one machine
+/// each have their own cookie.
 fn name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -30,14 +31,14 @@ pub(crate) fn key(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// What makes a browser keep this key; `None` for a text that no key is.
+/// The header that makes a browser keep this key; `None` for a text that is no key.
 pub(crate) fn set(state: &State, headers: &HeaderMap, key: &str) -> Option<HeaderValue> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     key.bytes().all(fits).then_some(())?;
     value(state, headers, key, MAX_AGE_S)
 }
 
-/// What makes a browser forget its key.
+/// The header that makes a browser forget its key.
 pub(crate) fn clear(state: &State, headers: &HeaderMap) -> Option<HeaderValue> {
     value(state, headers, "", 0)
 }

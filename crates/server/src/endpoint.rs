@@ -1,4 +1,4 @@
-//! The table of endpoints: from one line each come the route, who may use it, and its place in the OpenAPI document.
+//! The table of endpoints. One line gives an endpoint its route, its access, and its place in the OpenAPI document.
 
 use axum::{
     Router,
@@ -17,7 +17,7 @@ use crate::{access, caller::Scope, problem::Problem, server::Shared};
 pub enum Access {
     /// Everybody.
     Public,
-    /// Whoever has a key with this scope, and the operator.
+    /// Holders of a key with this scope, and the operator.
     Needs(Scope),
 }
 
@@ -31,14 +31,14 @@ pub struct Endpoint {
     pub path: &'static str,
     /// The callers that may use it.
     pub access: Access,
-    /// What it is for.
+    /// Its purpose.
     pub summary: &'static str,
     body: Option<Schema>,
     query: Option<Schema>,
     answer: Option<Schema>,
 }
 
-/// Endpoints that are being gathered, with the router that leads to them.
+/// The endpoints so far, with their router.
 pub(crate) struct Endpoints {
     state: Shared,
     router: Router<Shared>,
@@ -59,7 +59,7 @@ impl Endpoints {
         }
     }
 
-    /// Adds an endpoint. There is no other way to a route, so each says who may use it.
+    /// Adds an endpoint. There is no other way to add a route, so each route states its access.
     pub(crate) fn add<H, T>(
         mut self,
         method: Method,
@@ -72,7 +72,7 @@ impl Endpoints {
         H: Handler<T, Shared>,
         T: 'static,
     {
-        // All methods of this table have a filter.
+        // Every method of this table has a filter.
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::POST);
         let gate = from_fn_with_state((self.state.clone(), access), access::check);
         self.router = self.router.route(path, on(filter, handler).layer(gate));
@@ -88,7 +88,7 @@ impl Endpoints {
         self
     }
 
-    /// Says what the body of the last endpoint is.
+    /// Sets the type of the last endpoint's body.
     pub(crate) fn takes<T: JsonSchema>(mut self) -> Self {
         let schema = self.schemas.subschema_for::<T>();
         if let Some(last) = self.list.last_mut() {
@@ -97,7 +97,7 @@ impl Endpoints {
         self
     }
 
-    /// Says what the query of the last endpoint is.
+    /// Sets the type of the last endpoint's query.
     pub(crate) fn asks<T: JsonSchema>(mut self) -> Self {
         let schema = schemars::schema_for!(T);
         if let Some(last) = self.list.last_mut() {
@@ -106,7 +106,7 @@ impl Endpoints {
         self
     }
 
-    /// Says what the last endpoint answers.
+    /// Sets the type of the last endpoint's response.
     pub(crate) fn gives<T: JsonSchema>(mut self) -> Self {
         let schema = self.schemas.subschema_for::<T>();
         if let Some(last) = self.list.last_mut() {

@@ -1,5 +1,5 @@
-//! Callers whom an identity provider vouches for: tokens (JWT, RFC 7519) that it signed with one of its published keys
-//! (JWKS, RFC 7517).
+//! Callers of an identity provider: tokens (JWT, RFC 7519) that are signed with one of its published keys (JWKS, RFC
+//! 7517).
 
 mod signed;
 
@@ -24,28 +24,29 @@ use crate::{
 
 /// How long published keys are trusted before they are read again.
 const FRESH: Duration = Duration::from_secs(15 * 60);
-/// The shortest time between two reads, however many unknown keys are named.
+/// The shortest time between two reads, however many tokens name unknown keys.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How long keys are trusted while they cannot be read again.
+/// How long keys are trusted while reading them again fails.
 const STALE: Duration = Duration::from_secs(24 * 3_600);
 /// The most bytes of a token.
 const MAX_TOKEN: usize = 16 << 10;
 /// How far the clocks of the provider and of this machine may differ, in seconds.
 const LEEWAY_S: f64 = 60.0;
-/// What the names of scopes begin with in the claim `scope`.
+/// The prefix of scopes in the claim `scope`.
 const PREFIX: &str = "ghostlight:";
-/// The longest subject and tenant, in bytes, once written so that they are a part of a session's key.
+/// The longest subject and tenant, in bytes, in their escaped form as parts of a session's key.
 const MAX_NAME: usize = 200;
 
 type Fetched = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 type Fetch = Arc<dyn Fn() -> Fetched + Send + Sync>;
 
-/// An identity provider whose tokens are believed: who signs them, for whom they are, and what their holders may do.
+/// An identity provider whose tokens are accepted: its name, their audience, and the rights of their holders.
 ///
-/// A token must be signed with RS256, ES256 or EdDSA by a key of the provider's, as that key says; name this issuer and
-/// this audience; have a subject; and not be over, up to a minute. What its holder may do is what the claim `scope` says
-/// (`ghostlight:read`, `ghostlight:run`, …) and what the [roles](Self::role) in its claim `roles` stand for: nothing,
-/// where it says nothing. The keys are read again after 15 minutes, and when a token names one that is unknown.
+/// A token must be signed with RS256, ES256 or EdDSA by a key of the provider's that is for this algorithm; name this
+/// issuer and this audience; have a subject; and not have expired (a minute of leeway is allowed). Its holder has the
+/// scopes in the claim `scope` (`ghostlight:read`, `ghostlight:run`, …) and those of the [roles](Self::role) in the
+/// claim `roles`; without either claim it has none. The keys are read again after 15 minutes, and when a token names an
+/// unknown key.
 #[derive(Clone)]
 pub struct Issuer {
     name: String,
@@ -57,7 +58,7 @@ pub struct Issuer {
     fetching: Arc<Mutex<()>>,
 }
 
-/// The keys, as far as they were read.
+/// The keys as they were last read.
 #[derive(Default)]
 struct Read {
     keys: Option<(Instant, Arc<KeySet>)>,
@@ -74,8 +75,8 @@ impl fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// Tokens of this issuer (the claim `iss`) for this audience (`aud`), with the JSON of its keys as this function gets
-    /// it, over HTTPS as a rule.
+    /// Tokens of this issuer (the claim `iss`) for this audience (`aud`). The function fetches the JSON of the issuer's
+    /// keys, usually over HTTPS.
     pub fn new<F>(
         name: impl Into<String>,
         audience: impl Into<String>,
@@ -95,7 +96,7 @@ impl Issuer {
         }
     }
 
-    /// The same, with keys in a file.
+    /// The same, with the keys in a file.
     pub fn with_file(
         name: impl Into<String>,
         audience: impl Into<String>,
@@ -112,7 +113,7 @@ impl Issuer {
         })
     }
 
-    /// Sets what the holders of a role may do.
+    /// Sets the scopes of a role.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>, scopes: &[Scope]) -> Self {
         self.roles
@@ -120,15 +121,15 @@ impl Issuer {
         self
     }
 
-    /// Sets the claim that says of which tenant a subject is; `tenant_id`, when left out. Subjects of two tenants are never
-    /// the same, whatever they are called.
+    /// Sets the claim that names a subject's tenant; `tenant_id`, when left out. Subjects of two tenants are always
+    /// different, even if their names are the same.
     #[must_use]
     pub fn tenant_claim(mut self, claim: impl Into<String>) -> Self {
         self.tenant = claim.into();
         self
     }
 
-    /// Whose token this is now; `None` for one that opens nothing.
+    /// The caller with this token; `None` for a token that is not accepted.
     pub(crate) async fn caller(&self, token: &str) -> Result<Option<Caller>, Problem> {
         if token.len() > MAX_TOKEN {
             return Ok(None);
@@ -176,7 +177,7 @@ impl Issuer {
         }))
     }
 
-    /// Checks for whom a signed token is, and when.
+    /// Checks the issuer, the audience and the times of a signed token.
     fn judge(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
         if claims.get("iss").and_then(Value::as_str) != Some(&self.name) {
             return Err("it is of another issuer");
@@ -192,7 +193,7 @@ impl Issuer {
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(f64::INFINITY, |now| now.as_secs_f64());
-        // Seconds since 1970, with a fraction where a provider likes.
+        // The time in seconds since 1970; some providers add a fraction.
         let seconds = |name| {
             claims
                 .get(name)
@@ -209,9 +210,9 @@ impl Issuer {
         }
     }
 
-    /// The keys, with that by which a token says that it was signed; `None` where there is no such key.
+    /// The published keys, including the key that the token names; `None` where that key is unknown.
     async fn keys_for(&self, signed: &Signed<'_>) -> Result<Option<Arc<KeySet>>, Problem> {
-        // A key that is not known may have been published a moment ago.
+        // An unknown key may have been published a moment ago.
         for fresh in [FRESH, Duration::ZERO] {
             let keys = self.read_within(fresh).await?;
             if keys.has(signed) {
@@ -221,8 +222,8 @@ impl Issuer {
         Ok(None)
     }
 
-    /// The keys, as they were so long ago at the earliest; older, where they were tried to be read a moment ago. Whoever
-    /// has what it needs waits for no other.
+    /// Keys that were read within this time; older ones, where an attempt to read them was made a moment ago. A caller
+    /// whose keys are fresh does not wait for a fetch.
     async fn read_within(&self, fresh: Duration) -> Result<Arc<KeySet>, Problem> {
         if let Some(keys) = self.read.lock().within(fresh) {
             return Ok(keys);
@@ -252,7 +253,7 @@ impl Issuer {
 }
 
 impl Read {
-    /// The keys, unless they are older.
+    /// The keys, unless they were read longer ago than this.
     fn within(&self, most: Duration) -> Option<Arc<KeySet>> {
         let (at, keys) = self.keys.as_ref()?;
         (at.elapsed() < most).then(|| keys.clone())
@@ -264,8 +265,8 @@ fn unavailable() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "identity-provider", detail)
 }
 
-/// A name as a part of a session's key: what could end it or look like another is written as `%` and two digits for
-/// each byte. `None` for an empty one and one that is too long.
+/// A name as a part of a session's key: characters that could end the part or be mistaken are escaped as `%` and two
+/// digits for each byte. `None` for an empty name and one that is too long.
 fn written(name: &str) -> Option<String> {
     let mut text = String::new();
     for byte in name.bytes() {
@@ -306,11 +307,11 @@ mod tests {
         };
         assert_eq!(has("old").await, Some(true));
         *document.lock() = Some(published(&["old", "new"]));
-        // A key that is named is looked for, but not at every naming.
+        // An unknown key makes the keys be read again, but not each time that it is named.
         assert_eq!(has("new").await, Some(false));
         tokio::time::advance(PAUSE).await;
         assert_eq!(has("new").await, Some(true));
-        // A key that is withdrawn opens nothing after a while.
+        // A withdrawn key is refused after a while.
         *document.lock() = Some(published(&["new"]));
         assert_eq!(has("old").await, Some(true));
         tokio::time::advance(FRESH).await;

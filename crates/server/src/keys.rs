@@ -21,11 +21,12 @@ use crate::{
     quotas::Quota,
 };
 
-/// How long a file is trusted to be as it was read: a key that is revoked is refused after that at the latest.
+/// How long the file's content is trusted before it is read again: a revoked key is refused after this time at the
+/// latest.
 const FRESH: Duration = Duration::from_millis(500);
 /// The largest file of keys that is read, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-/// What every key begins with, so that scanners for leaked secrets find it.
+/// The prefix of every key, so that scanners for leaked secrets find it.
 const PREFIX: &str = "glk_";
 
 /// Why the keys cannot be read or changed.
@@ -48,7 +49,7 @@ pub enum KeyError {
         /// What is wrong.
         reason: String,
     },
-    /// A key was asked for that cannot be.
+    /// A key with these properties cannot be made.
     #[error("{0}")]
     Invalid(String),
     /// There is no such key.
@@ -56,7 +57,7 @@ pub enum KeyError {
     Unknown(String),
 }
 
-/// A key as it is kept: all but the secret.
+/// A key as it is stored, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -75,7 +76,7 @@ pub struct Key {
     /// When it was revoked, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at_ms: Option<u64>,
-    /// How much may be used with it; beside it the quotas of its subject hold.
+    /// The quotas of the key; the quotas of its subject apply, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<Quota>,
     /// The HMAC-SHA-256 of the secret. A secret has 256 random bits, so that no slow hash is needed.
@@ -83,19 +84,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// Whether it opens anything at this time.
+    /// Whether it is accepted at this time.
     pub fn is_valid_at(&self, now_ms: u64) -> bool {
         self.revoked_at_ms.is_none() && self.expires_at_ms.is_none_or(|end| now_ms < end)
     }
 }
 
-/// A key that was just made.
+/// A new key.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct NewKey {
-    /// What is kept of it.
+    /// The part that is stored.
     pub key: Key,
-    /// The key itself, which is kept nowhere.
+    /// The key itself, which is stored nowhere.
     pub secret: String,
 }
 
@@ -120,7 +121,7 @@ pub struct KeyFile {
     read: Arc<Mutex<Option<Read>>>,
 }
 
-/// What was read.
+/// The file as it was last read.
 #[derive(Debug)]
 struct Read {
     at: Instant,
@@ -129,7 +130,7 @@ struct Read {
 }
 
 impl KeyFile {
-    /// The keys of this file, which need not be there yet: without it nobody gets in.
+    /// The keys of this file, which need not exist yet: without it no key is accepted.
     pub fn open(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -142,7 +143,7 @@ impl KeyFile {
         &self.path
     }
 
-    /// All keys, those that are over included.
+    /// All keys, with expired and revoked ones.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -164,7 +165,7 @@ impl KeyFile {
     /// Makes a key for a subject.
     ///
     /// # Errors
-    /// When the subject or the scopes cannot be, or the file cannot be written.
+    /// When the subject or the scopes are invalid, or the file cannot be written.
     pub fn add(
         &self,
         subject: &str,
@@ -174,8 +175,7 @@ impl KeyFile {
         self.add_with_quotas(subject, scopes, life, &[])
     }
 
-    /// The same, with which no more may be used than these quotas allow. A key with the scope `admin` has no bounds, and
-    /// takes none.
+    /// The same, with quotas for the key. A key with the scope `admin` has no bounds, so quotas for it are an error.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -231,7 +231,7 @@ impl KeyFile {
         Ok(NewKey { key, secret })
     }
 
-    /// Ends a key, by its id. Ending it twice is ending it once.
+    /// Revokes a key by its id. A second revocation changes nothing.
     ///
     /// # Errors
     /// [`KeyError::Unknown`], and when the file cannot be written.
@@ -247,13 +247,13 @@ impl KeyFile {
         revoked.ok_or_else(|| KeyError::Unknown(id.to_owned()))
     }
 
-    /// Changes the file as a whole: whoever reads it meanwhile finds it as it was or as it is.
+    /// Replaces the file as a whole: a reader sees it as it was or as it is, never in between.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<Key>) -> Result<(), KeyError>,
     ) -> Result<(), KeyError> {
         let failed = |error| self.failed(error);
-        // Two commands at once must not lose each other's change.
+        // Of two commands at once, neither may lose the other's change.
         let lock = fs::File::options()
             .create(true)
             .truncate(false)
@@ -287,7 +287,7 @@ impl KeyFile {
         path.into()
     }
 
-    /// Who holds this key now; `None` for one that opens nothing.
+    /// The caller with this key; `None` for a key that is not accepted.
     pub(crate) async fn caller(&self, text: &str) -> Result<Option<Caller>, KeyError> {
         let parts = text
             .strip_prefix(PREFIX)
@@ -296,7 +296,7 @@ impl KeyFile {
             return Ok(None);
         };
         let mut found = None;
-        // A key that is not known may have been made a moment ago.
+        // An unknown key may have been made a moment ago.
         for fresh in [FRESH, Duration::ZERO] {
             let keys = self.read_within(fresh).await?;
             found = keys.iter().find(|key| key.id == id).cloned();
@@ -310,7 +310,7 @@ impl KeyFile {
         let Ok(hash) = URL_SAFE_NO_PAD.decode(&key.hash) else {
             return Ok(None);
         };
-        // Compares in constant time.
+        // The comparison takes constant time.
         let fits = hmac::verify(&hashing(), secret.as_bytes(), &hash).is_ok();
         if !fits || !key.is_valid_at(now_ms()) {
             return Ok(None);
@@ -323,7 +323,7 @@ impl KeyFile {
         })))
     }
 
-    /// The keys, as they were so long ago at the earliest.
+    /// The keys, read within this time.
     async fn read_within(&self, fresh: Duration) -> Result<Arc<Vec<Key>>, KeyError> {
         let mut read = self.read.lock().await;
         if let Some(read) = read.as_ref().filter(|read| read.at.elapsed() < fresh) {
@@ -363,7 +363,7 @@ impl KeyFile {
     }
 }
 
-/// What secrets are hashed with: not a secret itself, but no other program's hashes are the same.
+/// The key of the hash. It is not secret; it makes the hashes differ from those of other programs.
 fn hashing() -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, b"ghostlight api key v1")
 }

@@ -2,11 +2,11 @@
 //!
 //! **A protocol is a translation of turns and events, and nothing else.** A request is a turn with an id, so a client's
 //! retry is one run. A stream is a reading of recorded events whose ids are their places in the journal, so
-//! `Last-Event-ID` resumes exactly, also after the server was killed. A cancel is a cancel, and a question is input
-//! that is required. Nothing is kept here that the journal does not hold.
+//! `Last-Event-ID` resumes exactly, even after the server was killed. A protocol's cancel cancels the run, and a run's
+//! question is the protocol's request for input. The server keeps nothing that the journal does not hold.
 //!
-//! [`Server`] makes an [`axum::Router`] of a [`System`](ghostlight_actors::actor::System), to nest into a service of
-//! one's own, or serves it itself:
+//! [`Server`] makes an [`axum::Router`] of a [`System`](ghostlight_actors::actor::System), to nest into another
+//! service, or serves it itself:
 //!
 //! ```no_run
 //! # async fn serve(system: ghostlight_actors::actor::System) -> std::io::Result<()> {
@@ -18,8 +18,8 @@
 //! # }
 //! ```
 //!
-//! Types of axum are in the public interface of this package on purpose: to be a part of another axum service is what
-//! it is for. The engine and the package `ghostlight` show none.
+//! Types of axum are in the public interface of this package on purpose: it is made to be a part of another axum
+//! service. The engine and the package `ghostlight` expose none.
 
 #[cfg(feature = "a2a")]
 mod a2a;

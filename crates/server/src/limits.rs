@@ -1,28 +1,27 @@
-//! The bounds on what clients may take of the server.
+//! The server's bounds on its clients.
 
 use std::time::Duration;
 
-/// The bounds of a [`Server`](crate::Server). What is past one of them is refused, and holds up nobody else.
+/// The bounds of a [`Server`](crate::Server). A request past a bound is refused, without holding up others.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
     /// The most bytes of a request's body; past it the answer is 413. 8 MiB.
     pub body_bytes: usize,
-    /// The time in which a whole body must have come; past it the answer is 408. 30 seconds.
+    /// The time in which the whole body must arrive; past it the answer is 408. 30 seconds.
     pub body_time: Duration,
-    /// The most bytes of a request's line and headers; past it the answer is 431 (what comes in one
-    /// piece may be up to twice as long). 64 KiB.
+    /// The most bytes of a request's line and headers; past it the answer is 431 (if they arrive at once they may be up
+    /// to twice as long). 64 KiB.
     pub header_bytes: usize,
-    /// The time in which all headers of a request must have come, and for which an idle connection is kept.
-    /// 30 seconds.
+    /// The time in which all headers of a request must arrive, and for which an idle connection is kept. 30 seconds.
     pub header_time: Duration,
     /// The most connections at once; more wait until one ends. 1,024.
     pub connections: usize,
-    /// The longest that a client may refuse to read before its connection is closed. 60 seconds.
+    /// How long a client may stop reading before its connection is closed. 60 seconds.
     pub stall: Duration,
     /// The longest that a request waits for the end of a run. 10 minutes.
     pub wait: Duration,
-    /// The pause after which a silent event stream says that it is still there. 15 seconds.
+    /// The pause after which a silent event stream sends a sign of life. 15 seconds.
     pub heartbeat: Duration,
     /// How long requests that are under way may take to end when the server stops. 5 seconds.
     pub shutdown: Duration,

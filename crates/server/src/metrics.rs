@@ -1,4 +1,4 @@
-//! What the server counts, as Prometheus reads it.
+//! The server's metrics, for Prometheus.
 
 use std::{
     collections::BTreeMap,
@@ -9,10 +9,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// The upper bounds of the buckets of a request's time, in seconds.
+/// The upper bounds of the buckets for the duration of a request, in seconds.
 const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// What one kind of request came to. Routes are patterns, so the number of kinds is bounded.
+/// One kind of request: method, route and status. Routes are patterns, so the number of kinds is bounded.
 type Kind = (String, String, u16);
 
 #[derive(Debug, Default)]

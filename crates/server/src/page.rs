@@ -10,11 +10,11 @@ use serde::Deserialize;
 
 use crate::{cookie, server::Shared};
 
-/// A file of a page that the server shows to browsers: the same for everybody, and without a key. What the page shows
-/// comes through the JSON interface, which asks for one.
+/// A file of a page that the server shows to browsers: the same for everybody, and without a key. The page's data comes
+/// through the JSON interface, which asks for a key.
 #[derive(Clone, Copy, Debug)]
 pub struct PageFile {
-    /// Where it is, such as `/app.js`; `/` is the page itself.
+    /// Its path, such as `/app.js`; `/` is the page itself.
     pub path: &'static str,
     /// Its media type.
     pub media_type: &'static str,
@@ -22,8 +22,8 @@ pub struct PageFile {
     pub content: &'static str,
 }
 
-/// Scripts, styles and requests of this server's own and nothing else; no string becomes markup, and no other site
-/// shows the page in a frame.
+/// Only scripts, styles and requests of this server; no string becomes markup, and no other site shows the page in a
+/// frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
@@ -31,9 +31,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    // The first address of a page has a key in it.
+    // The page's first address contains a key.
     (header::REFERRER_POLICY, "no-referrer"),
-    // A browser asks each time whether what it keeps is still so.
+    // A browser asks each time whether its copy is still current.
     (header::CACHE_CONTROL, "no-cache"),
     (
         HeaderName::from_static("cross-origin-opener-policy"),
@@ -45,7 +45,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// What may stand behind the page's address.
+/// The query of the page's address.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct FirstQuery {
     /// A key, which becomes a cookie.
@@ -53,7 +53,7 @@ pub(crate) struct FirstQuery {
 }
 
 impl PageFile {
-    /// The file, or that it is what the browser keeps already. A key in the address becomes a cookie, and leaves it.
+    /// The file, or the status that the browser's copy is current. A key in the address is moved into a cookie.
     pub(crate) async fn answer(
         self,
         State(state): State<Shared>,

@@ -23,7 +23,7 @@ pub struct Problem {
     status: u16,
     /// What happened, and what to do next.
     detail: String,
-    /// The request, as the logs of the server name it.
+    /// The request's id, as the server's log has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
 }
@@ -40,7 +40,7 @@ impl Problem {
         }
     }
 
-    /// The request does not say what it should.
+    /// The request is malformed, or asks for something impossible.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
     }
@@ -79,7 +79,7 @@ impl Problem {
     }
 }
 
-/// The time after which a client may try again what was refused because too much was under way.
+/// How many seconds a client should wait before it retries a request that was refused for load.
 const RETRY_AFTER_S: u64 = 1;
 
 impl IntoResponse for Problem {
@@ -110,7 +110,7 @@ impl From<SystemError> for Problem {
             SystemError::Stopped => Self::stopping(),
             SystemError::UnknownRun(run) => Self::not_found(format!("run {run}")),
             SystemError::UnknownTeam { name, .. } => Self::not_found(format!("team {name:?}")),
-            // That something is somebody else's is nobody's business.
+            // That the session is another owner's is not told.
             SystemError::UnknownSession { session } | SystemError::Foreign { session } => {
                 Self::not_found(format!("session {session}"))
             }
@@ -157,7 +157,7 @@ impl Problem {
         }
     }
 
-    /// A failure that is told to the operator alone: it may name files and addresses.
+    /// A failure whose details go to the log alone: they may name files and addresses.
     pub(crate) fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         let detail = "the server failed; its log says why";

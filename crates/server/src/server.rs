@@ -41,20 +41,20 @@ use crate::{
     webhooks,
 };
 
-/// Who learns of a team.
+/// The callers that may learn of a team.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Visibility {
-    /// Everybody finds it where agents are listed; to use it needs a key.
+    /// Everybody sees it in lists of agents; using it needs a key.
     Public,
-    /// Whoever has a key.
+    /// Holders of a key.
     #[default]
     Internal,
-    /// Nobody over the network: to clients it is not there.
+    /// Nobody over the network: clients cannot see it at all.
     Private,
 }
 
-/// What all endpoints share.
+/// The state that all endpoints share.
 pub(crate) type Shared = Arc<State>;
 
 #[derive(Debug)]
@@ -62,20 +62,20 @@ pub(crate) struct State {
     pub(crate) system: System,
     pub(crate) keys: Option<KeyFile>,
     issuers: Vec<Issuer>,
-    /// What the operator's token must be equal to.
+    /// The operator's token.
     token: Option<Token>,
-    /// Whether clients reach the server over TLS of its own.
+    /// Whether the server itself speaks TLS.
     pub(crate) has_tls: bool,
     pub(crate) limits: ServerLimits,
     pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
-    /// Trees that clients read page by page.
+    /// Readings of trees, page by page.
     pub(crate) readings: api::Readings,
     pub(crate) stopping: CancellationToken,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) schema: Option<Value>,
-    /// Where clients reach it, where that is not where they say they do.
+    /// The address at which clients reach the server, where it is not the one that their requests name.
     pub(crate) address: Option<String>,
     #[cfg(feature = "a2a")]
     pub(crate) is_tls: bool,
@@ -93,12 +93,12 @@ fn hashing() -> hmac::Key {
 }
 
 impl State {
-    /// Whether everybody who reaches the server may do everything.
+    /// Whether every caller may do everything.
     pub(crate) fn is_open(&self) -> bool {
         self.keys.is_none() && self.token.is_none() && self.issuers.is_empty()
     }
 
-    /// Who gives this key; `None` for one that opens nothing.
+    /// The caller with this key; `None` for a key that is not accepted.
     pub(crate) async fn caller(&self, key: &str) -> Result<Option<Caller>, Problem> {
         let is_token = |token: &Token| hmac::verify(&hashing(), key.as_bytes(), token.0.as_ref());
         if self
@@ -144,8 +144,8 @@ impl State {
 
 /// A server for the teams of a [`System`].
 ///
-/// Without [keys](Self::keys) or a [token](Self::token) everybody who reaches it may do everything: such a server answers only requests that
-/// name this machine itself, and belongs on a loopback address.
+/// Without [keys](Self::keys), a [token](Self::token) or an [issuer](Self::issuer) every caller may do everything: such
+/// a server answers only requests that name this machine itself, and belongs on a loopback address.
 #[derive(Clone, Debug)]
 pub struct Server {
     system: System,
@@ -164,7 +164,7 @@ pub struct Server {
     services: Vec<Nested>,
 }
 
-/// The names by which a machine calls itself.
+/// The host names of the machine itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 impl Server {
@@ -188,25 +188,25 @@ impl Server {
         }
     }
 
-    /// Lets in only those who have one of these keys. What the holder of a key begins is its subject's, and nobody
-    /// else's but the operator's.
+    /// Lets in only holders of these keys. Sessions that a key's holder begins belong to its subject, and only the
+    /// operator can see them, too.
     #[must_use]
     pub fn keys(mut self, keys: KeyFile) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// Lets in those whom an identity provider vouches for, beside the holders of [keys](Self::keys). What the holder of a
-    /// token begins is its subject's, and nobody else's but the operator's.
+    /// Lets in holders of this identity provider's tokens, beside the holders of [keys](Self::keys). Sessions that a
+    /// token's holder begins belong to its subject, and only the operator can see them, too.
     #[must_use]
     pub fn issuer(mut self, issuer: Issuer) -> Self {
         self.issuers.push(issuer);
         self
     }
 
-    /// Lets in only those who give this token, as they would a key, or a key where there are [keys](Self::keys); who
-    /// gives it is the operator. It is for a server that one person starts to look for a while: make it of 128 random
-    /// bits or more, and of letters, digits, `-` and `_`, so that it fits into a cookie.
+    /// Lets in only callers with this token, given like a key, and, if there are [keys](Self::keys), callers with a
+    /// key. The token's holder is the operator. It is for a server that one person starts for a while: make the token
+    /// of 128 random bits or more, and of letters, digits, `-` and `_`, so that it fits into a cookie.
     #[must_use]
     pub fn token(mut self, token: &str) -> Self {
         self.token = Some(Token(hmac::sign(&hashing(), token.as_bytes())));
@@ -228,10 +228,10 @@ impl Server {
         self
     }
 
-    /// Lets each subject, each team, or each subject at each team use no more than this; several quotas hold at once, and
-    /// those of a [key](KeyFile::add_with_quotas) beside them. What is used is kept in the System's store, so a restart
-    /// forgets nothing, and all servers over one store share it. A turn too many is answered with 429 and takes
-    /// nothing; a turn that is recorded costs nothing when it is sent again. The operator has only the quotas of teams.
+    /// Limits the use by each subject, tenant or team, or by each subject at each team. Several quotas apply at once,
+    /// and those of a [key](KeyFile::add_with_quotas) beside them. The use is kept in the System's store, so a restart
+    /// loses nothing, and all servers over one store share it. A turn beyond a quota is answered with 429 and takes
+    /// nothing; a recorded turn costs nothing when it is sent again. The operator has only the quotas of teams.
     #[must_use]
     pub fn quota(mut self, whose: QuotaFor, quota: Quota) -> Self {
         self.quotas.push((whose, quota));
@@ -246,8 +246,8 @@ impl Server {
         self
     }
 
-    /// Lets pages of this site use the server from a browser, such as `https://example.org` (CORS). Without it pages
-    /// of the server's own alone may.
+    /// Lets pages of this site use the server from a browser, such as `https://example.org` (CORS). Without it only the
+    /// server's own pages may.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
@@ -261,31 +261,31 @@ impl Server {
         self
     }
 
-    /// Sets where clients reach the server, such as `https://agents.example.org`, for what tells them its addresses
-    /// (the cards of agents). Without it that is the host that a request names.
+    /// Sets the address of the server, such as `https://agents.example.org`, for documents that contain it (the cards
+    /// of agents). Without it the address is the host that a request names.
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// Sets who learns of a team.
+    /// Sets the callers that may learn of a team.
     #[must_use]
     pub fn visibility(mut self, team: impl Into<String>, visibility: Visibility) -> Self {
         self.visibility.insert(team.into(), visibility);
         self
     }
 
-    /// Speaks TLS, by these settings of rustls, where the server [serves](Self::serve) itself.
+    /// Speaks TLS with these settings of rustls, where the server [serves](Self::serve) itself.
     #[must_use]
     pub fn tls(mut self, config: Arc<ServerConfig>) -> Self {
         self.tls = Some(config);
         self
     }
 
-    /// Puts a service of another protocol beside the endpoints, at this path, behind the same names, origins and keys:
-    /// whoever has a key with this scope may use it. The extensions of a request hold an [`Admitted`](crate::Admitted). Event streams
-    /// end when the server stops. Quotas hold for the turns that the service [sends](crate::Admitted::send).
+    /// Adds a service of another protocol at this path, with the same checks of host names, origins and keys: holders
+    /// of a key with this scope may use it. The extensions of a request hold an [`Admitted`](crate::Admitted). Event
+    /// streams end when the server stops. Quotas apply to the turns that the service [sends](crate::Admitted::send).
     #[must_use]
     pub fn service(mut self, path: &'static str, scope: Scope, service: MethodRouter) -> Self {
         self.services.push(Nested {
@@ -296,22 +296,22 @@ impl Server {
         self
     }
 
-    /// All endpoints, as a router to nest into one's own service. The bounds of connections and headers are those of
+    /// All endpoints, as a router to nest into another service. The bounds of connections and headers are then those of
     /// that service.
     pub fn router(&self) -> Router {
         let state = self.state();
         self.assemble(&state).0
     }
 
-    /// The endpoints, each with who may use it.
+    /// The endpoints, each with its access.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let state = self.state();
         self.assemble(&state).1
     }
 
-    /// Serves until `stop` is done; then accepts no more, ends event streams and requests that wait for a run, and
-    /// returns when all connections have ended or [had their time](ServerLimits::shutdown). Runs are not touched: they
-    /// go on, or, where the System is stopped next, when it is started again.
+    /// Serves until `stop` is done. Then it accepts no more connections, ends event streams and requests that wait for
+    /// a run, and returns when all connections have ended or [their time](ServerLimits::shutdown) is up. Runs go on; if
+    /// the System is stopped next, they go on when it is started again.
     ///
     /// # Errors
     /// What the listener fails with.
@@ -363,7 +363,7 @@ impl Server {
         let endpoints = crate::a2a::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
-        // The files of the page stand beside the endpoints: they are no part of the interface, and hold no data.
+        // The page's files are added beside the endpoints: they are no part of the interface, and hold no data.
         let router = self.page.iter().fold(router, |router, &file| {
             let answer = move |state, query, headers| file.answer(state, query, headers);
             router.route(file.path, get(answer))

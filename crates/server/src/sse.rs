@@ -16,8 +16,8 @@ use crate::{metrics::Metrics, problem::Problem, server::Shared};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Where a recorded event stands: its entry's position in the store's order of commits, and which of that entry's
-/// events it is. As text it is the position, with a dot and the part where that is not the first.
+/// The place of a recorded event: its entry's position in the store's order of commits, and its number among the events
+/// of that entry. As text it is the position, followed by a dot and the number unless it is the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) position: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where an event stands; `None` for a preview.
+    /// The place of an event; `None` for a preview.
     pub(crate) fn of(record: &EventRecord) -> Option<Self> {
         let part = record.part;
         record.position.map(|position| Self { position, part })
@@ -55,20 +55,20 @@ impl FromStr for Place {
     }
 }
 
-/// The event after which a reader wants to go on.
+/// The event behind which a reader resumes.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Place>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else {
         return Ok(None);
     };
     let id = id.to_str().ok().map(str::trim).unwrap_or("?");
-    // A reader that got no event yet sends nothing.
+    // A reader without any event yet sends an empty id.
     if id.is_empty() {
         return Ok(None);
     }
     id.parse().map(Some)
 }
 
-/// Whether a reader wants a stream.
+/// Whether a client asks for a stream.
 pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter();
     accepts
@@ -85,7 +85,7 @@ impl Drop for Open {
     }
 }
 
-/// A response of these events, which ends when they do or the server stops.
+/// A response with these events, which ends with them or when the server stops.
 pub(crate) fn respond(
     state: &Shared,
     events: impl Stream<Item = Event> + Send + 'static,
@@ -100,7 +100,7 @@ pub(crate) fn respond(
         });
     let heartbeat = KeepAlive::new().interval(state.limits.heartbeat);
     let mut response = Sse::new(events).keep_alive(heartbeat).into_response();
-    // Proxies that gather a response would hold events back.
+    // Proxies that buffer a response would delay its events.
     let unbuffered = HeaderName::from_static("x-accel-buffering");
     response
         .headers_mut()

@@ -1,4 +1,4 @@
-//! A connection whose client must read what it asked for.
+//! A connection whose client must read its responses.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// Ends a connection whose peer has taken nothing for too long, so that a client that does not read holds a connection
+/// Ends a connection whose peer has read nothing for too long, so that a client that stops reading holds a connection
 /// for a bounded time.
 pub(crate) struct Stall<I> {
     inner: I,
@@ -32,7 +32,7 @@ impl<I> Stall<I> {
         }
     }
 
-    /// What a write came to, or that it has waited too long.
+    /// The result of a write, or the error that it has waited too long.
     fn judge<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Waiting for a run, as long as somebody waits for the response.
+//! Waiting for a run on behalf of a request.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use ghostlight_actors::{
 
 use crate::{problem::Problem, server::Shared};
 
-/// The first and the longest pause between two looks whether a run asks something.
+/// The first and the longest pause between two checks whether a run asks a question.
 const LOOK: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(400));
 
-/// A question that has its answer, by the run that asked and its operation.
+/// An answered question: the asking run and its operation.
 pub(crate) type Answered = (RunId, OperationId);
 
-/// What a run came to while somebody waited.
+/// The result of waiting for a run.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// It ended.
+    /// The run ended.
     Ended(Outcome),
-    /// It goes on when somebody answers.
+    /// It waits for answers.
     Asks(Vec<(RunId, OperationId, Question)>),
-    /// It is under way.
+    /// It is still under way.
     GoesOn,
 }
 
-/// Waits for a run's end or its questions, other than those that were answered a moment ago; at most so long, and not
-/// when the server stops.
+/// Waits for a run's end or its questions, without those that were just answered. Ends after this time at the latest,
+/// and when the server stops.
 pub(crate) async fn wait(
     state: &Shared,
     run: &Run,
@@ -46,7 +46,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// The same, where a run that goes on is a failure.
+/// The same, where a run that is still under way is an error.
 pub(crate) async fn wait_for_end(
     state: &Shared,
     run: &Run,
@@ -69,7 +69,7 @@ pub(crate) async fn wait_for_end(
     }
 }
 
-/// Waits until a run asks something else than this, and tells what.
+/// Waits until a run has questions other than these, and returns them.
 pub(crate) async fn asks(
     run: &Run,
     answered: &[Answered],
@@ -79,7 +79,7 @@ pub(crate) async fn asks(
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(most);
         let status = run.status().await?.status;
-        // A run that went on in another journal waits there.
+        // A run that continues in another journal may wait there.
         if matches!(status, RunStatus::Waiting | RunStatus::Continued) {
             let mut questions = run.questions().await?;
             questions.retain(|(asker, operation, _)| !answered.contains(&(*asker, *operation)));

@@ -1,4 +1,4 @@
-//! What agents say of themselves.
+//! Agent cards: how agents describe themselves.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ use crate::{
     server::{Shared, State as ServerState, Visibility},
 };
 
-/// How long a card may be kept, in seconds.
+/// How long clients may cache a card, in seconds.
 const MAX_AGE_S: u32 = 60;
 
 type MaybeCaller = Option<Extension<Caller>>;
 
-/// The agents that whoever asks may know of.
+/// The teams that the caller may know of.
 fn visible(state: &ServerState, caller: &MaybeCaller) -> Vec<TeamSpec> {
     let mut teams = state.teams();
     let knows_all = state.keys.is_none() || caller.is_some();
@@ -80,7 +80,7 @@ pub(super) async fn all(
     Json(json!({ "agents": listed.collect::<Vec<_>>() }))
 }
 
-/// Where the server is, as its clients say it.
+/// The server's address, as its clients name it.
 fn base(state: &ServerState, headers: &HeaderMap) -> String {
     if let Some(address) = &state.address {
         return address.trim_end_matches('/').to_owned();
@@ -92,7 +92,7 @@ fn base(state: &ServerState, headers: &HeaderMap) -> String {
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
 
-/// Where a team is. Its name is a part of a path: whatever else is in it is escaped.
+/// The address of a team. A team's name is a segment of the path, so its special characters are escaped.
 fn address(base: &str, team: &TeamSpec) -> String {
     let mut path = String::new();
     for byte in team.name.bytes() {
@@ -175,7 +175,7 @@ pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool) -> AgentCard 
         name: team.name.clone(),
         description: about(&team.agent),
         supported_interfaces: vec![interface("JSONRPC"), interface("HTTP+JSON")],
-        // It changes with the team's definition.
+        // The version changes with the team's definition.
         version: format!("{:.12}", Digest::of(&definition).to_string()),
         capabilities: AgentCapabilities {
             streaming: true,
@@ -193,13 +193,13 @@ pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool) -> AgentCard 
 
 fn about(agent: &AgentSpec) -> String {
     match agent.description.as_str() {
-        // The protocol wants some.
+        // The protocol requires a description.
         "" => format!("The agent {}.", agent.name),
         description => description.to_owned(),
     }
 }
 
-/// What the team can do: what its first agent can, and what those can whom it reaches directly.
+/// The skills of a team: those of its first agent and of the agents that it reaches directly.
 fn skills(root: &AgentSpec) -> Vec<AgentSkill> {
     let below = root
         .agents

@@ -1,4 +1,4 @@
-//! What becomes of a task: its recorded events in the protocol's words.
+//! The recorded events of a task, translated into the protocol's words as they come.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use ghostlight_actors::{
 
 use crate::{problem::Problem, sse::Place};
 
-/// The most bytes of a saved artifact that are shown in a task; of a larger one its address is.
+/// The most bytes of a saved artifact that a task shows; a larger artifact is given by its address.
 const MAX_CONTENT: u64 = 1 << 20;
 
-/// What is told of a task, or heard in it.
+/// An update that is told to the client, or a message of the client's own.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(super) enum News {
@@ -26,7 +26,7 @@ pub(super) enum News {
 }
 
 impl News {
-    /// The task, as it is after this.
+    /// Applies this to the task.
     pub(super) fn add_to(&self, task: &mut Task) {
         match self {
             Self::Told(update) => task.apply(update),
@@ -34,7 +34,7 @@ impl News {
         }
     }
 
-    /// How the task stands, where this is about that.
+    /// The new state of the task, where this is a change of its state.
     pub(super) fn state(&self) -> Option<TaskState> {
         match self {
             Self::Told(StreamResponse::StatusUpdate(update)) => Some(update.status.state),
@@ -43,12 +43,12 @@ impl News {
     }
 }
 
-/// Reads what events come to, with the content of what was saved.
+/// Translates recorded events, and loads the content of saved artifacts.
 #[derive(Debug)]
 pub(super) struct TaskEvents {
     pub(super) reader: TaskReader,
     pub(super) session: Session,
-    /// Where the session's artifacts are, for those that are not shown.
+    /// The address of the session's artifacts, for those that are too large to show.
     pub(super) artifacts: String,
 }
 
@@ -102,11 +102,11 @@ impl TaskEvents {
     }
 }
 
-/// A task that is followed.
+/// A reader of one task's events.
 pub(super) struct Following {
     pub(super) events: EventStream,
     pub(super) task: TaskEvents,
-    /// Whether it ends where the task needs somebody: whoever says something wants to know when it is their turn.
+    /// Whether to end where the task needs input. The sender of a message wants to know when it is its turn again.
     pub(super) ends_at_question: bool,
     ready: VecDeque<(News, Option<Place>)>,
     is_over: bool,
@@ -123,14 +123,14 @@ impl Following {
         }
     }
 
-    /// Ends it here, where the task has ended.
+    /// Ends here if the task has ended.
     pub(super) fn ends_now(&mut self, is_over: bool) {
         self.is_over |= is_over;
     }
 
-    /// Takes in what is recorded of the task by now, without waiting for more.
+    /// Applies what is recorded up to the first change of state, without waiting for the task to go on.
     pub(super) async fn first(&mut self, task: &mut Task) {
-        // The record that the turn began is there when the turn was taken.
+        // The beginning of a turn is recorded before the turn is acknowledged.
         while let Some(Ok((news, _))) = self.next().await {
             news.add_to(task);
             if news.state().is_some() {
@@ -139,7 +139,7 @@ impl Following {
         }
     }
 
-    /// What comes next, with its place where nothing more comes of the same event; `None` at the end.
+    /// The next piece of news; `None` at the end. It carries the event's place if it is the last update of that event.
     pub(super) async fn next(&mut self) -> Option<Result<(News, Option<Place>), ProtocolError>> {
         loop {
             if let Some((news, place)) = self.ready.pop_front() {
@@ -154,7 +154,7 @@ impl Following {
             match self.events.next().await? {
                 Ok(record) => {
                     let news = self.task.read(&record).await;
-                    // Of several the last that is told completes the event.
+                    // One event can become several updates; the last of them completes the event.
                     let last = news.iter().rposition(|news| matches!(news, News::Told(_)));
                     let place = |number| Place::of(&record).filter(|_| last == Some(number));
                     let news = news.into_iter().enumerate();

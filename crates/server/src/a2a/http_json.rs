@@ -24,7 +24,7 @@ use crate::{
     sse::{Place, respond},
 };
 
-/// How long a client waits before it asks again for what was refused because too much was under way, in seconds.
+/// How long a client should wait before it retries a request that was refused for load, in seconds.
 const RETRY_AFTER_S: u64 = 1;
 
 type Answered = Result<Response, ProtocolError>;
@@ -35,7 +35,7 @@ fn shown(value: &impl Serialize) -> Answered {
     Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response())
 }
 
-/// An answer, or what was wrong, as this binding tells it.
+/// An answer or an error, in the form of this binding.
 fn told(answered: Answered) -> Response {
     let error = match answered {
         Ok(response) => return response,
@@ -187,7 +187,7 @@ pub(super) async fn no_push_config(
 ) -> Response {
     let answered = async {
         check_version(&headers, &uri)?;
-        // Whose it is not, it is not there.
+        // To a caller that does not own the task, the task does not exist.
         Agent::of(asked, team)?.run(&task).await?;
         Err(no_push())
     };
@@ -203,8 +203,8 @@ pub(super) async fn no_extended_card(uri: Uri, headers: HeaderMap) -> Response {
     told(check_version(&headers, &uri).and_then(|()| Err(extended_card())))
 }
 
-/// A stream of what becomes of a task. The id of an event is its place, so a client that sends the last one goes on
-/// behind it; what is not recorded has none.
+/// Streams the updates of a task. The id of an event is its place, so a client resumes behind the last id that it has;
+/// updates without a record have no id.
 pub(super) fn frames(
     state: &Shared,
     first: Option<(StreamResponse, Option<Place>)>,

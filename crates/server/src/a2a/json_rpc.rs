@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{api::Asked, body::Bytes, problem::Problem, server::Shared};
 
-/// Answers one request. What is wrong with it is told in the answer, whose HTTP status says that there is one.
+/// Answers one request. A fault of the request is told in the body; the HTTP status is 200 then, too.
 pub(super) async fn answer(
     asked: Asked,
     Path(team): Path<String>,

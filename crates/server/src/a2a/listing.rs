@@ -13,13 +13,13 @@ use ghostlight_actors::{
 
 use super::{refused, tasks::Agent};
 
-/// How many tasks a page has, if not said otherwise, and at the most.
+/// The number of tasks in a page: the default, and the maximum.
 const PAGE: (u32, u32) = (50, 100);
-/// How many of the latest runs are looked through.
+/// How many of the latest runs are searched.
 const LOOKED_THROUGH: usize = 10_000;
 
 impl Agent {
-    /// A page of the caller's tasks, among the runs that began last.
+    /// A page of the caller's tasks, among the latest runs.
     pub(super) async fn list(&self, query: ListTasks) -> Result<ListTasksResponse, ProtocolError> {
         let size = query.page_size.unwrap_or(PAGE.0);
         if !(1..=PAGE.1).contains(&size) {
@@ -87,7 +87,7 @@ impl Agent {
             .runs(filter)
             .await
             .map_err(|error| refused(&error.into()))?;
-        // A run that goes on in another journal is one task.
+        // A run and its continuation in another journal are one task.
         let continued = rows.iter().filter(|row| row.status == RunStatus::Continued);
         let continuations: HashSet<RunId> = continued.map(|row| row.run.next()).collect();
         rows.retain(|row| {
@@ -99,7 +99,7 @@ impl Agent {
         Ok(rows)
     }
 
-    /// Those that stand so. Where a run's row does not tell, its events do.
+    /// The rows of tasks in the wanted state. Where a run's row does not tell the state, its events do.
     async fn standing(
         &self,
         rows: Vec<RunRow>,
@@ -122,7 +122,7 @@ impl Agent {
     }
 }
 
-/// By what a list is ordered.
+/// The key by which a list is sorted.
 fn key(row: &RunRow) -> (Timestamp, RunId) {
     (row.updated_at, row.run)
 }

@@ -1,7 +1,7 @@
 //! The Agent2Agent protocol (A2A 1.0): a team is an agent, a session is a context, the run of a turn is a task.
 //!
-//! What a message, an event and a run mean in the protocol is decided by `ghostlight_a2a::translation`; here it is put
-//! behind HTTP, in the JSON-RPC and the HTTP+JSON binding. `gRPC` is not offered.
+//! `ghostlight_a2a::translation` decides what a message, an event and a run mean in the protocol; this module serves it
+//! over HTTP, in the JSON-RPC and the HTTP+JSON binding. `gRPC` is not offered.
 
 mod card;
 mod following;
@@ -62,7 +62,7 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
     let about = "Any request of A2A's JSON-RPC binding.";
     let endpoints = endpoints
         .add(POST, "/a2a/{team}", READ, about, json_rpc::answer)
-        // Some clients put their requests below the address of the card.
+        // Some clients send their requests to a path below the card's.
         .add(POST, "/a2a/{team}/", READ, about, json_rpc::answer)
         .add(POST, "/a2a/{team}/message:send", RUN, "A turn or an answer (A2A).", http_json::send)
         .takes::<SendMessage>()
@@ -114,7 +114,7 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
 }
 
-/// Checks that the client speaks the version that is spoken here.
+/// Checks that the client speaks the version of this server.
 fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), ProtocolError> {
     let header = headers
         .get(VERSION_HEADER)

@@ -1,4 +1,4 @@
-//! What clients ask of an agent, whichever binding they speak.
+//! The operations on an agent's tasks, the same for both bindings.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ use crate::{
     sse::{Place, last_event_id},
 };
 
-/// An agent, for whoever asks.
+/// An agent as one caller sees it.
 pub(super) struct Agent {
     pub(super) asked: Asked,
     pub(super) team: String,
     is_json: bool,
 }
 
-/// A task as far as it was read.
+/// A task as of the last event that was read.
 pub(super) struct Seen {
     pub(super) task: Task,
     events: TaskEvents,
@@ -41,7 +41,7 @@ pub(super) struct Seen {
     last: Option<Place>,
 }
 
-/// A message that was taken: the task as it was then, and what becomes of it.
+/// A message that was taken: the task as it was then, and a reader of its next events.
 pub(super) struct Begun {
     pub(super) task: Task,
     pub(super) following: Following,
@@ -116,7 +116,7 @@ impl Agent {
         }
     }
 
-    /// A task as it stands: what its recorded events come to, up to one of them or to now.
+    /// A task in the state that its recorded events give, up to one of them or to now.
     pub(super) async fn seen(
         &self,
         run: &Run,
@@ -124,7 +124,7 @@ impl Agent {
         until: Option<Place>,
     ) -> Result<Seen, ProtocolError> {
         let failed = |error: SystemError| refused(&error.into());
-        // What is no session's is no task.
+        // A run without a session is no task.
         let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
         let id = row.session.as_ref().ok_or_else(none)?;
         let session = self.asked.system.session(id.team.clone(), id.key.clone());
@@ -184,7 +184,7 @@ impl Agent {
         if streaming {
             turn = turn.streaming(true);
         }
-        // A message that has no context has one of its own, the same each time that it is sent.
+        // A message without a context gets one of its own, which is the same each time that the message is sent.
         let key = match message
             .context_id
             .as_deref()
@@ -219,7 +219,7 @@ impl Agent {
 
     async fn answer(&self, task: &str, message: &Message) -> Result<Begun, ProtocolError> {
         let (run, row) = self.run(task).await?;
-        // Whatever it answers, it must be a message.
+        // The message must be valid, whatever it answers.
         turn_of(message)?;
         let seen = self.seen(&run, &row, None).await?;
         let context = message
@@ -240,7 +240,7 @@ impl Agent {
             Some(named) => {
                 let asked = open.iter().find(|(_, operation, _)| *operation == named);
                 if asked.is_none() && was_answered(&seen.task, named) {
-                    // The message was sent again: what becomes of the task is what it wants to know.
+                    // The message was sent again: its sender wants to follow the task.
                     let waits = seen.task.status.state.is_interrupted();
                     return Ok(self.goes_on(&run, seen, waits));
                 }
@@ -254,7 +254,7 @@ impl Agent {
         let value = value_of(question, message)?;
         match run.answer(*operation, value).await {
             Ok(()) => {}
-            // Somebody was quicker.
+            // Another client has answered first.
             Err(SystemError::Answer {
                 error: AnswerError::NotOpen { .. },
                 ..
@@ -264,7 +264,7 @@ impl Agent {
         Ok(self.goes_on(&run, seen, false))
     }
 
-    /// What becomes of a task from now on; nothing where it has ended, or waits for another answer.
+    /// The events of a task from now on; none where it has ended, or waits for another answer.
     fn goes_on(&self, run: &Run, seen: Seen, waits: bool) -> Begun {
         let mut events = run.events();
         if let Some(last) = seen.last {
@@ -278,7 +278,7 @@ impl Agent {
         }
     }
 
-    /// Waits until the task has ended or needs somebody, at most as long as a request may wait.
+    /// Waits until the task has ended or needs input, at most as long as a request may wait.
     pub(super) async fn settled(&self, mut begun: Begun) -> Result<Task, ProtocolError> {
         let waiting = async {
             while let Some(news) = begun.following.next().await {
@@ -289,7 +289,7 @@ impl Agent {
         tokio::select! {
             biased;
             result = waiting => result?,
-            // The client looks at the task later.
+            // The client gets the task as it is now, and looks at it again later.
             () = tokio::time::sleep(self.asked.state.limits.wait) => {}
             () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
         }
@@ -307,7 +307,7 @@ impl Agent {
         if !run.cancel("a client cancelled it").await.map_err(failed)? {
             return Err(ended());
         }
-        // What it began is ended first, within its grace.
+        // The run's own children and calls are ended first, within its grace.
         tokio::select! {
             biased;
             quiet = run.quiet() => drop(quiet.map_err(failed)?),
@@ -318,7 +318,7 @@ impl Agent {
         Ok(self.seen(&run, &row, None).await?.task)
     }
 
-    /// Follows a task: from now on with the task first, or from behind an event that the client has.
+    /// Follows a task. A client without an event gets the task first; one that has an event resumes behind it.
     pub(super) async fn subscribe(
         &self,
         id: &str,
@@ -341,13 +341,13 @@ impl Agent {
     }
 }
 
-/// There are none.
+/// The refusal of push notifications.
 pub(super) fn no_push() -> ProtocolError {
     let text = "there are no push notifications: subscribe to the task";
     ProtocolError::new(ErrorCode::PushNotificationNotSupported, text)
 }
 
-/// Whether the task's history holds an answer to what this operation asked.
+/// Whether the task's history holds an answer to this operation's question.
 fn was_answered(task: &Task, operation: OperationId) -> bool {
     let name = operation.to_string();
     let answers = task
@@ -375,7 +375,7 @@ fn only_question<'q>(open: &'q [Asking], task: &Task) -> Result<&'q Asking, Prot
     }
 }
 
-/// What a message answers to a question.
+/// The value that a message gives as the answer to a question.
 fn value_of(question: &Question, message: &Message) -> Result<Value, ProtocolError> {
     if question.kind == QuestionKind::Authentication {
         let text = "a credential is not taken in a message: POST it to /api/v1/runs/{task}/answers";

@@ -13,14 +13,14 @@ use ghostlight_actors::{
 
 use crate::{caller::Caller, problem::Problem, quotas::Slot, server::Shared};
 
-/// A request, with who asks.
+/// A request, with its caller.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) state: Shared,
     pub(crate) caller: Caller,
-    /// The System, as the caller may use it.
+    /// The System, with the rights of the caller.
     pub(crate) system: System,
-    /// Where it is left how the quotas of its turn stand.
+    /// The place where the turn leaves the standing of its quotas.
     pub(crate) slot: Slot,
 }
 
@@ -52,7 +52,7 @@ impl Asked {
         }
     }
 
-    /// The session that is meant by this key.
+    /// The session that the caller means by this key.
     pub(crate) fn session(&self, team: &str, key: &str) -> Result<SessionId, Problem> {
         self.state.check_team(team)?;
         if key.trim().is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
@@ -63,7 +63,7 @@ impl Asked {
         Ok(self.caller.session(team, key))
     }
 
-    /// A run that the caller may see. What another's is, is not there.
+    /// A run that the caller may see. The run of another owner is reported as unknown.
     pub(crate) async fn run(&self, id: &str) -> Result<(Run, RunRow), Problem> {
         let id: RunId = id
             .parse()
@@ -73,7 +73,7 @@ impl Asked {
         let store = self.system.store();
         let row = match store.run(id).await? {
             Some(row) => row,
-            // Says what it was, where it was deleted, to the operator alone: nobody knows whose it was.
+            // The status of a deleted run is for the operator alone: its owner is no longer known.
             None if self.caller == Caller::Operator => run.status().await?,
             None => return Err(unknown()),
         };

@@ -28,11 +28,11 @@ use crate::{
     sse::{Place, last_event_id, respond, wants_stream},
 };
 
-/// How many events a page has, if not said otherwise, and at the most.
+/// The number of events in a page: the default, and the maximum.
 const PAGE: (usize, usize) = (200, 1000);
 /// The least and the most entries that are read at once.
 const READ_AT_ONCE: (usize, usize) = (16, 512);
-/// How many readings are kept for their next page. Each has a few hundred bytes for every run of its tree.
+/// How many readings are kept for their next page. Each takes a few hundred bytes for every run of its tree.
 const READINGS: usize = 32;
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -54,7 +54,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 struct EventsQuery {
     /// Only events behind this one: the `next` of the page before, or the id of an event of a stream.
     after: Option<String>,
-    /// At most so many in a page; 200, and 1000 at the most.
+    /// The most events in a page; 200 when left out, 1000 at the most.
     limit: Option<usize>,
     /// Whether a stream shows what is under way and not recorded, such as pieces of a model's answer; yes, when left
     /// out.
@@ -68,7 +68,7 @@ struct Page {
     /// `path`, `type`, `data`.
     #[schemars(with = "Vec<Value>")]
     events: Vec<EventRecord>,
-    /// What the next page is asked for with; `null` where there is no more by now.
+    /// The value of `after` for the next page; `null` where there are no more events now.
     next: Option<String>,
 }
 
@@ -90,7 +90,7 @@ async fn events(
     }
     let is_over = row.status.is_ended() && row.status != RunStatus::Continued;
     if let Some(after) = after.filter(|_| is_over) {
-        // A look at what comes next is quick, and an event of the same entry is rare.
+        // Reading one entry is quick, and a second event of the same entry is rare.
         let more = asked
             .system
             .store()
@@ -102,7 +102,7 @@ async fn events(
                 .events
                 .is_empty()
         {
-            // To browsers this says that there is nothing to come back for.
+            // To browsers this status means that they are not to reconnect.
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
@@ -121,7 +121,7 @@ async fn events(
     Ok(stream(&asked.state, events, within))
 }
 
-/// A run below another, with the runs below it that there are by now.
+/// A run below the root, with the runs below it that exist by now.
 #[derive(Debug)]
 pub(super) struct Within {
     top: RunId,
@@ -129,7 +129,7 @@ pub(super) struct Within {
 }
 
 impl Within {
-    /// Whether an event is of these runs, to which it may add one.
+    /// Whether an event belongs to these runs; an event that starts a run below them adds it.
     fn has(&mut self, record: &EventRecord) -> bool {
         if let Event::RunStarted {
             parent: Some(parent),
@@ -142,13 +142,13 @@ impl Within {
         self.runs.contains(&record.run)
     }
 
-    /// Whether nothing of them comes after this.
+    /// Whether this is their last event.
     fn ends_with(&self, record: &EventRecord) -> bool {
         record.run == self.top && matches!(record.event, Event::RunEnded { .. })
     }
 }
 
-/// What is shown of the tree of a run; `None` where that is all.
+/// The part of a run's tree that is shown; `None` where that is the whole tree.
 async fn within(asked: &Asked, row: &RunRow) -> Result<Option<Within>, Problem> {
     if row.root == row.run {
         return Ok(None);
@@ -172,7 +172,7 @@ async fn within(asked: &Asked, row: &RunRow) -> Result<Option<Within>, Problem> 
     Ok(Some(within))
 }
 
-/// Events behind a place, at most so many.
+/// The events behind a place, up to a limit.
 async fn page(
     asked: &Asked,
     row: &RunRow,
@@ -189,7 +189,7 @@ async fn page(
         let most = (limit + 1 - events.len()).clamp(READ_AT_ONCE.0, READ_AT_ONCE.1);
         let lines = store.read_tree(row.root, reading.read, most).await?;
         let is_last = lines.len() < most;
-        // First what is left of an entry whose other events the page before had.
+        // The rest of an entry of which the page before had some events comes first.
         for line in [None].into_iter().chain(lines.into_iter().map(Some)) {
             if let Some(line) = line {
                 reading.observe(store, &line).await?;
@@ -219,14 +219,14 @@ async fn page(
     Ok(Page { events, next })
 }
 
-/// A tree that is read page by page. What an entry tells depends on those before it, so the next page needs what
-/// the observer of this one has seen.
+/// A tree that is read page by page. The meaning of an entry depends on the entries before it, so the observer of one
+/// page is kept for the next.
 #[derive(Debug, Default)]
 struct Reading {
     observer: Observer,
     /// The position of the last entry that was observed.
     read: u64,
-    /// The events of that entry that no page has had yet.
+    /// The events of that entry that no page has shown yet.
     rest: VecDeque<EventRecord>,
 }
 
@@ -243,8 +243,8 @@ impl Reading {
     }
 }
 
-/// The readings whose pages were asked for last, by the run and the last event of the page: the page behind it goes
-/// on there. A page that finds none is read from the tree's beginning.
+/// The latest readings, by the run and the last event of their page; the page behind that event continues the reading.
+/// A page without a kept reading is read from the tree's beginning.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Mutex<VecDeque<(RunId, Place, Reading)>>);
 
@@ -298,7 +298,7 @@ fn sent(
     })
 }
 
-/// A recorded event with its place as its id; a preview has none.
+/// A recorded event with its place as its id; a preview has no id.
 fn event_of(record: &EventRecord) -> sse::Event {
     let name = match &record.event {
         Event::Unknown(_) => "unknown",

@@ -1,4 +1,4 @@
-//! How busy the System is: slots, topics, and budgets as they are used.
+//! The load of the System: slots, topics, and the use of budgets.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{ADMIN, Asked, GET, READ, views::RunView};
 use crate::{endpoint::Endpoints, problem::Problem};
 
-/// How many open runs are looked at, if not said otherwise, and at the most: each is read from the store.
+/// The number of open runs that are read: the default, and the maximum. Each is read from the store.
 const RUNS: (usize, usize) = (20, 100);
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -62,46 +62,46 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenQuery {
-    /// At most so many open runs are looked at; 20, and 100 at the most.
+    /// The most open runs that are read; 20 when left out, 100 at the most.
     limit: Option<usize>,
 }
 
-/// How busy this process is.
+/// The load of this process.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LoadView {
     /// The slots of each model.
     models: Vec<SlotView>,
-    /// The slots of all tools together, and of each tool that has a bound of its own and was called.
+    /// The slots that all tools share, and those of each called tool that has a limit of its own.
     tools: Vec<SlotView>,
     /// Root runs that are live in this process.
     live_runs: Bounded,
     /// Turns that are on their way into sessions.
     admissions: Bounded,
-    /// How many turns wait in one session at most.
+    /// How many turns may wait in one session.
     queued_turns: usize,
-    /// How many entries a run's journal has at most.
+    /// The most entries of a run's journal.
     max_entries: u64,
-    /// How often a model call is tried.
+    /// How many attempts a model call has.
     model_attempts: u32,
-    /// How long a tool call may take, in milliseconds, where its tool sets no bound.
+    /// The timeout of a tool call, in milliseconds, where its tool sets none.
     tool_timeout_ms: u64,
 }
 
-/// Something of which there may be so much.
+/// An amount with its limit.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Bounded {
-    /// How much there is.
+    /// The amount in use.
     used: usize,
-    /// How much there may be.
+    /// The limit.
     most: usize,
 }
 
 /// Slots for calls.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SlotView {
-    /// What the calls go to; `all tools` for the slots that all share.
+    /// The model or tool; `all tools` for the slots that all tools share.
     name: String,
-    /// How many calls run at once at most.
+    /// How many calls may run at once.
     slots: usize,
     /// How many run now.
     used: usize,
@@ -148,7 +148,7 @@ async fn load(asked: Asked) -> Json<LoadView> {
     })
 }
 
-/// How a topic stands.
+/// The state of a topic.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TopicView {
     /// Its name.
@@ -161,18 +161,18 @@ struct TopicView {
     queues: Vec<QueueView>,
 }
 
-/// How a queue of a topic stands.
+/// The state of a queue of a topic.
 #[derive(Debug, Serialize, JsonSchema)]
 struct QueueView {
     /// Its name.
     name: String,
     /// How many events wait in it.
     waiting: u64,
-    /// How many wait in it at most.
+    /// How many events may wait in it.
     capacity: u64,
-    /// How many were received.
+    /// How many events were received from it.
     received: u64,
-    /// How many were dropped.
+    /// How many events were dropped.
     dropped: u64,
 }
 
@@ -205,7 +205,7 @@ struct RunTopics {
     topics: Vec<TopicView>,
 }
 
-/// What a run may consume.
+/// The budget of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RunBudget {
     run: RunView,
@@ -214,7 +214,7 @@ struct RunBudget {
     allowance: Allowance,
 }
 
-/// The open roots that began last.
+/// The latest open root runs.
 async fn open(
     asked: &Asked,
     query: &OpenQuery,

@@ -1,4 +1,4 @@
-//! Who asks, and how a browser keeps its key.
+//! The caller's own account, and the cookie of a browser.
 
 use axum::{
     Json,
@@ -40,31 +40,31 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Me {
-    /// Whether it is the operator, who may do everything.
+    /// Whether the caller is the operator, with all rights.
     operator: bool,
-    /// The subject of its key or token; `null` for the operator.
+    /// The subject of the key or token; `null` for the operator.
     subject: Option<String>,
     /// The tenant of that subject, where it has one.
     tenant: Option<String>,
-    /// What it may do.
+    /// The caller's scopes.
     scopes: Vec<Scope>,
-    /// How much it may use, without the quotas of teams.
+    /// The caller's quotas, without those of teams.
     quotas: Vec<QuotaView>,
 }
 
-/// A quota, as it stands.
+/// A quota and its standing.
 #[derive(Debug, Serialize, JsonSchema)]
 struct QuotaView {
-    /// Whose it is: `key`, `subject` or `tenant`.
+    /// What the quota belongs to: `key`, `subject` or `tenant`.
     whose: &'static str,
-    /// Such as `100turns/3600s`.
+    /// The quota as text, such as `100turns/3600s`.
     quota: String,
     /// How many turns or tokens are left.
     left: u64,
-    /// In how many seconds all of it is there again.
+    /// In how many seconds the whole amount is available again.
     full_in_s: u64,
 }
 

@@ -21,9 +21,9 @@ use serde_json::Value;
 use super::{Asked, GET, POST, READ, RUN};
 use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
 
-/// How many items are shown, if not said otherwise, and at the most.
+/// The number of items shown: the default, and the maximum.
 const PAGE: (usize, usize) = (100, 1000);
-/// How many sessions are looked at for the owners of memories.
+/// How many sessions are searched for the owners of memories.
 const SESSIONS: usize = 500;
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -72,7 +72,8 @@ struct MemoryView {
     team: String,
     /// Its name in the team.
     name: String,
-    /// Who owns the team's latest sessions and so may have memories; the caller itself, where it is not the operator.
+    /// The owners of the team's latest sessions, which may have memories; a caller other than the operator sees only
+    /// itself.
     owners: Vec<String>,
 }
 
@@ -114,28 +115,28 @@ async fn owners(asked: &Asked, team: &str) -> Result<Vec<String>, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ItemsQuery {
-    /// `user` (without it too, where the caller is no operator) or `session:KEY`; for the operator `user:OWNER` and
-    /// `app` (without it too), which is the team's.
+    /// `user` (the default, unless the caller is the operator) or `session:KEY`; for the operator `user:OWNER` and
+    /// `app`, the team's own (the operator's default).
     scope: Option<String>,
-    /// What is asked.
+    /// The text to search for.
     text: Option<String>,
     /// Only items of this kind, such as `semantic`.
     kind: Option<MemoryKind>,
-    /// At most so many; 100, and 1000 at the most.
+    /// The most items; 100 when left out, 1000 at the most.
     limit: Option<usize>,
 }
 
 /// What a memory holds in a scope.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Items {
-    /// `id`, `kind`, `content`, `tags`, `importance`, `pinned`, `updated_at` and more of each.
+    /// The items, each with `id`, `kind`, `content`, `tags`, `importance`, `pinned`, `updated_at` and more.
     #[schemars(with = "Vec<Value>")]
     items: Vec<MemoryItem>,
-    /// How many there are in this scope.
+    /// How many items this scope holds.
     total: usize,
 }
 
-/// A scope of a memory that the caller may look at. What all users of a team share is the operator's.
+/// A scope of a memory that the caller may look at. The scope that all users of a team share is the operator's.
 fn stored(
     asked: &Asked,
     (team, name): (&str, &str),
@@ -203,14 +204,14 @@ async fn items(
 struct ForgetBody {
     /// The item's id.
     id: String,
-    /// As for the list.
+    /// The scope, as in the list.
     scope: Option<String>,
 }
 
-/// What became of an item.
+/// The result of forgetting an item.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Forgotten {
-    /// Whether there was such an item.
+    /// Whether the item existed.
     forgotten: bool,
 }
 

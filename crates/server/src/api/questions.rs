@@ -1,4 +1,4 @@
-//! What runs ask, and the answers.
+//! The questions of runs, and their answers.
 
 use axum::{Json, extract::Path, http::StatusCode};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Runs: how they stand, what they recorded, and what can be done to them.
+//! Runs: their status, their records, and the operations on them.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ use crate::{
     quotas::used,
 };
 
-/// How many runs or entries a page has, if not said otherwise, and at the most.
+/// The number of runs or entries in a page: the default, and the maximum.
 const PAGE: (usize, usize) = (50, 500);
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -142,29 +142,30 @@ impl End {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Only those with this team.
+    /// Only runs of this team.
     team: Option<String>,
-    /// Only those of the session with this key; needs `team`.
+    /// Only runs of the session with this key; needs `team`.
     session: Option<String>,
-    /// Only those of this status, or of one of several that stand between commas.
+    /// Only runs of this status, or of one of several statuses with commas between.
     status: Option<String>,
-    /// Only those in sessions of this owner; for the operator.
+    /// Only runs in sessions of this owner; for the operator.
     owner: Option<String>,
-    /// Only those that this agent carries.
+    /// Only runs that this agent carries.
     agent: Option<String>,
-    /// Only those in whose task's first characters, agents, session's key or id this text stands, in any case.
+    /// Only runs with this text in the first characters of their task, their team, their agents, their session's key,
+    /// or at the beginning of their id. Case does not matter.
     text: Option<String>,
-    /// Only those that began at this time or later, in milliseconds since 1970.
+    /// Only runs that began at this time or later, in milliseconds since 1970.
     since: Option<u64>,
-    /// Only those that began before this time, likewise.
+    /// Only runs that began before this time, in milliseconds since 1970.
     before: Option<u64>,
-    /// Only those that have not ended.
+    /// Only runs that have not ended.
     open: Option<bool>,
-    /// Those below other runs, too.
+    /// Whether to list the runs below other runs, too.
     all: Option<bool>,
-    /// At most so many; 50, and 500 at the most.
+    /// The most runs in a page; 50 when left out, 500 at the most.
     limit: Option<usize>,
-    /// The `next` of the page before: the last run of it.
+    /// The `next` of the page before.
     after: Option<String>,
 }
 
@@ -172,7 +173,7 @@ struct ListQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Page {
     runs: Vec<RunView>,
-    /// What the next page is asked for with; `null` where this is the last.
+    /// The value of `after` for the next page; `null` where this is the last.
     next: Option<String>,
 }
 
@@ -217,7 +218,7 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             && asked.state.check_team(&row.team).is_ok()
             && is_in_reach(&asked, row)
     };
-    // The store knows nothing of owners, so a page may need a wider look; each is four times the one before.
+    // The store cannot filter by all of this, so a page may need a wider window; each is four times the one before.
     let mut window = limit.saturating_mul(2);
     loop {
         filter.limit = window;
@@ -247,13 +248,13 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
     }
 }
 
-/// The sessions of an owner, by which the store finds its runs: it knows no owner of a run.
+/// The sessions of an owner. The store does not know the owner of a run, but finds the runs of a session.
 async fn sessions_of(
     asked: &Asked,
     owner: &str,
     team: Option<&String>,
 ) -> Result<BTreeSet<SessionId>, Problem> {
-    // Others have sessions of their own alone.
+    // Callers other than the operator have only sessions of their own.
     if asked.caller.subject().is_some_and(|own| own != owner) {
         return Ok(BTreeSet::new());
     }
@@ -263,7 +264,7 @@ async fn sessions_of(
     Ok(page.sessions.into_iter().map(|one| one.session).collect())
 }
 
-/// Whether a text in small letters stands in what a run is known by.
+/// Whether a text in small letters occurs in the names of a run.
 fn has_text(row: &RunRow, text: &str) -> bool {
     let key = row.session.as_ref().map(|session| session.key.as_str());
     let names = [
@@ -276,8 +277,8 @@ fn has_text(row: &RunRow, text: &str) -> bool {
     all.any(|name| name.to_lowercase().contains(text)) || row.run.to_string().starts_with(text)
 }
 
-/// Whether a run stands in a session of the caller's. Runs below others stand in none, and are the operator's to list:
-/// others find them in their trees.
+/// Whether a run belongs to a session of the caller's. Runs below others have no session: only the operator lists them;
+/// other callers find them in their trees.
 fn is_in_reach(asked: &Asked, row: &RunRow) -> bool {
     let own = row
         .session
@@ -294,31 +295,31 @@ fn read_statuses(words: &str) -> Result<Vec<RunStatus>, Problem> {
     words.split(',').map(read).collect()
 }
 
-/// A run with what it came to and what it waits for.
+/// A run with its result and its open questions.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Details {
     run: RunView,
-    /// What it came to, if it has ended or is parked.
+    /// Its result, if it has ended or is parked.
     end: Option<End>,
-    /// What it and the runs below it ask.
+    /// The open questions of the run and of the runs below it.
     questions: Vec<QuestionView>,
     /// The run from which it was forked.
     forked: Option<ForkedFrom>,
-    /// What it may consume, and what it has: `budget`, `spent`, `reserved`, `deadline`.
+    /// Its budget and its use: `budget`, `spent`, `reserved`, `deadline`.
     #[schemars(with = "Value")]
     allowance: Allowance,
 }
 
-/// Where a run was forked from another.
+/// The origin of a forked run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ForkedFrom {
-    /// The other run.
+    /// The original run.
     run: String,
-    /// How many entries of it count here too.
+    /// How many entries of the original count in the fork.
     at: u64,
 }
 
-/// What a run's first entry says of where it comes from.
+/// The origin that a run's first entry records.
 async fn forked_from(asked: &Asked, run: RunId) -> Result<Option<ForkedFrom>, Problem> {
     let journal = JournalId::Run(run);
     let first = asked.system.store().read(journal, 0, 1).await?;
@@ -387,7 +388,7 @@ async fn tree(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<RunView>>
 struct EntriesQuery {
     /// The number of the first entry; 0, when left out.
     from: Option<u64>,
-    /// At most so many; 50, and 500 at the most.
+    /// The most entries; 50 when left out, 500 at the most.
     limit: Option<usize>,
 }
 
@@ -418,7 +419,7 @@ async fn entries(
     Ok(Json(shown))
 }
 
-/// An entry without what only the journal holds: the secrets of a call that was asked about.
+/// An entry without the secrets of a call that waits for approval: they are for the journal alone.
 fn withheld(mut entry: Entry) -> Entry {
     if let Entry::Started {
         begun: Begun::Question(question),
@@ -433,11 +434,11 @@ fn withheld(mut entry: Entry) -> Entry {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct CancelBody {
-    /// Why.
+    /// The reason for the cancellation.
     reason: Option<String>,
 }
 
-/// What a cancellation came to.
+/// The result of a cancellation.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Cancelled {
     /// Whether there was anything left to cancel.
@@ -475,7 +476,7 @@ async fn cancel_call(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SteerBody {
-    /// What is said; the agent's model reads it before its next step.
+    /// The message; the agent's model reads it before its next step.
     text: String,
 }
 
@@ -501,7 +502,7 @@ fn error_of(run: &ghostlight_actors::actor::Run) -> Problem {
     ))
 }
 
-/// The caller sees the run, so that it is not there for messages means that it has ended.
+/// The caller can see the run, so a run that cannot take messages has ended.
 fn ended(error: &SystemError, problem: Problem) -> Option<Problem> {
     matches!(error, SystemError::UnknownRun(_)).then_some(problem)
 }
@@ -543,13 +544,13 @@ async fn resume(asked: Asked, Path(id): Path<String>) -> Result<StatusCode, Prob
 struct ForkBody {
     /// How many entries of the run are kept; as many as there are before its end, when left out.
     at: Option<u64>,
-    /// What is said at that point.
+    /// The message at that point.
     input: Option<String>,
     /// The key of the session in which the fork goes on; a fresh one, when left out.
     session: Option<String>,
-    /// Whether it goes on with today's definition of the team.
+    /// Whether the fork runs with today's definition of the team.
     todays_team: bool,
-    /// The definition of the team with which it goes on: another model, other instructions, other agents. Its `models`,
+    /// Another definition of the team for the fork: another model, other instructions, other agents. Its `models`,
     /// `tools` and `interceptors` are those of the team as it is served. For the operator.
     #[schemars(with = "Option<Value>")]
     definition: Option<Box<TeamSpec>>,
@@ -585,7 +586,7 @@ async fn fork(
         .await?;
     let forked = run.fork(fork).await;
     match (&forked, admission) {
-        // What was consumed before the fork was another's to pay.
+        // The use before the fork was paid by the original run.
         (Ok(forked), Some(admission)) => quotas.follow(admission, forked, used(forked).await?),
         (Err(_), Some(admission)) => quotas.give_back(admission).await,
         (_, None) => {}

@@ -1,4 +1,4 @@
-//! Sessions, and what is kept of them.
+//! Sessions, and the artifacts that they keep.
 
 use axum::{
     Json,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
 
-/// How many sessions a page has, if not said otherwise, and at the most.
+/// The number of sessions in a page: the default, and the maximum.
 const PAGE: (usize, usize) = (50, 500);
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -83,13 +83,13 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Only those with this team.
+    /// Only sessions of this team.
     team: Option<String>,
-    /// Only those of this owner; for the operator.
+    /// Only sessions of this owner; for the operator.
     owner: Option<String>,
-    /// Only those in which a turn is under way.
+    /// Only sessions in which a turn is under way.
     active: Option<bool>,
-    /// At most so many; 50, and 500 at the most.
+    /// The most sessions in a page; 50 when left out, 500 at the most.
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
@@ -99,7 +99,7 @@ struct ListQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Page {
     sessions: Vec<Summary>,
-    /// What the next page is asked for with; `null` where this is the last.
+    /// The value of `after` for the next page; `null` where this is the last.
     next: Option<String>,
 }
 
@@ -107,15 +107,15 @@ struct Page {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Summary {
     session: SessionName,
-    /// Who owns it.
+    /// Its owner.
     owner: Option<String>,
-    /// How many turns count.
+    /// How many turns count, without those that a rewind dropped.
     turns: u64,
-    /// The first characters of what was said last.
+    /// The first characters of the latest message.
     title: String,
     /// The run of the turn that is under way.
     open: Option<String>,
-    /// When something happened in it last, in milliseconds since 1970.
+    /// When the session last changed, in milliseconds since 1970.
     updated_at: u64,
 }
 
@@ -257,11 +257,11 @@ async fn rewind(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScopeQuery {
-    /// `session` (without it too) or `user`; for the operator `user:OWNER` and `app`, too.
+    /// `session` (the default) or `user`; for the operator `user:OWNER` and `app`, too.
     scope: Option<String>,
 }
 
-/// The scope that is meant. What all users of a team share is the operator's.
+/// The scope of this name. The scope that all users of a team share is the operator's.
 fn scope(asked: &Asked, named: Option<&str>) -> Result<Scope, Problem> {
     match (named.unwrap_or("session"), asked.caller.subject()) {
         ("session", _) => Ok(Scope::Session),
@@ -296,7 +296,7 @@ async fn artifacts(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ArtifactQuery {
-    /// As for the list.
+    /// The scope, as in the list.
     scope: Option<String>,
     /// A version; the latest, when left out.
     version: Option<u64>,
@@ -314,7 +314,7 @@ async fn artifact(
     let content = bytes::Bytes::from_owner(artifact.content);
     let mut response = content.into_response();
     let headers = response.headers_mut();
-    // Agents wrote it: a browser is to keep it, and not to run it.
+    // Agents write artifacts: a browser is to save one, and never to run it.
     let kind = HeaderValue::from_str(&artifact.info.media_type);
     let unknown = HeaderValue::from_static("application/octet-stream");
     headers.insert(header::CONTENT_TYPE, kind.unwrap_or(unknown));

@@ -1,4 +1,4 @@
-//! How the server itself is.
+//! The status of the server itself.
 
 use axum::{
     Json,
@@ -66,7 +66,7 @@ async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// The store answers, and the server does not stop.
+/// Whether the store answers and the server is not stopping.
 async fn ready(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
     if state.stopping.is_cancelled() {
         return Err(Problem::stopping());

@@ -36,9 +36,9 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 struct TeamView {
     /// Its name, by which sessions name it.
     name: String,
-    /// What it is for.
+    /// Its purpose.
     description: String,
-    /// The agent that takes the first turn, with all below it.
+    /// The agent that takes the first turn, with all agents below it.
     agent: AgentView,
     /// The tree as a diagram of Mermaid's.
     mermaid: String,
@@ -49,21 +49,21 @@ struct TeamView {
 struct AgentView {
     /// Its name.
     name: String,
-    /// What it is for.
+    /// Its purpose.
     description: String,
-    /// The model that it asks.
+    /// Its model.
     model: Option<String>,
-    /// How it works.
+    /// Its behavior.
     behavior: String,
     /// How the agent above reaches it: `transfer`, `delegate`, `both` or `hidden`.
     reach: String,
-    /// The tools that it has.
+    /// Its tools.
     tools: Vec<String>,
-    /// The tools before which somebody is asked by a rule of its own.
+    /// The tools that need approval by a rule of the agent's own.
     approval: Vec<String>,
     /// The topics on which its model may publish.
     publishes: Vec<String>,
-    /// The topics whose events start it.
+    /// The topics whose events start a run of it.
     starts_on: Vec<String>,
     /// The agents below it.
     agents: Vec<AgentView>,

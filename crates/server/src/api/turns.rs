@@ -28,29 +28,29 @@ use crate::{
     waiting::{Waited, wait},
 };
 
-/// Where a client names a turn, so that sending it again is sending it once.
+/// The header with the id of a turn, under which a turn that is sent again counts once.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest id of a turn, in bytes.
 const MAX_ID: usize = 200;
 
-/// Something that is said to a session.
+/// A message to a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TurnBody {
-    /// What is said.
+    /// The text.
     #[serde(default)]
     text: String,
     /// Files that go with it.
     #[serde(default)]
     files: Vec<File>,
-    /// The turn's id: sent twice under one id it is one run. The header `Idempotency-Key` says the same.
+    /// The turn's id: a turn that is sent twice under one id is one run. The header `Idempotency-Key` gives the same.
     id: Option<String>,
-    /// Whether no tool with an effect is called.
+    /// Whether to call no tool that has an effect.
     #[serde(default)]
     dry_run: bool,
-    /// Whether models show their answers piece by piece.
+    /// Whether models give their answers piece by piece.
     streaming: Option<bool>,
-    /// The bounds of this turn's run, beyond the team's.
+    /// The budget of this turn's run, beyond the team's.
     #[serde(default)]
     budget: Budget,
     /// When the run must have ended, in milliseconds since 1970.
@@ -94,20 +94,20 @@ impl File {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TurnQuery {
-    /// How many seconds to wait for the run's end; without it the answer comes when the turn is recorded.
+    /// How many seconds to wait for the run's end; without it the response comes when the turn is recorded.
     wait: Option<u32>,
 }
 
-/// A turn that is recorded, and what it came to, where that was waited for.
+/// A recorded turn, with its result if the request waited for it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TurnView {
     /// Its run.
     run: RunView,
-    /// Where its events are.
+    /// The path of its events.
     events: String,
-    /// What it came to, if it has ended.
+    /// Its result, if it has ended.
     end: Option<End>,
-    /// What it asks, if it waits for answers.
+    /// Its open questions, if it waits for answers.
     questions: Vec<QuestionView>,
 }
 
@@ -133,7 +133,7 @@ impl TurnBody {
     }
 }
 
-/// The id of a turn, from the header or from where else it stands.
+/// The id of a turn: from the header, or from the request's body.
 pub(crate) fn turn_id(
     headers: &HeaderMap,
     given: Option<String>,
@@ -187,7 +187,7 @@ impl From<Problem> for Unsaid {
 }
 
 impl Asked {
-    /// Says a turn, where its quotas allow it. What is somebody else's session is a key that is taken.
+    /// Says a turn, where its quotas allow it. To callers another owner's session is only a key that is taken.
     pub(crate) async fn say(&self, id: &SessionId, mut turn: Turn) -> Result<Run, Unsaid> {
         let quotas = &self.state.quotas;
         let admission = quotas
@@ -201,7 +201,7 @@ impl Asked {
         };
         match (&sent, admission) {
             (Ok(run), Some(admission)) => quotas.follow(admission, run, 0),
-            // It may be recorded, and is settled when that is known.
+            // The turn may be recorded; its quotas are settled when that is known.
             (Err(SystemError::Stopped | SystemError::Store(_)), _) | (_, None) => {}
             (Err(_), Some(admission)) => quotas.give_back(admission).await,
         }
@@ -236,7 +236,7 @@ pub(super) async fn say(
     answer(&asked, &run, wait).await
 }
 
-/// What is answered to who said a turn, after so long at the most.
+/// The response to a turn, after at most this time.
 pub(crate) async fn answer(
     asked: &Asked,
     run: &Run,
@@ -252,7 +252,7 @@ pub(crate) async fn answer(
         Some(Ok(Waited::Ended(outcome))) => end = Some(End::of_outcome(&outcome)),
         Some(Ok(Waited::Asks(open))) => questions = QuestionView::all(open),
         Some(Ok(Waited::GoesOn)) | None => {}
-        // How the run ended is no failure of the request.
+        // A run that ended badly is no failure of the request.
         Some(Err(problem)) if row.status.is_ended() || problem.word() == "conflict" => {
             let error = Some(problem.detail().to_owned());
             end = Some(End {

@@ -1,4 +1,4 @@
-//! What the JSON interface shows, in forms that stay as they are when the engine changes.
+//! The views of the JSON interface, whose forms stay when the engine changes.
 
 use ghostlight_actors::{
     contract::RunRow,
@@ -20,7 +20,7 @@ pub(crate) struct SessionName {
 }
 
 impl SessionName {
-    /// The session as this caller names it; by its whole key, where the caller cannot.
+    /// The session as this caller names it; by its whole key, where it is outside of the caller's space.
     pub(crate) fn of(session: &SessionId, caller: &Caller) -> Self {
         Self {
             team: session.team.clone(),
@@ -29,7 +29,7 @@ impl SessionName {
     }
 }
 
-/// How a run stands.
+/// A run and its status.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunView {
     /// Its id.
@@ -42,19 +42,19 @@ pub(crate) struct RunView {
     pub(crate) session: Option<SessionName>,
     /// The team.
     pub(crate) team: String,
-    /// The agent that carries it.
+    /// The agent that carries it now.
     pub(crate) agent: String,
     /// The agents from the root's to this one.
     pub(crate) path: Vec<String>,
     /// running, waiting, parked, cancelling, answered, stopped, failed, cancelled or continued.
     pub(crate) status: &'static str,
-    /// The first characters of its task.
+    /// The first characters of its message.
     pub(crate) title: String,
     /// When it began, in milliseconds since 1970.
     pub(crate) started_at: u64,
-    /// When its last entry was written, likewise.
+    /// When its last entry was written, in milliseconds since 1970.
     pub(crate) updated_at: u64,
-    /// When a timer wakes it, likewise.
+    /// When a timer wakes it, in milliseconds since 1970.
     pub(crate) wake_at: Option<u64>,
 }
 
@@ -83,11 +83,11 @@ impl RunView {
 /// A question that waits for its answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QuestionView {
-    /// The run that asks; an answer may be given to it or to any run above.
+    /// The asking run; the answer may be given to it or to any run above it.
     pub(crate) run: String,
     /// The operation, which the answer names.
     pub(crate) operation: String,
-    /// What is asked: `kind`, `prompt`, `call`, `digest`, `options`, `schema`, `expires`, `default`, `path`.
+    /// The question: `kind`, `prompt`, `call`, `digest`, `options`, `schema`, `expires`, `default`, `path`.
     #[schemars(with = "Value")]
     pub(crate) question: Question,
 }
@@ -103,13 +103,13 @@ impl QuestionView {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct End {
-    /// Its answer, or the best one that it had when it stopped.
+    /// Its answer, or the best answer that it had when it stopped.
     pub(crate) answer: Option<String>,
     /// Why it stopped before its task was done.
     pub(crate) stopped: Option<String>,
-    /// With what it failed, or why it is parked.
+    /// The error with which it failed, or for which it is parked.
     pub(crate) error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Calls of a client's tools: questions of a run, which the client answers with their results.
+//! Calls of a client's tools: they are questions of a run, and the client's results are the answers.
 
 use ghostlight_actors::{
     actor::{AnswerError, SystemError},
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{api::Asked, problem::Problem};
 
-/// What the id of a call begins with.
+/// The prefix of a call's id.
 const PREFIX: &str = "call_";
 
-/// The id by which a client answers a call: the run and its operation, in letters that both interfaces allow.
+/// The id by which a client answers a call: the run and its operation, in characters that both interfaces allow.
 pub(super) fn call_id(run: RunId, operation: OperationId) -> String {
     let operation = operation.to_string().replace('.', "-");
     format!("{PREFIX}{run}_{operation}")
@@ -26,7 +26,7 @@ fn asker(id: &str) -> Option<(RunId, OperationId)> {
     Some((run.parse().ok()?, operation.parse().ok()?))
 }
 
-/// The arguments of a call as JSON text: models write them, and what is no object is none.
+/// The arguments of a call as JSON text; arguments that are no object become an empty one.
 pub(super) fn arguments(call: &ToolCall) -> String {
     match call.arguments.value() {
         Ok(value) if value.is_object() => value.to_string(),
@@ -34,7 +34,7 @@ pub(super) fn arguments(call: &ToolCall) -> String {
     }
 }
 
-/// Gives results to the run that asked for them, and what the user says beside them.
+/// Gives results, and the user's words beside them, to the run that asked for the results.
 pub(super) async fn go_on(
     asked: &Asked,
     team: &str,
@@ -90,7 +90,7 @@ pub(super) async fn go_on(
     for (run, operation, answer) in answers {
         match run.answer(operation, answer).await {
             Ok(()) => {}
-            // A request that is sent again finds its results taken.
+            // The request was sent again, and the run has its results.
             Err(SystemError::Answer {
                 error: AnswerError::NotOpen { .. } | AnswerError::Over { .. },
                 ..

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
-/// A request. Fields that it does not name are the team's to decide, and are passed over.
+/// A request. Fields that are not listed here are the team's to decide, and are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Request {
     /// The team.
@@ -149,7 +149,7 @@ fn reason(finish: Finish) -> &'static str {
     }
 }
 
-/// The calls that the client is to make, where there are any; in a stream each has its place.
+/// The calls that the client is to make, if any; in a stream each has its index.
 fn calls_of(end: &Finished, streamed: bool) -> Option<Value> {
     let calls = end.calls.iter().enumerate().map(|(place, (id, call))| {
         let function = json!({ "name": call.name, "arguments": arguments(call) });

@@ -1,4 +1,4 @@
-//! What the interfaces share: from messages to a turn, and from a run to what it says.
+//! The parts that the interfaces share: from messages to a turn, and from a run to its text.
 
 use std::pin::Pin;
 
@@ -25,10 +25,10 @@ use crate::{
     waiting::{Answered, Waited, asks, wait_for_end},
 };
 
-/// What a client says, and where.
+/// A client's request, whichever interface it uses.
 pub(super) struct Spoken {
     pub(super) team: String,
-    /// The session in which the team keeps the conversation; without one it is in the messages.
+    /// The session in which the team keeps the conversation; without one the messages hold the conversation.
     pub(super) session: Option<String>,
     pub(super) messages: Vec<Said>,
     /// Tools of the client's.
@@ -37,13 +37,13 @@ pub(super) struct Spoken {
 }
 
 impl Spoken {
-    /// Takes off what the client says after the last message of the assistant.
+    /// Removes and returns the client's messages after the last message of the assistant.
     pub(super) fn last(&mut self) -> Vec<Said> {
         let before = self.messages.iter().rposition(|said| !said.is_clients());
         self.messages.split_off(before.map_or(0, |at| at + 1))
     }
 
-    /// The turn: what the user said last. Without a session it comes with what was said before.
+    /// The turn of the user's last messages. Without a session it includes the earlier messages.
     fn turn(
         self,
         last: Vec<Said>,
@@ -81,15 +81,15 @@ impl Spoken {
     }
 }
 
-/// A run that speaks to a client.
+/// A run whose answer a client waits for.
 pub(super) struct Dialog {
     pub(super) run: Run,
     pub(super) session: String,
-    /// Whether what it said before has been heard: it went on with answers to these questions.
+    /// The questions that this request answered, where the run goes on; `None` for a new turn.
     pub(super) answered: Option<Vec<Answered>>,
 }
 
-/// Says a turn. Where the session's run asks something, it is the answer; results of calls are answers to the run that
+/// Says a turn. If the session's run asks a question, the message is the answer; results of calls answer the run that
 /// made the calls.
 pub(super) async fn begin(
     asked: &Asked,
@@ -112,7 +112,7 @@ pub(super) async fn begin(
             "model {team:?}; /v1/models lists those that there are"
         )));
     }
-    // A turn that has an id has one session, too, so that sending it again is sending it once.
+    // A turn with an id gets a session of the same id, so that sending the turn again finds the same session.
     let key = session.unwrap_or_else(|| match &turn.id {
         Some(id) => format!("once-{id}"),
         None => format!("once-{}", fresh_id()),
@@ -138,7 +138,7 @@ pub(super) async fn begin(
     }
 }
 
-/// Answers the one question that a run asks.
+/// Answers the only question of a run.
 async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
     let open = run.questions().await?;
     let [(asker, operation, question)] = open.as_slice() else {
@@ -156,7 +156,7 @@ async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
     Ok((*asker, *operation))
 }
 
-/// What a text answers to a question.
+/// The value that a text gives as the answer to a question.
 pub(crate) fn answer_of(question: &Question, text: &str) -> Result<Value, Problem> {
     let text = text.trim();
     match question.kind {
@@ -174,20 +174,20 @@ pub(crate) fn answer_of(question: &Question, text: &str) -> Result<Value, Proble
     }
 }
 
-/// Why a run says no more.
+/// Why a run's text ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     /// It has answered.
     Stop,
     /// A bound was reached.
     Length,
-    /// The next message of the session is its answer.
+    /// It asks a question, which the next message of the session answers.
     Asks,
     /// The client is to make calls, and to send their results.
     Calls,
 }
 
-/// All that a run said by its end or its question.
+/// A run's text up to its end or its question.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) text: String,
@@ -197,7 +197,7 @@ pub(super) struct Finished {
     pub(super) usage: Usage,
 }
 
-/// Waits for a run's end or its question, other than those that were answered a moment ago.
+/// Waits for a run's end or a question, without the questions that this request answered.
 pub(super) async fn finished(
     state: &Shared,
     run: &Run,
@@ -234,7 +234,7 @@ pub(super) async fn finished(
             };
             (prompts.join("\n"), finish)
         }
-        // `wait_for_end` tells that as a problem.
+        // `wait_for_end` reports a run that goes on as a problem.
         Waited::GoesOn => (String::new(), Finish::Length),
     };
     let usage = run.budget().await?.spent.usage;
@@ -246,7 +246,7 @@ pub(super) async fn finished(
     })
 }
 
-/// A question as a person reads it.
+/// A question as text for a person.
 fn prompt(question: &Question) -> String {
     let mut text = question.prompt.clone();
     if let Some(call) = &question.call {
@@ -258,11 +258,11 @@ fn prompt(question: &Question) -> String {
     text
 }
 
-/// What a stream has next.
+/// The next piece of a stream.
 pub(super) enum Piece {
     /// More text.
     Text(String),
-    /// Nothing more.
+    /// The end.
     Done(Result<Finished, Problem>),
 }
 
@@ -275,11 +275,11 @@ struct Speaking {
     asking: Asking,
     answered: Vec<Answered>,
     said: bool,
-    /// What is left when the text is over.
+    /// The end that is still to be sent after the text.
     end: Option<Result<Finished, Problem>>,
 }
 
-/// What a run says, piece by piece, and then how it ended.
+/// A run's text, piece by piece, and then its end.
 pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece> + Send + 'static {
     let run = dialog.run;
     let asker = run.clone();
@@ -312,7 +312,7 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
             }
         }
         let end = finished(&speaking.state, &speaking.run, &speaking.answered).await;
-        // Text that was not said piece by piece: the answer of a run that went on, or a question.
+        // Text that did not come in pieces: the answer of a run that went on, or a question.
         let unsaid = match &end {
             Ok(end) if !matches!(end.finish, Finish::Stop | Finish::Length) || !speaking.said => {
                 end.text.clone()

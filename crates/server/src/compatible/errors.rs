@@ -1,4 +1,4 @@
-//! Problems in the form that clients of OpenAI's and Anthropic's read.
+//! Problems in the forms that clients of OpenAI's and Anthropic's expect.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
-/// Gives problems of these interfaces' endpoints the form that their clients read.
+/// Rewrites problems of these interfaces' endpoints into the form that their clients expect.
 pub(crate) async fn in_their_form(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let render = match path.strip_prefix("/v1/") {
@@ -37,7 +37,7 @@ pub(crate) async fn in_their_form(request: Request, next: Next) -> Response {
     theirs
 }
 
-/// An error as OpenAI's clients read it.
+/// An error in the form of OpenAI's interface.
 pub(super) fn openai(problem: &Problem) -> Value {
     let kind = match problem.status().as_u16() {
         401 => "authentication_error",
@@ -52,7 +52,7 @@ pub(super) fn openai(problem: &Problem) -> Value {
     } })
 }
 
-/// An error as Anthropic's clients read it.
+/// An error in the form of Anthropic's interface.
 pub(super) fn anthropic(problem: &Problem) -> Value {
     let kind = match problem.status().as_u16() {
         401 => "authentication_error",

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
-/// A request. Fields that it does not name are the team's to decide, and are passed over.
+/// A request. Fields that are not listed here are the team's to decide, and are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Request {
     /// The team.
@@ -118,7 +118,7 @@ fn reason(finish: Finish) -> &'static str {
     }
 }
 
-/// A block by which the client is asked to make a call.
+/// A block that asks the client to make a call.
 fn used(id: &str, name: &str, input: Value) -> Value {
     json!({ "type": "tool_use", "id": id, "name": name, "input": input, "caller": { "type": "direct" } })
 }

@@ -1,8 +1,8 @@
-//! OpenAI's and Anthropic's interfaces: an agent is a model, a request is a turn, a stream is what its run says.
+//! OpenAI's and Anthropic's interfaces: an agent is a model, a request is a turn, a stream is the text of its run.
 //!
-//! Clients give the conversation with each request, or name a session, in which the team keeps it. What such an
-//! interface has no word for (tool calls of the team's own, delegation) happens in the run and is seen there. A call of a
-//! client's tool is a question of the run, and its result the answer.
+//! Clients send the conversation with each request, or name a session, in which the team keeps it. Events that such an
+//! interface cannot express (the team's own tool calls, delegation) stay in the run, where they can be seen. A call of
+//! a client's tool is a question of the run, and its result is the answer.
 
 mod calls;
 mod chat;
@@ -34,7 +34,7 @@ const READ: Access = Access::Needs(Scope::Read);
 const RUN: Access = Access::Needs(Scope::Run);
 const POST: Method = Method::POST;
 const GET: Method = Method::GET;
-/// Where a client names the session in which the conversation is kept.
+/// The header that names the session in which the conversation is kept.
 const SESSION: HeaderName = HeaderName::from_static("x-session-id");
 
 pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {

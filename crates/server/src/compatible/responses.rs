@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
-/// A request. Fields that it does not name are the team's to decide, and are passed over.
+/// A request. Fields that are not listed here are the team's to decide, and are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Request {
     /// The team.
@@ -36,12 +36,12 @@ pub(super) struct Request {
     /// The session, by the key that the client gave it, or as an object with `id`.
     #[serde(default)]
     conversation: Option<Value>,
-    /// A response of whose session this is the next turn.
+    /// An earlier response: the request is the next turn of its session.
     #[serde(default)]
     previous_response_id: Option<String>,
     #[serde(default)]
     stream: Option<bool>,
-    /// Whether to answer when the turn is recorded; the client asks for the response later.
+    /// Whether to answer when the turn is recorded; the client polls for the response.
     #[serde(default)]
     background: Option<bool>,
     #[serde(default)]
@@ -57,7 +57,7 @@ enum Input {
     Messages(Vec<Said>),
 }
 
-/// What a response is called: its run.
+/// The prefix of a response's id, before the id of its run.
 const PREFIX: &str = "resp_";
 
 pub(super) async fn create(
@@ -90,7 +90,7 @@ pub(super) async fn create(
         let (mut sent, mut text) = (0_u64, String::new());
         let rest =
             pieces(&asked.state, dialog).map(move |piece| events(&response, &mut text, piece));
-        // What begins a stream is said before anything comes from the run.
+        // The first events of a stream are sent before the run gives any.
         let first = stream::iter([Vec::new()]);
         let begun = begun(&row);
         let events = first
@@ -119,7 +119,7 @@ pub(super) async fn create(
     Ok(Json(response.ended(&end)).into_response())
 }
 
-/// The key of the session that a request goes on with.
+/// The key of the session that a request continues.
 async fn session(
     asked: &Asked,
     request: &Request,
@@ -181,7 +181,7 @@ fn message_begun(run: &str) -> [Value; 2] {
     ]
 }
 
-/// The events of what a run says next.
+/// The events of the run's next piece.
 fn events(response: &Shown, text: &mut String, piece: Piece) -> Vec<Value> {
     let id = item_id(&response.run);
     let at = |mut event: Value| {
@@ -210,7 +210,7 @@ fn events(response: &Shown, text: &mut String, piece: Piece) -> Vec<Value> {
             vec![json!({ "type": "response.failed", "response": failed })]
         }
         Piece::Done(Ok(mut end)) => {
-            // What was said is what the stream said.
+            // The final text is the text that the stream has sent.
             end.text = std::mem::take(text);
             let whole = response.ended(&end);
             let name = match end.finish {
@@ -243,7 +243,7 @@ fn events(response: &Shown, text: &mut String, piece: Piece) -> Vec<Value> {
     }
 }
 
-/// The events of a call that the client is to make, up to its end.
+/// The events of a call that the client is to make, from its beginning to its end.
 fn called(place: usize, item: &Value) -> [Value; 3] {
     let mut begun = item.clone();
     (begun["status"], begun["arguments"]) = ("in_progress".into(), "".into());
@@ -277,7 +277,7 @@ fn item(run: &str, status: &str, text: Option<&str>) -> Value {
     })
 }
 
-/// A response, as far as its turn says.
+/// A response, made of what its turn has given so far.
 struct Shown {
     run: String,
     team: String,
@@ -408,7 +408,7 @@ async fn shown(asked: &Asked, run: &Run, row: &RunRow) -> Result<Value, Problem>
 pub(super) async fn cancel(asked: Asked, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let (run, _) = named(&asked, &id).await?;
     run.cancel("a client cancelled it").await?;
-    // What it began is ended first, within its grace.
+    // The run's own children and calls are ended first, within its grace.
     let _ = run.quiet().await?;
     let row = run.status().await?;
     shown(&asked, &run, &row).await.map(Json)

@@ -1,4 +1,4 @@
-//! What clients say: messages and items of either interface.
+//! Messages and items of clients, of either interface.
 
 use ghostlight_actors::vocabulary::{Data, DataSource, Part, ToolDefinition};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-/// The most tools that a request may have.
+/// The most tools of a request.
 const MAX_TOOLS: usize = 128;
 
 /// A message of a client's, or an item of OpenAI's responses.
@@ -17,11 +17,11 @@ pub(super) struct Said {
     /// user, assistant, system, developer or tool.
     pub(super) role: String,
     pub(super) content: Content,
-    /// What an item is, where it is no message: `function_call` or `function_call_output`.
+    /// The type of an item that is no message: `function_call` or `function_call_output`.
     r#type: Option<String>,
     /// The calls of an assistant's message.
     tool_calls: Option<Vec<Value>>,
-    /// The call of which a tool's message is the result.
+    /// The call whose result a tool's message is.
     tool_call_id: Option<String>,
     /// The call of an item.
     call_id: Option<String>,
@@ -55,7 +55,7 @@ pub(super) struct Returned {
 }
 
 impl Said {
-    /// A text in this role.
+    /// A text with this role.
     pub(super) fn text(role: &str, content: Content) -> Self {
         let role = role.to_owned();
         Self {
@@ -65,13 +65,13 @@ impl Said {
         }
     }
 
-    /// Whether it is a client's: what a user says, or the result of a call.
+    /// Whether it comes from the client: a user's message, or the result of a call.
     pub(super) fn is_clients(&self) -> bool {
         matches!(self.role.as_str(), "user" | "tool")
             || self.r#type.as_deref() == Some("function_call_output")
     }
 
-    /// The results of calls that it holds.
+    /// The results of calls that it contains.
     pub(super) fn returned(&self) -> Result<Vec<Returned>, Problem> {
         let item = self.r#type.as_deref() == Some("function_call_output");
         if item || self.role == "tool" {
@@ -108,7 +108,7 @@ impl Said {
         results.collect()
     }
 
-    /// The line by which an agent is told of it that was said before.
+    /// The line that tells an agent of this earlier message.
     pub(super) fn line(self) -> Result<String, Problem> {
         let role = match self.r#type.as_deref() {
             Some("function_call" | "reasoning") => "assistant".to_owned(),
@@ -159,7 +159,7 @@ fn texts(parts: &[Value]) -> String {
 }
 
 impl Content {
-    /// Its parts, whichever interface they are of, without calls and their results.
+    /// Its parts, of either interface, without calls and their results.
     pub(super) fn into_parts(self) -> Result<Vec<Part>, Problem> {
         match self {
             Self::Nothing(()) => Ok(Vec::new()),
@@ -220,7 +220,7 @@ fn part(part: &Value) -> Result<Part, Problem> {
     }
 }
 
-/// The client's tools of a request, whichever interface they are of; none where `choice` says so.
+/// The client's tools in a request of either interface; none if `choice` says so.
 pub(super) fn tools_of(
     tools: Option<Vec<Value>>,
     choice: Option<&Value>,

@@ -1,6 +1,6 @@
 //! Tokens in their compact form (JWS, RFC 7515), and the keys that sign them.
 //!
-//! Why no library reads them: `docs/decisions/013-tokens.md`. Signatures are the work of ring.
+//! `docs/decisions/013-tokens.md` says why no library reads them. Signatures are checked by ring.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// The most bytes of a set of keys.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The signatures that are believed: never one by a shared secret, and never none.
+/// The accepted algorithms: neither shared secrets nor unsigned tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 enum Algorithm {
     RS256,
@@ -27,22 +27,22 @@ enum Algorithm {
 struct Header {
     alg: Algorithm,
     kid: Option<String>,
-    /// Extensions that must be understood: none is.
+    /// Extensions that must be understood; none is.
     crit: Option<Value>,
 }
 
-/// A token whose signature was not looked at yet.
+/// A token whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Signed<'t> {
     header: Header,
-    /// What is signed.
+    /// The signed bytes.
     message: &'t str,
     claims: &'t str,
     signature: Vec<u8>,
 }
 
 impl<'t> Signed<'t> {
-    /// A token; `None` for a text that is none of ours.
+    /// Parses a token; `None` for a text of another form.
     pub(super) fn read(token: &'t str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
@@ -56,7 +56,7 @@ impl<'t> Signed<'t> {
         })
     }
 
-    /// What the token says, where one of these keys signed it.
+    /// The claims of the token, if one of these keys signed it.
     pub(super) fn claims(&self, keys: &KeySet) -> Option<Map<String, Value>> {
         let key = keys.of(self)?;
         let message = self.message.as_bytes();
@@ -64,7 +64,7 @@ impl<'t> Signed<'t> {
         serde_json::from_slice(&decoded(self.claims)?).ok()
     }
 
-    /// A token that says that it was signed by this key.
+    /// A token that names this key as its signer.
     #[cfg(test)]
     pub(super) fn of_key(kid: &str) -> Self {
         Self {
@@ -88,7 +88,7 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
 #[derive(Debug)]
 pub(super) struct KeySet(Vec<PublicKey>);
 
-/// One of them.
+/// One published key.
 #[derive(Debug, Deserialize)]
 struct PublicKey {
     kid: Option<String>,
@@ -110,7 +110,7 @@ enum Material {
 }
 
 impl KeySet {
-    /// A set of keys; those of kinds that are not known are left out.
+    /// Parses a set of keys; keys of unknown kinds are left out.
     pub(super) fn parse(text: &str) -> io::Result<Self> {
         #[derive(Deserialize)]
         struct Document {
@@ -127,12 +127,12 @@ impl KeySet {
         ))
     }
 
-    /// Whether it has the key that a token names.
+    /// Whether the set has the key that a token names.
     pub(super) fn has(&self, signed: &Signed<'_>) -> bool {
         self.of(signed).is_some()
     }
 
-    /// The key that a token names; the only one, where it names none.
+    /// The key that a token names; the only key, if the token names none.
     fn of(&self, signed: &Signed<'_>) -> Option<&PublicKey> {
         match &signed.header.kid {
             Some(kid) => self.0.iter().find(|key| key.kid.as_ref() == Some(kid)),
@@ -142,7 +142,7 @@ impl KeySet {
 }
 
 impl PublicKey {
-    /// Whether it made this signature. It is the key that says of which kind its signatures are, and no token.
+    /// Whether this key made the signature. The key decides which algorithm is valid, never the token.
     fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> Option<()> {
         let said = self.alg.as_ref();
         let fits = said.is_none_or(|said| *said == format!("{algorithm:?}"));
@@ -230,7 +230,7 @@ mod tests {
                 "{more}"
             );
         }
-        // Of several keys one must be named.
+        // With several keys the token must name one.
         assert!(token.claims(&keys(&[P256_KEY, P256_KEY])).is_none());
         let odd = keys(&[
             r#"{"kty":"future"}"#,

@@ -1,4 +1,4 @@
-//! Which turns may begin, and what they consumed when their runs have ended.
+//! The admission of turns, and the settlement of their use when their runs have ended.
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{access::fresh_id, caller::Caller, problem::Problem};
 
-/// How many tokens a turn reserves whose budget has no bound on them.
+/// How many tokens a turn reserves if its budget does not bound them.
 const RESERVED: u64 = 4_096;
-/// The shortest time between two looks which turns have ended that reserved tokens of a quota.
+/// The shortest time between two searches of a quota for ended turns that still have reservations.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How many quotas are remembered of which that was looked at.
+/// How many quotas are remembered with the time of their last search.
 const MAX_SWEPT: usize = 10_000;
 
 /// The quotas of a server.
@@ -35,7 +35,7 @@ pub(crate) struct Quotas {
     swept: Arc<parking_lot::Mutex<BTreeMap<String, Instant>>>,
 }
 
-/// A turn that may begin.
+/// A turn that was admitted.
 #[derive(Debug)]
 pub(crate) struct Admission {
     id: String,
@@ -52,8 +52,8 @@ impl Quotas {
         }
     }
 
-    /// Takes a turn out of all quotas that are its, or out of none; nothing where it has none, or is recorded already.
-    /// A turn without an id is given one, so that its run is known.
+    /// Takes a turn out of all of its quotas, or out of none; `None` where it has no quotas, or is recorded already. A
+    /// turn without an id is given one, so that its run is known.
     pub(crate) async fn admit(
         &self,
         caller: &Caller,
@@ -99,7 +99,7 @@ impl Quotas {
         self.take(id, buckets, None, slot).await.map(Some)
     }
 
-    /// The names of the buckets out of which a caller's turn is taken.
+    /// The buckets that pay for a caller's turn.
     fn buckets(&self, caller: &Caller, team: &str) -> Buckets {
         let mut buckets = Buckets::new();
         for (whose, quota) in self.rules.iter() {
@@ -134,7 +134,7 @@ impl Quotas {
     ) -> Result<Admission, Problem> {
         let tokens = u32::try_from(tokens.unwrap_or(RESERVED)).unwrap_or(u32::MAX);
         let act = Act::Take(tokens);
-        // What an earlier life of the program left unsettled is settled first.
+        // Reservations that an earlier process left are settled first.
         self.sweep(&buckets, Duration::MAX).await?;
         let mut standing = self.ledger.change(&id, buckets.clone(), act).await?;
         let refused = standing.as_ref().and_then(|standing| standing.refusal());
@@ -148,8 +148,8 @@ impl Quotas {
         refused.map_or(Ok(Admission { id, buckets }), Err)
     }
 
-    /// Settles a turn when its run has ended, in a task of its own. Should the process die before, the reservation is
-    /// settled by whoever looks at the quota next.
+    /// Settles a turn when its run has ended, in a task of its own. Should the process die before that, the next
+    /// request that uses the quota settles the reservation.
     pub(crate) fn follow(&self, admission: Admission, run: &Run, before: u64) {
         let Admission { id, mut buckets } = admission;
         buckets.retain(|_, quota| quota.measure == Measure::Tokens);
@@ -165,7 +165,7 @@ impl Quotas {
                 };
                 used(&run).await.map(|used| used.saturating_sub(before))
             } else {
-                // It went into a run that was under way, whose own turn pays.
+                // The turn joined a run that was under way, and that run's own turn pays.
                 Ok(0)
             };
             let settled = match used {
@@ -178,8 +178,8 @@ impl Quotas {
         });
     }
 
-    /// How the quotas of a caller stand: each with whose it is, how much is left, and in how many seconds all is there
-    /// again. Those of teams are not told.
+    /// The caller's quotas: what each belongs to, how much is left, and in how many seconds the whole amount is
+    /// available again. Quotas of teams are left out.
     pub(crate) async fn standings(
         &self,
         caller: &Caller,
@@ -199,7 +199,7 @@ impl Quotas {
         Ok(standings)
     }
 
-    /// Gives back what a turn took that was not said.
+    /// Gives back the amount that a turn took, if it was not said.
     pub(crate) async fn give_back(&self, admission: Admission) {
         let Admission { id, buckets } = admission;
         if let Err(error) = self.ledger.change(&id, buckets, Act::GiveBack).await {
@@ -207,7 +207,7 @@ impl Quotas {
         }
     }
 
-    /// Settles the turns that have ended, at quotas at which nobody looked for this long; whether there was any.
+    /// Settles ended turns, in quotas that were not searched for this long; whether there were any.
     async fn sweep(&self, buckets: &Buckets, since: Duration) -> Result<bool, StoreError> {
         let mut any = false;
         for (name, quota) in buckets {
@@ -227,7 +227,8 @@ impl Quotas {
                         used(&self.system.run(run)).await.ok()
                     }
                     (_, Some(_)) => None,
-                    // A turn that waits for its session, or whose process died: it costs what it reserved.
+                    // A turn that waits for its session, or whose process died, costs what it reserved once the window
+                    // is over.
                     (_, None) if now_ms().saturating_sub(at_ms) > window_ms => Some(tokens.into()),
                     (_, None) => None,
                 };

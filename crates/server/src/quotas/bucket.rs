@@ -1,4 +1,4 @@
-//! What is left of a quota, as pure arithmetic.
+//! The arithmetic of one quota's bucket, without I/O.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::quota::{Measure, Quota};
 
-/// The most turns that have tokens of one quota reserved at once.
+/// The most turns that may hold reservations of one quota at once.
 pub(super) const MAX_RESERVATIONS: usize = 1_024;
 
-/// What is left of a quota. One turn or token costs as many units as the window has milliseconds, and in each
-/// millisecond as many units flow back as the quota allows turns or tokens: so nothing is ever rounded.
+/// The bucket of one quota. One turn or token costs as many units as the window has milliseconds, and each millisecond
+/// refills as many units as the quota allows turns or tokens, so nothing is ever rounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Bucket {
-    /// Below zero where a run consumed more than was reserved for it.
+    /// The units that are left; negative if a run consumed more than its reservation.
     units: i64,
     at_ms: u64,
     /// The tokens that turns under way have reserved.
@@ -29,7 +29,7 @@ struct Reserved {
 }
 
 impl Quota {
-    /// What one turn or token costs, in units.
+    /// The cost of one turn or token, in units.
     fn cost(self) -> i64 {
         i64::from(self.window_s) * 1_000
     }
@@ -38,7 +38,7 @@ impl Quota {
         self.cost() * i64::from(self.amount)
     }
 
-    /// How much a turn takes that reserves so many tokens.
+    /// The amount that a turn takes if it reserves this many tokens.
     fn wanted(self, tokens: u32) -> u32 {
         match self.measure {
             Measure::Turns => 1,
@@ -57,18 +57,18 @@ impl Bucket {
                 reserved: BTreeMap::new(),
             };
         };
-        // The clock of another process may be ahead: what it filled is not filled again.
+        // The clock of another process may be ahead; the time that it has filled is not filled again.
         let passed = now_ms.saturating_sub(bucket.at_ms);
         let passed = i64::try_from(passed).unwrap_or(i64::MAX);
         let flown = i64::from(quota.amount).saturating_mul(passed);
         bucket.units = bucket.units.saturating_add(flown).min(quota.capacity());
-        // One that is a window ahead is wrong, and holds nobody up for longer.
+        // A clock that is more than a window ahead is wrong, and must not block the quota for longer.
         let latest = now_ms.saturating_add(quota.cost().unsigned_abs());
         bucket.at_ms = bucket.at_ms.clamp(now_ms, latest);
         bucket
     }
 
-    /// Whether a turn fits that reserves so many tokens. What it has reserved before is its.
+    /// Whether a turn with this reservation fits. A turn that has a reservation already always fits.
     pub(super) fn fits(&self, quota: Quota, id: &str, tokens: u32) -> bool {
         if self.reserved.contains_key(id) {
             return true;
@@ -77,7 +77,7 @@ impl Bucket {
         room && self.units >= quota.cost() * i64::from(quota.wanted(tokens))
     }
 
-    /// Takes what such a turn takes.
+    /// Takes the amount of such a turn.
     pub(super) fn take(&mut self, quota: Quota, id: &str, tokens: u32, now_ms: u64) {
         if self.reserved.contains_key(id) {
             return;
@@ -91,7 +91,7 @@ impl Bucket {
         }
     }
 
-    /// Takes what a turn consumed in the place of what it reserved; once, however often it is told.
+    /// Replaces a turn's reservation by its use; once, however often it is called.
     pub(super) fn settle(&mut self, quota: Quota, id: &str, used: u64) {
         if let Some(reserved) = self.reserved.remove(id) {
             let used = i64::try_from(used).unwrap_or(i64::MAX);
@@ -99,7 +99,7 @@ impl Bucket {
         }
     }
 
-    /// Gives back what a turn took that was never said.
+    /// Gives back the amount that a turn took without being said.
     pub(super) fn give_back(&mut self, quota: Quota, id: &str) {
         match quota.measure {
             Measure::Turns => self.add(quota, 1),
@@ -112,7 +112,7 @@ impl Bucket {
         self.units = self.units.saturating_add(units).min(quota.capacity());
     }
 
-    /// The turns that have reserved something, each with how much and when.
+    /// The turns with reservations: each with its amount and time.
     pub(super) fn reservations(&self) -> impl Iterator<Item = (&str, u32, u64)> {
         let reserved = self.reserved.iter();
         reserved.map(|(id, reserved)| (id.as_str(), reserved.tokens, reserved.at_ms))
@@ -123,12 +123,12 @@ impl Bucket {
         (self.units.max(0) / quota.cost()).unsigned_abs()
     }
 
-    /// In how many milliseconds such a turn fits.
+    /// In how many milliseconds such a turn will fit.
     pub(super) fn fits_in_ms(&self, quota: Quota, tokens: u32) -> u64 {
         self.holds_in_ms(quota, quota.cost() * i64::from(quota.wanted(tokens)))
     }
 
-    /// In how many milliseconds everything is there again.
+    /// In how many milliseconds the bucket is full again.
     pub(super) fn full_in_ms(&self, quota: Quota) -> u64 {
         self.holds_in_ms(quota, quota.capacity())
     }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(later.left(quota), 1);
         let full = Bucket::now(Some(later), quota, u64::MAX);
         assert_eq!((full.left(quota), full.full_in_ms(quota)), (10, 0));
-        // A clock that goes back gives nothing, and one far ahead holds nobody up for ever.
+        // A clock that goes back refills nothing, and one that is far ahead does not block the quota for ever.
         let back = Bucket::now(Some(full), quota, 5);
         assert_eq!(back.at_ms, 10_005);
     }
@@ -189,7 +189,7 @@ mod tests {
         bucket.settle(quota, "unknown", 1_000);
         let later = Bucket::now(Some(bucket), quota, 21_000);
         assert_eq!(later.left(quota), 1);
-        // More than the quota allows at all is as much as it allows.
+        // A turn that wants more than the quota ever allows takes the whole quota.
         let full = Bucket::now(None, quota, 0);
         assert!(full.fits(quota, "d", u32::MAX));
     }

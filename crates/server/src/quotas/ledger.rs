@@ -1,4 +1,4 @@
-//! The buckets in the store. Turns that come together are decided together, in one commit.
+//! The buckets in the store. Turns that arrive together are decided together, in one commit.
 
 use std::{
     cmp::Reverse,
@@ -15,9 +15,9 @@ use tokio::sync::{Mutex, oneshot};
 use super::{bucket::Bucket, quota::Quota};
 use crate::problem::Problem;
 
-/// Where the buckets stand in the store: no scope of agents has this name.
+/// The scope of the buckets in the store; agents have no scope of this name.
 const SCOPE: &str = "server-quotas";
-/// How often a commit is tried again that another process came before.
+/// How often a commit is tried again after a conflict with another process.
 const ATTEMPTS: usize = 100;
 /// How many turns are decided in one commit at most.
 const TOGETHER: usize = 256;
@@ -25,28 +25,28 @@ const TOGETHER: usize = 256;
 /// The buckets of a turn, by their names.
 pub(super) type Buckets = BTreeMap<String, Quota>;
 
-/// What is to happen to the buckets of a turn.
+/// A change to the buckets of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The turn begins, and reserves so many tokens: it is taken out of all its buckets, or out of none.
+    /// The turn begins and reserves this many tokens: all of its buckets pay, or none.
     Take(u32),
-    /// Its run has ended, and consumed so many.
+    /// Its run has ended, and consumed this many tokens.
     Settle(u64),
-    /// It was not said.
+    /// The turn was not said.
     GiveBack,
 }
 
-/// How the quota stands that matters most to a turn.
+/// The standing of the quota that matters most to a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     quota: Quota,
     left: u64,
     full_in_s: u64,
-    /// In how many seconds the turn may be said again, where it was refused.
+    /// In how many seconds to retry, where the turn was refused.
     retry_s: Option<u64>,
 }
 
-/// Where an endpoint leaves how the quotas of its turn stand, for the headers of its answer.
+/// The place where an endpoint leaves the standing of its turn's quotas, for the headers of the response.
 pub(crate) type Slot = Arc<OnceLock<Standing>>;
 
 impl Standing {
@@ -60,8 +60,7 @@ impl Standing {
         }
     }
 
-    /// Tells a client by the fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), and by
-    /// `Retry-After`.
+    /// Sets the headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), and `Retry-After`.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         let Quota {
             measure,
@@ -81,7 +80,7 @@ impl Standing {
         }
     }
 
-    /// The problem of a turn that was refused.
+    /// The refusal of a turn, if it was refused.
     pub(super) fn refusal(&self) -> Option<Problem> {
         let seconds = self.retry_s?;
         let Quota {
@@ -125,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// Does this to the buckets of a turn, and tells how they stand.
+    /// Applies a change to the buckets of a turn, and returns their standing.
     pub(super) async fn change(
         &self,
         id: &str,
@@ -140,7 +139,7 @@ impl Ledger {
             act,
             answer,
         });
-        // In a task of its own: a client that goes away takes no others along.
+        // Runs in a task of its own, so that a client that disconnects does not cancel the changes of others.
         let ledger = self.clone();
         tokio::spawn(async move {
             let _deciding = ledger.deciding.lock().await;
@@ -149,7 +148,7 @@ impl Ledger {
                 let many = waiting.len().min(TOGETHER);
                 waiting.drain(..many).collect()
             };
-            // Those of this task were done with the ones before it.
+            // An earlier task has made the changes of this one.
             if wishes.is_empty() {
                 return;
             }
@@ -165,7 +164,7 @@ impl Ledger {
         decided.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// A bucket as it stands.
+    /// A bucket as it is now.
     pub(super) async fn bucket(&self, name: &str, quota: Quota) -> Result<Bucket, StoreError> {
         Ok(self.read(name, quota, now_ms()).await?.1)
     }
@@ -185,7 +184,7 @@ impl Ledger {
         Ok((slot.version, Bucket::now(kept, quota, now_ms)))
     }
 
-    /// Decides these, in their order, and commits what changes.
+    /// Decides these wishes in order, and commits the changed buckets.
     async fn commit(&self, wishes: &[Wish]) -> Result<Vec<Option<Standing>>, StoreError> {
         let mut last = StoreError::Closed;
         for _ in 0..ATTEMPTS {
@@ -230,8 +229,8 @@ impl Ledger {
     }
 }
 
-/// Does what a wish says, and tells how the quota stands that matters most: of a turn that fits the one with the least
-/// left, of another the one that keeps it waiting for longest.
+/// Applies a wish, and returns the standing of the quota that matters most: for a turn that fits, the quota with the
+/// least left; for a turn that is refused, the quota with the longest wait.
 fn decide<'w>(
     wish: &'w Wish,
     kept: &mut BTreeMap<&'w str, (u64, Bucket)>,

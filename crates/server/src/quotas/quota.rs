@@ -1,4 +1,4 @@
-//! What a quota allows, and for whom.
+//! Quotas: their amounts, and the callers to which they apply.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// The longest window, in seconds: 31 days.
 const MAX_WINDOW_S: u32 = 31 * 24 * 3_600;
-/// The largest amount: with the longest window it fits into 62 bits.
+/// The largest amount: multiplied by the longest window it fits into 62 bits.
 const MAX_AMOUNT: u32 = 1_000_000_000;
 
-/// What a quota counts.
+/// The unit that a quota counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Measure {
@@ -31,16 +31,16 @@ impl Measure {
     }
 }
 
-/// So much within a time. It is read from a text such as `100/1h` (turns) or `200000tokens/1d`.
+/// An amount within a time. It is parsed from a text such as `100/1h` (turns) or `200000tokens/1d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub struct Quota {
-    /// What is counted.
+    /// The unit.
     pub measure: Measure,
     /// How much of it is allowed.
     pub amount: u32,
-    /// Within how many seconds.
+    /// The window, in seconds.
     pub window_s: u32,
 }
 
@@ -48,7 +48,7 @@ impl Quota {
     /// So many turns within this time.
     ///
     /// # Errors
-    /// A sentence, unless the amount is 1 to 1,000,000,000 and the time a second to 31 days.
+    /// A message, unless the amount is 1 to 1,000,000,000 and the time a second to 31 days.
     pub fn turns(amount: u32, window: Duration) -> Result<Self, String> {
         Self::new(Measure::Turns, amount, window)
     }
@@ -128,15 +128,15 @@ impl FromStr for Quota {
     }
 }
 
-/// For whom a quota is.
+/// The scope of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum QuotaFor {
     /// Each subject.
     Subject,
-    /// Each tenant, whoever of its subjects it is.
+    /// Each tenant, all of its subjects together.
     Tenant,
-    /// Each team, whoever uses it.
+    /// Each team, all of its callers together.
     Team,
     /// Each subject at each team.
     SubjectAndTeam,

@@ -1,4 +1,4 @@
-//! Webhooks of teams: what another program posts becomes a turn.
+//! Webhooks of teams: the request of another program becomes a turn.
 
 mod signature;
 
@@ -28,7 +28,7 @@ use crate::{
     server::Shared,
 };
 
-/// The most bytes of a text that a request makes.
+/// The most bytes of the text that a request gives.
 const MAX_TEXT: usize = 256 << 10;
 
 pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
@@ -36,7 +36,7 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
         .add(
             Method::POST,
             "/hooks/{team}/{name}",
-            // The signature of the body says who sends it.
+            // The signature of the body authenticates the sender.
             Access::Public,
             "Says the turn of a team's webhook: JSON, signed as the webhook wants it.",
             receive,
@@ -76,7 +76,7 @@ async fn receive(
     };
     let asked = Asked::by(&state, caller);
     let session = asked.session(&team, &key)?;
-    // A request that comes again says the same turn again.
+    // A request that is sent again gives the same turn.
     let digest = digest::digest(&digest::SHA256, id.as_bytes());
     let digest: String = digest
         .as_ref()
@@ -89,7 +89,7 @@ async fn receive(
     answer(&asked, &run, wait).await
 }
 
-/// What tells a request from all others, where its signature holds.
+/// The id of a request, if its signature is valid.
 fn verified(webhook: &Webhook, headers: &HeaderMap, body: &[u8]) -> Result<String, Problem> {
     let secret = webhook.secret_variable().map(std::env::var);
     let secret = secret.and_then(Result::ok).unwrap_or_default();
@@ -110,7 +110,7 @@ fn verified(webhook: &Webhook, headers: &HeaderMap, body: &[u8]) -> Result<Strin
         .map_err(|refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string()))
 }
 
-/// What the texts of a webhook are filled from.
+/// The source of a webhook's texts.
 struct Request<'r> {
     body: &'r Value,
     headers: &'r HeaderMap,
@@ -119,7 +119,7 @@ struct Request<'r> {
 
 impl Request<'_> {
     fn fill(&self, what: &str, text: &str) -> Result<String, Problem> {
-        // It was checked when the team was read.
+        // The text was checked when the team was read.
         let pieces = WebhookPiece::all(text).map_err(|reason| Problem::internal(&reason))?;
         let mut filled = String::new();
         for piece in pieces {

@@ -1,4 +1,4 @@
-//! Whether a request comes from who holds the secret, and lately.
+//! Whether a request was signed with the secret, and recently.
 
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -8,33 +8,33 @@ use ring::hmac;
 /// How old a request may be, and how far ahead its sender's clock, in seconds.
 const WINDOW_S: u64 = 300;
 
-/// Why a request is refused. Whoever sent it is told no more than that.
+/// Why a request is refused. The sender learns no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// It has no signature in the place where this form has it.
+    /// It has no signature where this form expects one.
     #[error("the request has no signature of the form that the webhook expects")]
     Unsigned,
-    /// It was signed long ago, or by a clock that is wrong.
+    /// It was signed long ago, or by a wrong clock.
     #[error("the request's time is more than five minutes from the server's")]
     Late,
-    /// The signature is another's.
+    /// The signature does not fit the body.
     #[error("the signature does not fit the body")]
     Wrong,
 }
 
-/// What a signature is read from.
+/// The parts of a signature.
 struct Signed<'h> {
-    /// What stands before the body in what is signed.
+    /// The signed bytes before the body.
     prefix: String,
-    /// The seconds since 1970, where they are signed.
+    /// The signing time in seconds since 1970, in forms that sign it.
     at: Option<u64>,
-    /// Signatures, of which one has to fit: while a secret is changed there are two.
+    /// The signatures, one of which must fit: while a secret is being changed there are two.
     tags: Vec<Vec<u8>>,
-    /// What tells this request from all others.
+    /// The request's id.
     id: Option<&'h str>,
 }
 
-/// Checks a request, and gives what tells it from all others: the same for one that comes again.
+/// Checks a request, and returns its id, which is the same if the request is sent again.
 pub(crate) fn verify(
     form: WebhookSignature,
     secret: &str,
@@ -54,7 +54,7 @@ pub(crate) fn verify(
     };
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
     let message = [signed.prefix.as_bytes(), body].concat();
-    // Compares in constant time.
+    // The comparison takes constant time.
     let fits = |tag: &&Vec<u8>| hmac::verify(&key, &message, tag).is_ok();
     let tag = signed.tags.iter().find(fits).ok_or(Refused::Wrong)?;
     Ok(match signed.id {
@@ -150,7 +150,7 @@ mod tests {
         given.iter().map(header).collect()
     }
 
-    /// The examples of the senders' own documentation.
+    /// The examples in the senders' own documentation.
     #[test]
     fn what_senders_document_is_accepted() {
         let github = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
