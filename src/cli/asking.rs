@@ -250,9 +250,8 @@ fn rows(text: &str) -> Vec<Row> {
     for line in text.split('\n') {
         let (mut row, mut columns, mut begins) = (String::new(), 0, true);
         for c in line.chars() {
-            // A character outside ASCII may take two columns, so it counts as two; a tab is written
+            // A character outside ASCII may take two columns, so it counts as two. A tab is written
             // as an escape.
-            // escape.
             let width = match c {
                 '\t' => 5,
                 c if c.is_ascii() => 1,

@@ -234,7 +234,7 @@ impl Screen {
         }
         let text = match self.acts.last() {
             Some(act) => act.in_words(self.acts.len() - 1),
-            // A step of a function, a timer, another process: something takes its time.
+            // A step of a function, a timer or another process takes its time.
             None if self.stirred.elapsed() >= STILL => {
                 format!("waits {} s", self.stirred.elapsed().as_secs())
             }

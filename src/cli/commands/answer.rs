@@ -18,7 +18,7 @@ use crate::cli::{
     typing::Typing,
 };
 
-/// Answers a question, and goes on with the run where no other process carries it.
+/// Answers a question, and resumes the run unless another process carries it.
 pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit, Failure> {
     let (operation, value) = arguments.parts().map_err(Failure::Usage)?;
     let keeping = Keeping::open_to_change(&arguments.store).await?;
@@ -33,7 +33,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     }
     let (system, follow) = match super::start_for(&keeping, &row, registry).await {
         Ok((system, follow)) => (system, Some(follow)),
-        // What is posted needs no code; whoever carries the run has it.
+        // Posting needs no code; the process that carries the run has it.
         Err(failure) if super::lacks_code(&failure) => {
             (super::start_to_post(&keeping).await?, None)
         }
@@ -56,7 +56,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
             )));
         }
         if secret {
-            // It stays in the memory of the process that it is given to.
+            // The secret stays in the memory of the process that receives it.
             recover(&system, row.root).await?;
         }
         let value = match value {
@@ -99,10 +99,10 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// Takes a run up for the secret that it asks for.
+/// Resumes a run for the secret that it asks for.
 ///
 /// # Errors
-/// [`Failure::Elsewhere`] where another process carries it.
+/// [`Failure::Elsewhere`] if another process carries the run.
 async fn recover(system: &System, root: RunId) -> Result<(), Failure> {
     match system.resume(root, false).await {
         Ok(_) => Ok(()),
@@ -117,7 +117,7 @@ async fn recover(system: &System, root: RunId) -> Result<(), Failure> {
     }
 }
 
-/// Whether the question is about the call of this digest, or of one that begins so.
+/// Checks that the question is about the call of this digest, which may be shortened.
 fn check(question: &Question, digest: &str) -> Result<(), Failure> {
     let asked = question.digest.map(|digest| digest.to_string());
     let begins = |asked: &String| asked.starts_with(&digest.to_lowercase());
@@ -131,7 +131,7 @@ fn check(question: &Question, digest: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The question that is meant: the only one, or that of the operation.
+/// The question to answer: the one of the operation, or else the only one.
 async fn choose(
     root: &Run,
     named: RunId,

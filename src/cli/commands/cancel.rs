@@ -10,7 +10,7 @@ use crate::cli::{
     keeping::Keeping,
 };
 
-/// Cancels a run, and carries the cancelling out where no other process carries the run.
+/// Cancels a run, and carries the cancellation out unless another process carries the run.
 pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
@@ -20,7 +20,7 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
             row.run.short(),
             row.status
         ));
-        // A run is as wished for then; a call was none to cancel.
+        // An ended run needs no cancelling; its calls can no longer be cancelled.
         return Ok(match arguments.call {
             Some(_) => Exit::Failed,
             None => Exit::Done,
@@ -51,7 +51,7 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
         let exit = follow
             .run(&system, &system.run(row.root), &mut interrupt)
             .await?;
-        // That it stopped before its end is what was asked for.
+        // A stop before the end is what was asked for.
         Ok(if exit == Exit::Stopped {
             Exit::Done
         } else {
@@ -62,7 +62,8 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// Tells whoever carries the run, with whose code this program cannot go on with it.
+/// Posts the cancellation to the process that carries the run, since this program lacks code of its
+/// team.
 async fn post(
     system: &System,
     keeping: &Keeping,
@@ -93,7 +94,7 @@ async fn post(
     Ok(if cancelled { Exit::Done } else { Exit::Failed })
 }
 
-/// Cancels one call, and goes on with the run where no other process carries it.
+/// Cancels one call, and resumes the run unless another process carries it.
 async fn cancel_call(
     system: &System,
     row: &RunRow,
@@ -114,7 +115,7 @@ async fn cancel_call(
     });
     if recovered? {
         let exit = follow.run(system, &system.run(row.root), interrupt).await?;
-        // That the run fails without the call does not mean that the call was not cancelled.
+        // The run may fail without the call, although the call was cancelled.
         return Ok(if cancelled && exit == Exit::Failed {
             Exit::Done
         } else {

@@ -16,20 +16,20 @@ use crate::cli::{
     plain_text,
 };
 
-/// A setting that nothing has, so that what refuses it says which there are.
+/// A setting that does not exist: the error that refuses it lists the existing ones.
 const NO_SETTING: &str = "no such setting";
-/// A name that a team of this command's own making has.
+/// A name in the team that this command makes for its checks.
 const PROBE: &str = "probe";
 
-/// Something that a team file may name.
+/// One entry of the list.
 struct Offer {
     name: String,
     about: String,
-    /// The settings that it has, or the arguments of a tool.
+    /// Its settings or, for a tool, its arguments.
     settings: Vec<String>,
 }
 
-/// Lists tools, and the kinds of which a team file makes tools of its own.
+/// Lists tools, and the kinds of tools that a team file can define.
 pub(super) fn tools(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
     let mut offers = Vec::new();
     for (name, tool) in registry.tools() {
@@ -108,8 +108,8 @@ pub(super) fn policies(arguments: &Catalogue, registry: &Registry) -> Result<Exi
     list(arguments, "policy", names.map(offer).collect())
 }
 
-/// The settings of something, by what it says when it is given one that it does not have: settings are
-/// types of their own, and this is what each of them tells of itself, also one of a program's own.
+/// The settings of an entry, taken from the error for an unknown setting. Each type of settings
+/// describes itself in this way, also one of a program's own.
 fn settings(registry: &Registry, name: impl FnOnce(&mut TeamSpec)) -> Vec<String> {
     let mut team = TeamSpec::new(AgentSpec::new(PROBE));
     name(&mut team);

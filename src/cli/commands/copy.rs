@@ -1,4 +1,4 @@
-//! `ghostlight copy`: what one store holds, in another.
+//! `ghostlight copy`: copies a store into another one.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -11,7 +11,7 @@ use crate::cli::{
     more_arguments::Copy,
 };
 
-/// Copies a store into an empty one, and reads the copy again.
+/// Copies a store into an empty one, and verifies the copy.
 pub(super) async fn copy(arguments: Copy) -> Result<Exit, Failure> {
     let (from, to) = (Location::of(&arguments.from), Location::of(&arguments.to));
     if !from.is_there()? {
@@ -22,7 +22,7 @@ pub(super) async fn copy(arguments: Copy) -> Result<Exit, Failure> {
     let shows = io::stderr().is_terminal();
     let copied = copy_store(&source, &target, |copied| {
         if shows {
-            // A line that each step writes over.
+            // Each step overwrites this line.
             let _ = write!(io::stderr(), "\r{} entries", copied.entries);
         }
     });

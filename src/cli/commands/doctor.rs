@@ -24,7 +24,7 @@ use crate::{
 /// How long a model has to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Looks at everything, and tells of each whether it is well.
+/// Checks everything, and reports the result of each check.
 pub(super) async fn doctor(arguments: Arguments, registry: Registry) -> Result<Exit, Failure> {
     let mut doctor = Doctor { ill: false };
     doctor.says("version", Ok(env!("CARGO_PKG_VERSION").to_owned()))?;
@@ -56,7 +56,7 @@ pub(super) async fn doctor(arguments: Arguments, registry: Registry) -> Result<E
 }
 
 struct Doctor {
-    /// Whether something is not well.
+    /// Whether a check failed.
     ill: bool,
 }
 
@@ -95,7 +95,7 @@ impl Doctor {
         self.says("environment", Ok(told.join(", ")))
     }
 
-    /// Asks each model of the team for a word.
+    /// Asks each model of the team for one word.
     async fn models(
         &mut self,
         team: &TeamSpec,

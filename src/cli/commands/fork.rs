@@ -18,7 +18,7 @@ use crate::{
     config,
 };
 
-/// Forks a run, and carries the fork to its rest.
+/// Forks a run, and follows the fork until it rests.
 pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Failure> {
     if let Some(input) = &arguments.input
         && input.trim().is_empty()
@@ -80,10 +80,10 @@ pub(super) async fn fork(arguments: Fork, registry: Registry) -> Result<Exit, Fa
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// What a fork has of the run from which it comes.
+/// What a fork has copied from its run.
 struct Copied {
     at: u64,
-    /// The place of the last copied entry in the order of commits.
+    /// The position of the last copied entry in the order of commits.
     position: u64,
 }
 

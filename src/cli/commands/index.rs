@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// How often a watched folder is looked at.
+/// How often a watched folder is checked for changes.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The readers of the command: PDF is read by another process of it.
+/// The readers of the command: another process of it reads PDF.
 pub(in crate::cli) fn readers() -> Readers {
     match std::env::current_exe() {
         Ok(program) => Readers::default().with(PdfReader::new(program, ["read-pdf"])),
@@ -35,7 +35,7 @@ pub(in crate::cli) fn readers() -> Readers {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) async fn perform(asked: Documents) -> Result<Exit, Failure> {
     match asked {
         Documents::Index(arguments) => index(arguments).await,
@@ -44,7 +44,7 @@ pub(super) async fn perform(asked: Documents) -> Result<Exit, Failure> {
     }
 }
 
-/// Brings an index up to folders and rows.
+/// Updates an index from folders and rows.
 async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     let embedder = Some(embedder.embedder().map_err(Failure::Usage)?);
@@ -124,7 +124,7 @@ async fn sync<S: Source>(
         let percent = progress.done * 100 / progress.all.max(1);
         if is_seen && percent != shown {
             shown = percent;
-            // Where stderr is closed there is nobody to tell.
+            // If stderr is closed, nobody can be told.
             let _ = write!(
                 io::stderr(),
                 "\r{percent:3}% of {} documents\r",
@@ -154,7 +154,7 @@ fn told(source: &std::path::Path, report: &SyncReport) -> String {
     told
 }
 
-/// Prints what fits a query best.
+/// Prints the passages that fit a query best.
 async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     if !path.exists() {
@@ -217,15 +217,15 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Reads a PDF from stdin in this process, within bounds, and says its text. It is what other processes of the command
-/// start.
+/// Reads a PDF from stdin in this process, within bounds, and prints its text. Other processes of
+/// the command start it.
 fn read_pdf() -> Result<Exit, Failure> {
     bound();
     serve_pdf(io::stdin().lock(), io::stdout().lock())?;
     Ok(Exit::Done)
 }
 
-/// Bounds the memory and the time of this process.
+/// Bounds the memory and the CPU time of this process.
 #[cfg(unix)]
 fn bound() {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -234,7 +234,7 @@ fn bound() {
             current: Some(most),
             maximum: Some(most),
         };
-        // Where a system has no such bound, the reader that waits has one.
+        // If a system lacks such a bound, the waiting reader has its own.
         let _ = setrlimit(resource, limit);
     }
 }
@@ -242,7 +242,7 @@ fn bound() {
 #[cfg(not(unix))]
 fn bound() {}
 
-/// Where the index is, and what makes its vectors.
+/// The path of the index, and the settings of its embedder.
 fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
     let path = file
         .index

@@ -1,4 +1,4 @@
-//! `ghostlight init`: something to begin with.
+//! `ghostlight init`: writes files to start from.
 
 use std::{
     io::{self, Write as _},
@@ -18,7 +18,7 @@ const TEAM: &str = include_str!("init/team.yaml");
 const MAIN: &str = include_str!("init/main.rs.txt");
 const MANIFEST: &str = include_str!("init/Cargo.toml.txt");
 
-/// Writes a team file with comments, and a program where one is wished for. Nothing is written over.
+/// Writes a team file with comments and, if wanted, a program. No file is overwritten.
 pub(super) fn init(arguments: &Init) -> Result<Exit, Failure> {
     let folder = &arguments.folder;
     let mut wanted = vec![("team.yaml", TEAM.to_owned())];

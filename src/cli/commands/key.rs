@@ -22,7 +22,7 @@ use crate::{
     server::{self, KeyError, KeyFile},
 };
 
-/// The file of keys that is named, or the one beside the store.
+/// The key file that was named, or the one beside the store.
 pub(super) fn file_of(named: Option<PathBuf>, store: &StoreArguments) -> Result<KeyFile, Failure> {
     let path = match named {
         Some(path) => path,

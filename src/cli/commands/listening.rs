@@ -24,11 +24,11 @@ use crate::{
     server::{Scope, Visibility},
 };
 
-/// How long the keys of an identity provider may take to come, and how many bytes they may have.
+/// The longest time for fetching the keys of an identity provider, and the most bytes of them.
 const JWKS_TIME: Duration = Duration::from_secs(10);
 const JWKS_BYTES: usize = 1 << 20;
 
-/// What is to be served, checked before anything begins.
+/// The settings of the server, checked before anything starts.
 pub(super) struct Served {
     arguments: HttpArguments,
     keys: Option<KeyFile>,
@@ -72,7 +72,7 @@ impl Served {
     }
 }
 
-/// The identity provider, if one is named.
+/// The identity provider, if one was named.
 fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
     let named = (&arguments.issuer, &arguments.audience, &arguments.jwks);
     let (Some(name), Some(audience), Some(keys)) = named else {
@@ -105,11 +105,11 @@ fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
     Ok(Some(issuer))
 }
 
-/// The text of an answer.
+/// The text of a response.
 async fn read(answer: Result<reqwest::Response, reqwest::Error>) -> Result<String, reqwest::Error> {
     let mut answer = answer?.error_for_status()?;
     let mut text = Vec::new();
-    // What is too long for keys is cut, and is no JSON then.
+    // A longer text is cut, and is then no valid JSON.
     while text.len() < JWKS_BYTES
         && let Some(piece) = answer.chunk().await?
     {
@@ -118,7 +118,7 @@ async fn read(answer: Result<reqwest::Response, reqwest::Error>) -> Result<Strin
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The settings of TLS from these files.
+/// The TLS settings from these files.
 fn tls(certificate: &Path, key: &Path) -> Result<ServerConfig, Failure> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::Usage(format!(
@@ -136,14 +136,14 @@ fn tls(certificate: &Path, key: &Path) -> Result<ServerConfig, Failure> {
         .map_err(|error| failed(certificate, &error))
 }
 
-/// A server that answers.
+/// A running server.
 pub(super) struct Listening {
     stop: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
 }
 
 impl Listening {
-    /// Begins to answer; nothing where no address was given.
+    /// Starts the server; `None` if no address was given.
     pub(super) async fn begin(system: &System, served: &Served) -> Result<Option<Self>, Failure> {
         let Served {
             arguments,
@@ -218,15 +218,15 @@ impl Listening {
         Ok(Some(Self { stop, task }))
     }
 
-    /// Is done at once where the server has ended by itself, which it does only when it fails, and otherwise never:
-    /// it is asked for again and again.
+    /// Completes at once if the server has ended by itself, which it does only on failure, and
+    /// otherwise never: the caller polls it anew each time.
     pub(super) async fn ended(&mut self) {
         if !self.task.is_finished() {
             std::future::pending().await
         }
     }
 
-    /// Accepts no more, and waits until what is under way has ended.
+    /// Accepts no more requests, and waits until those in progress have ended.
     pub(super) async fn end(self) -> Result<(), Failure> {
         let _ = self.stop.send(());
         match self.task.await {

@@ -52,7 +52,7 @@ pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Fa
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// What a client's model reads of a team.
+/// The description of a team for a client's model.
 pub(super) fn described(team: &TeamSpec) -> String {
     match team.agent.description.as_str() {
         "" => format!(

@@ -44,7 +44,7 @@ impl From<Kind> for MemoryKind {
     }
 }
 
-/// Does something with a memory.
+/// Runs the command.
 pub(super) async fn memory(arguments: Memory) -> Result<Exit, Failure> {
     match arguments.act {
         MemoryAct::List(arguments) => list(arguments).await,
@@ -67,7 +67,7 @@ async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
     let kind = arguments.kind.map(MemoryKind::from);
     let mut items = stored(&keeping, &arguments.whose)?.list().await?;
     items.retain(|item| kind.is_none_or(|kind| item.kind == kind));
-    // What was written last first.
+    // The latest first.
     items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     let more = items.len().saturating_sub(arguments.limit);
     items.truncate(arguments.limit);
@@ -192,7 +192,7 @@ async fn forgotten(
 async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let document = stored(&keeping, &arguments.whose)?.export().await?;
-    // On one line: a line break acts on a terminal, and is written as an escape.
+    // On one line: a line break could act on a terminal, so it is written as an escape.
     let text = serde_json::to_string(&document).map_err(std::io::Error::other)?;
     let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
     let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file for each.
 
 mod answer;
 mod cancel;
@@ -59,12 +59,12 @@ use super::{
 };
 use crate::files;
 
-/// How long another process has to take what is in the inbox of a run that it carries; it looks
-/// ten times a second.
+/// How long another process may take to read the inbox of a run that it carries; it looks ten times
+/// a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Does what was asked.
+/// Runs the command.
 pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit, Failure> {
     match command {
         Command::Chat(arguments) => chat::chat(arguments, registry).await,
@@ -109,7 +109,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
     }
 }
 
-/// Starts a System of one team that carries only what it is told to.
+/// Starts a System of one team that carries only the runs that it is given.
 async fn start(
     keeping: &Keeping,
     team: TeamSpec,
@@ -120,12 +120,12 @@ async fn start(
         registry,
     };
     let system = System::builder(keeping.store.clone()).recover(false);
-    // Whoever can write the store's file may do anything with it.
+    // A person who can write the store's file may do anything with it.
     Ok(system.team(team).start().await?.as_operator())
 }
 
-/// Starts a System for a run that was begun, and what will follow it. The team comes from the
-/// definition to which the run is pinned: its file is not needed.
+/// Starts a System for a run that was begun, and for what follows it. The team comes from the
+/// definition to which the run is pinned, so its file is not needed.
 async fn start_for(
     keeping: &Keeping,
     row: &RunRow,
@@ -144,7 +144,8 @@ async fn start_to_post(keeping: &Keeping) -> Result<System, SystemError> {
     Ok(system.start().await?.as_operator())
 }
 
-/// Why a run cannot go on in this program: its team names what this program does not have.
+/// Whether a run cannot continue in this program because its team names code that the program
+/// lacks.
 fn lacks_code(failure: &Failure) -> bool {
     let Failure::System(error) = failure else {
         return false;
@@ -158,8 +159,8 @@ async fn is_carried(keeping: &Keeping, run: RunId) -> Result<bool, Failure> {
     Ok(held.first().copied().unwrap_or_default())
 }
 
-/// Says when what was posted to a run takes effect, which this program does not carry, and another process
-/// does or does not.
+/// Says when a posted message takes effect, for a run that this program does not carry; `carried`
+/// tells whether another process does.
 fn say_when(keeping: &Keeping, root: RunId, carried: bool, done: &str) {
     let (id, option) = (root.short(), &keeping.option);
     note(&match carried {
@@ -171,18 +172,18 @@ fn say_when(keeping: &Keeping, root: RunId, carried: bool, done: &str) {
     });
 }
 
-/// A key for a conversation that nobody named.
+/// A key for a conversation without a name.
 fn fresh_key() -> String {
     format!("{:012x}", SystemEntropy.bits() >> 80)
 }
 
-/// An id for a turn that nobody named.
+/// An id for a turn without a name.
 fn fresh_turn() -> String {
     format!("{:032x}", SystemEntropy.bits())
 }
 
-/// Takes a run up, unless another process carries it and takes what was put into the inbox of
-/// `receiver`, a run of its tree. `false` when it does.
+/// Resumes a run, unless another process carries it and takes the items from the inbox of
+/// `receiver`, a run of its tree; then it returns `false`.
 async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
     let mut patience = PATIENCE;
     loop {
@@ -194,14 +195,14 @@ async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Resu
         if system.store().inbox(receiver).await?.is_empty() {
             return Ok(false);
         }
-        // The process may be about to let go of the run, or hang.
+        // The process may be about to release the run, or hang.
         patience = patience.checked_sub(PAUSE).ok_or(refused)?;
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Stops a System, and with it the process upon a second interrupt. What went wrong before
-/// matters more than what goes wrong now.
+/// Stops a System; a second interrupt ends the process, too. An earlier failure matters more than
+/// one of the stop.
 async fn stop(
     system: &System,
     interrupt: &mut Interrupt,
@@ -218,7 +219,7 @@ async fn stop(
     }
 }
 
-/// The width of a column for the names of these agents, indented by their depth.
+/// The width of a column for these agents' names, indented by their depth.
 fn column_of(team: &TeamSpec) -> usize {
     let width = |(above, agent): &(Vec<&str>, &ghostlight_actors::definition::AgentSpec)| {
         2 * above.len() + agent.display_name().chars().count()
@@ -229,7 +230,7 @@ fn column_of(team: &TeamSpec) -> usize {
 /// The largest recording or session that is read from a file, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
 
-/// Reads what the command has exported.
+/// Reads a file that the command has exported.
 fn read_record(path: &Path) -> io::Result<String> {
     files::read_text(path, MAX_RECORD_BYTES)
 }
@@ -247,14 +248,14 @@ fn note(text: &str) {
     say(text);
 }
 
-/// Says that there is no store yet, which is no fault of a command that is for all runs.
+/// Says that there is no store yet, which is no failure of a command for all runs.
 fn no_runs_yet(arguments: &StoreArguments) -> Result<Exit, Failure> {
     let location = keeping::location_of(arguments)?;
     note(&format!("no runs yet; they will be kept in {location}"));
     Ok(Exit::Done)
 }
 
-/// What repeating a call would do, in the word of team files.
+/// The word of team files for what repeating a call would do.
 fn effect(effect: Effect) -> &'static str {
     match effect {
         Effect::Read => "read",

@@ -199,7 +199,7 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a name stands for; nothing where the program itself registered it.
+/// The description of a built-in name; empty if the program itself registered it.
 pub(super) fn about(table: &[(&str, &'static str)], name: &str) -> &'static str {
     let found = table.iter().find(|(known, _)| *known == name);
     found.map_or("", |(_, about)| about)

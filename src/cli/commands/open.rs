@@ -1,4 +1,4 @@
-//! `ghostlight open`: the page over a store, without a server that is set up.
+//! `ghostlight open`: the page over a store, without setting up a server.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,11 @@ use crate::{
     server::{Server, page},
 };
 
-/// How many of the runs that began last are asked for their teams.
+/// How many of the latest runs are searched for teams.
 const LATEST: usize = 256;
 
-/// Shows the page at an address of this machine, until Ctrl-C. No run is taken up but by a person's click.
+/// Shows the page at an address of this machine, until Ctrl-C. A run is resumed only when a person
+/// asks for it.
 pub(super) async fn open(arguments: Open, registry: Registry) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = match &arguments.run {
@@ -37,7 +38,8 @@ pub(super) async fn open(arguments: Open, registry: Registry) -> Result<Exit, Fa
     })?;
     let at = listener.local_addr()?;
     let system = start(&keeping, row.as_ref(), &registry).await?;
-    // The address is secret as long as it is on this screen alone: with the cookie it leaves the browser's address line.
+    // The address is secret as long as only this screen shows it: once the cookie is set, the token
+    // leaves the browser's address line.
     let token = format!("{:032x}{:032x}", SystemEntropy.bits(), SystemEntropy.bits());
     let server = Server::new(system.clone()).token(&token).page(page::FILES);
     let place = row.map_or_else(String::new, |row| format!("#/runs/{}", row.run));
@@ -63,9 +65,9 @@ pub(super) async fn open(arguments: Open, registry: Registry) -> Result<Exit, Fa
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// A System with the teams of the latest runs as they are pinned, the newest of each name, so that people can talk to
-/// them, and fork and retry their runs. A team whose tools and behaviors this program does not have is left out: its
-/// runs can be looked at.
+/// A System with the teams to which the latest runs are pinned, the newest of each name, so that
+/// people can talk to them, and fork and retry their runs. A team with tools or behaviors that this
+/// program lacks is left out; its runs can still be viewed.
 async fn start(
     keeping: &Keeping,
     row: Option<&RunRow>,
@@ -82,7 +84,7 @@ async fn start(
         }
         let spec = match pinned_team(&keeping.store, row.root).await {
             Ok(spec) => spec,
-            // One run that does not read is no reason to show none.
+            // One unreadable run is no reason to show none.
             Err(error) => {
                 super::note(&format!("team {}: {error}", row.team));
                 continue;

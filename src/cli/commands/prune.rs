@@ -9,7 +9,7 @@ use crate::cli::{
     keeping::Keeping,
 };
 
-/// Deletes ended runs, or lists those that would be.
+/// Deletes ended runs, or lists those that would be deleted.
 pub(super) async fn prune(arguments: Prune) -> Result<Exit, Failure> {
     let retention = arguments.retention.retention();
     if !retention.deletes() {

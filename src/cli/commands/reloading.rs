@@ -1,4 +1,4 @@
-//! A team file that changes while its team is served.
+//! A team file that may change while its team is served.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::SystemTime};
 
@@ -18,14 +18,14 @@ use crate::{
     config,
 };
 
-/// When the file was written, and how large it is.
+/// The time of the file's last change, and its size.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// A team file, and the definition that new runs have.
+/// A team file, and the definition of new runs.
 pub(super) struct Watched {
     path: PathBuf,
     seen: Stamp,
-    /// A stamp that was seen once: an editor may be writing.
+    /// A stamp that was seen only once: an editor may still be writing.
     changing: Stamp,
     team: TeamSpec,
     model: ModelArguments,
@@ -50,10 +50,11 @@ impl Watched {
         }
     }
 
-    /// Looks whether the file was changed, and gives its team to new runs. What to tell, if that was news.
+    /// Checks whether the file has changed, and gives its team to new runs. Returns a message about
+    /// a change.
     pub(super) async fn look(&mut self, system: &System) -> Option<String> {
         let stamp = stamp(&self.path);
-        // A file that is being replaced is not there for a moment.
+        // A file that is being replaced is missing for a moment.
         if stamp.is_none() || stamp == self.seen {
             return None;
         }
@@ -117,7 +118,7 @@ fn stamp(path: &PathBuf) -> Stamp {
     Some((found.modified().ok()?, found.len()))
 }
 
-/// What differs between two definitions, in words.
+/// The differences between two definitions, in words.
 fn changes(old: &TeamSpec, new: &TeamSpec) -> Vec<String> {
     let (before, after) = (agents(old), agents(new));
     let mut changes = Vec::new();
@@ -141,7 +142,7 @@ fn changes(old: &TeamSpec, new: &TeamSpec) -> Vec<String> {
         .collect()
 }
 
-/// Each agent by its name, without those below it but for their names.
+/// The agents by name, each with only the names of the agents below it.
 fn agents(team: &TeamSpec) -> BTreeMap<String, Value> {
     let of = |agent: &ghostlight_actors::definition::AgentSpec| {
         let mut agent = agent.clone();
@@ -171,7 +172,7 @@ fn of_team(team: &TeamSpec) -> Value {
     value
 }
 
-/// The keys under which two mappings differ.
+/// The keys at which two mappings differ.
 fn differing<'v>(old: &'v Value, new: &'v Value) -> impl Iterator<Item = String> + use<'v> {
     let keys = [old, new]
         .into_iter()

@@ -21,7 +21,7 @@ use crate::{
     config,
 };
 
-/// Replays runs and files, and says of each whether today's code does what is recorded.
+/// Replays runs and files, and tells for each whether today's code does what was recorded.
 pub(super) async fn replay(arguments: Replay, registry: Registry) -> Result<Exit, Failure> {
     let (registry, team) = match &arguments.team {
         Some(path) => {
@@ -104,12 +104,12 @@ async fn recordings(
     Ok(found)
 }
 
-/// Prints all that is recorded of a run's tree, as JSON lines.
+/// Prints the recording of a run's tree as JSON lines.
 pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     let recording = recording(&keeping.store, row.run).await?;
-    // All is looked at before anything is printed.
+    // Everything is checked before anything is printed.
     let text = recording.to_json_lines();
     let lines = text
         .lines()

@@ -55,7 +55,7 @@ pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit
         if ended == Exit::Interrupted {
             return Ok(ended);
         }
-        // The first that went otherwise than well is told.
+        // The first result other than success becomes the exit code.
         if exit == Exit::Done {
             exit = ended;
         }

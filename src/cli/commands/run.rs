@@ -46,7 +46,8 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     let mut follow = Follow::new(width, &keeping)
         .json(arguments.show.json)
         .yes(arguments.yes);
-    // A conversation of its own, unless one is named; the turn's id names it as well.
+    // A new conversation unless one is named; a turn id without a session names its conversation,
+    // too.
     let fresh = || super::fresh_key();
     let key = arguments
         .session
@@ -91,7 +92,7 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
 /// The longest text that is read from stdin, in bytes: a million tokens, more than any model takes.
 const MAX_TASK_BYTES: usize = 4 << 20;
 
-/// Reads what is to be done from stdin: a line from a person, everything from a pipe.
+/// Reads the task from stdin: a line from a person, everything from a pipe.
 fn read_task() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let stdin = io::stdin().lock();

@@ -19,7 +19,7 @@ use crate::cli::{
     plain_text, when,
 };
 
-/// How many runs a person is shown at once.
+/// How many runs a person sees at once.
 const PAGE: usize = 50;
 
 pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
@@ -67,15 +67,15 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether runs that have ended are wished for.
+/// Whether ended runs are wanted, too.
 fn ended_too(arguments: &Runs) -> bool {
     arguments.all || !arguments.state.is_empty()
 }
 
-/// Some runs, each with whether the process that carried it has ended.
+/// Some runs, each with whether it was interrupted: the process that carried it has ended.
 struct Page {
     rows: Vec<(RunRow, bool)>,
-    /// The last of them, where there are more.
+    /// The last of them, if there are more.
     next: Option<RunId>,
 }
 
@@ -92,7 +92,7 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
     filter.team.clone_from(&arguments.team);
     filter.statuses = arguments.state.iter().flat_map(statuses).copied().collect();
     filter.since = arguments.since.map(|age| before(now, age));
-    // One more than is shown tells whether there is a next page.
+    // One more than the limit tells whether there is a next page.
     filter.limit = limit.saturating_add(1);
     if let Some(after) = &arguments.after {
         filter.after = Some(keeping.find(after).await?);
@@ -107,7 +107,7 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
         let is_last = found.len() < filter.limit;
         filter.after = found.last().cloned();
         rows.extend(with_owners(keeping, found).await?.filter(wished));
-        // The store does not tell runs that are under way from those that were interrupted.
+        // The store does not distinguish runs in progress from interrupted ones.
         if is_last || rows.len() > limit {
             break;
         }
@@ -118,7 +118,7 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
     Ok(Page { rows, next })
 }
 
-/// These runs, each with whether the process that carried it has ended.
+/// These runs, each with whether it was interrupted.
 async fn with_owners(
     keeping: &Keeping,
     rows: Vec<RunRow>,
@@ -139,7 +139,7 @@ async fn with_owners(
     }))
 }
 
-/// How a run may stand in the store that stands so.
+/// The statuses in the store that this state covers.
 fn statuses(state: &State) -> &'static [RunStatus] {
     match state {
         State::Running => &[RunStatus::Running],
@@ -174,10 +174,10 @@ fn state_of(status: RunStatus, interrupted: bool) -> Option<State> {
 struct Listed<'a> {
     #[serde(flatten)]
     row: &'a RunRow,
-    /// Whether it is under way and the process that carried it has ended.
+    /// Whether it is in progress and the process that carried it has ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
-    /// Why this program leaves it to a newer one.
+    /// Why this program leaves it to a newer version.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_alone: Option<&'a str>,
 }

@@ -26,11 +26,11 @@ use crate::{
     config,
 };
 
-/// How often it is looked how the runs stand.
+/// How often the states of the runs are checked.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often it is looked for runs that other processes left behind.
+/// How often runs that other processes left behind are looked for.
 const RECOVER: Duration = Duration::from_secs(2);
-/// How many of the runs that began last are looked at, beside the open ones.
+/// How many of the latest runs are watched, beside the open ones.
 const LATEST: usize = 256;
 
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
@@ -40,7 +40,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     let team = file.spec().clone();
     let model = default_model::describe(&team, &registry);
     let mut interrupt = Interrupt::new()?;
-    // What was there before is no news, but for runs that go on.
+    // The earlier states are no news, except for runs that continue.
     let mut watch = Watch::new(team.name.clone(), arguments.show.json);
     for row in watch.rows(&keeping).await? {
         watch.seen.insert(row.run, row.status);
@@ -80,7 +80,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     let result = keep(&system, &keeping, watching, &mut listening, &mut interrupt).await;
     #[cfg(feature = "server")]
     let result = match listening {
-        // No more is accepted, and then runs let go where they stand.
+        // First no more requests are accepted, then runs are released where they stand.
         Some(listening) => {
             let ended = listening.end().await;
             result.and_then(|exit| ended.map(|()| exit))
@@ -125,7 +125,7 @@ async fn keep(
     Ok(Exit::Done)
 }
 
-/// What answers over HTTP, if anything does.
+/// The HTTP server, if there is one.
 #[cfg(feature = "server")]
 type HttpServer = Option<Listening>;
 #[cfg(not(feature = "server"))]
@@ -147,7 +147,7 @@ fn every(pause: Duration) -> Interval {
     every
 }
 
-/// What was told of the team's runs.
+/// The states of the team's runs that were already reported.
 struct Watch {
     team: String,
     json: bool,
@@ -160,7 +160,7 @@ impl Watch {
         Self { team, json, seen }
     }
 
-    /// The team's open roots and those that began last.
+    /// The team's open roots and its latest ones.
     async fn rows(&mut self, keeping: &Keeping) -> Result<Vec<RunRow>, Failure> {
         let mut filter = RunFilter::default();
         (filter.roots, filter.limit) = (true, LATEST);
@@ -174,13 +174,13 @@ impl Watch {
             }
         }
         rows.retain(|row| row.team == self.team);
-        // What ended and is not among the latest is not asked for again.
+        // An ended run that is not among the latest is not read again.
         self.seen
             .retain(|run, status| !status.is_ended() || rows.iter().any(|row| row.run == *run));
         Ok(rows)
     }
 
-    /// Tells how a run stands, where that is news.
+    /// Reports the state of a run if it is new.
     fn tell(&mut self, row: &RunRow) -> Result<(), Failure> {
         if self.seen.insert(row.run, row.status) == Some(row.status) {
             return Ok(());

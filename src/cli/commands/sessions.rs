@@ -56,7 +56,7 @@ pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Where a page begins, in one word.
+/// The start of a page, in one word.
 fn page_name(row: &SessionRow) -> String {
     format!("{}/{}", row.updated_at.0, row.session)
 }
@@ -79,7 +79,7 @@ fn page(name: &str) -> Result<SessionRow, Failure> {
 }
 
 fn table(sessions: &[SessionSummary], now: Timestamp) -> Vec<String> {
-    // Whole, so that it can be named: a key that nobody chose has 32 characters.
+    // The whole name, so that it can be copied: a generated key has 32 characters.
     let name = |found: &SessionSummary| plain_text::line(&found.session.to_string(), 120);
     let names = sessions.iter().map(|found| name(found).chars().count());
     let width = names.max().unwrap_or(0).max(7);
@@ -112,7 +112,7 @@ pub(super) fn before(now: Timestamp, age: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(age))
 }
 
-/// Does something with one session.
+/// Runs the command.
 pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
     match arguments.act {
         SessionAct::List(arguments) => sessions(arguments).await,
@@ -131,7 +131,7 @@ async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
     let (kept, id) = (StoredSessions::of(keeping.store.clone()), arguments.session);
     let mut log = kept.log(&id).await?;
     let journal = JournalId::Session(id.clone());
-    // A branch may have no turn yet.
+    // A branch may have no turns yet.
     if log.turns.is_empty() && keeping.store.read(journal, 0, 1).await?.is_empty() {
         return Err(Failure::Usage(format!("there is no session {id}")));
     }
@@ -288,10 +288,10 @@ async fn artifact(arguments: SessionArtifact) -> Result<Exit, Failure> {
     super::note(&artifact.info.to_string());
     let mut out = std::io::stdout().lock();
     if arguments.raw || !out.is_terminal() {
-        // Bytes as they were saved: they may be no text.
+        // The bytes as they were saved, which may be no text.
         out.write_all(&artifact.content)?;
     } else {
-        // A terminal obeys what it is sent, and a model may have written it.
+        // A terminal obeys control characters, and a model may have written them.
         let text = std::str::from_utf8(&artifact.content).map_err(|_| {
             Failure::Usage(
                 "the artifact is no text: send it to a file or a program, or print it with --raw"

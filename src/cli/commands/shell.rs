@@ -29,7 +29,7 @@ pub(super) fn completions(arguments: &Completions) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Writes a page for the command, and one for each command below it.
+/// Writes a page for the command, and one for each subcommand.
 pub(super) fn man(arguments: &Man) -> Result<Exit, Failure> {
     let wrong =
         |error: std::io::Error| Failure::Usage(format!("{}: {error}", arguments.folder.display()));

@@ -22,7 +22,7 @@ use crate::cli::{
     when,
 };
 
-/// How often a run that is followed is looked at.
+/// How often a followed run is checked.
 const LOOK: Duration = Duration::from_millis(100);
 /// How many entries are read at once.
 const PAGE: usize = 1000;
@@ -47,7 +47,7 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     let (mut after, mut root) = (0, row.root);
     let mut interrupt = Interrupt::new()?;
     loop {
-        // Asked before the entries are read: of a run that had ended then, none come later.
+        // The status is read before the entries: if the run had ended then, no later entries exist.
         let stands = keeping.store.run(root).await?.map(|row| row.status);
         let lines = keeping.store.read_tree(root, after, PAGE).await?;
         let Some(last) = lines.last() else {
@@ -85,7 +85,7 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     }
 }
 
-/// Shows the questions that the run and those below it wait for, with nothing folded.
+/// Shows the questions for which the run and its child runs wait, with nothing folded.
 async fn questions(arguments: &Show, keeping: &Keeping, row: &RunRow) -> Result<Exit, Failure> {
     let mut open: Vec<(RunId, OperationId, Question)> = Vec::new();
     let mut after = 0;
@@ -157,7 +157,7 @@ fn heading(row: &RunRow) -> String {
     )
 }
 
-/// What the run has used of its bounds; nothing where it has none.
+/// How much of its budget the run has used; empty if it has none.
 fn budget(allowance: &Allowance) -> String {
     let mut parts: Vec<String> = Vec::new();
     for resource in Resource::COUNTED {

@@ -15,7 +15,7 @@ use crate::{
     workflows::GraphSpec,
 };
 
-/// Says what a team file holds, or what is wrong with it.
+/// Prints what a team file contains, or what is wrong with it.
 pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failure> {
     let wrong = RefCell::new(None);
     let complete = |team: &mut TeamSpec| {
@@ -61,7 +61,7 @@ pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// Prints the source of a picture of a team that is sound.
+/// Prints the diagram source of a valid team.
 pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
     default_model::define(file.spec_mut(), &registry, &ModelArguments::default())?;
@@ -84,7 +84,7 @@ pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// The graph by which an agent works.
+/// The graph of an agent.
 fn graph_of(team: &TeamSpec, name: &str) -> Result<GraphSpec, String> {
     let behavior = team.find(name).map(|agent| &agent.behavior);
     let behavior = behavior.ok_or_else(|| format!("team {} has no agent {name:?}", team.name))?;

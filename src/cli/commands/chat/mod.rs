@@ -28,13 +28,13 @@ use crate::{
     config::{self, TeamFile},
 };
 
-/// The agent that a person talks to who names no team.
+/// The name of the agent for a chat without a team file.
 const ASSISTANT: &str = "assistant";
 const INSTRUCTIONS: &str = "\
 You talk with a person at a terminal. Answer briefly, in plain text without Markdown. Use your tools where \
 they help, and say what you do not know.";
 
-/// Talks with a person until they leave.
+/// Talks with a person until the person leaves.
 pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exit, Failure> {
     let mut file = arguments.team_file.as_ref().map(config::load).transpose()?;
     let mut alone = assistant(&registry);
@@ -72,7 +72,7 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
     super::stop(&system, &mut interrupt, talked).await
 }
 
-/// A team of one agent with all tools that the program has.
+/// A team of one agent with all tools of the program.
 fn assistant(registry: &Registry) -> TeamSpec {
     let mut agent = AgentSpec::new(ASSISTANT);
     agent.instructions = INSTRUCTIONS.to_owned();
@@ -82,7 +82,7 @@ fn assistant(registry: &Registry) -> TeamSpec {
     TeamSpec::new(agent)
 }
 
-/// The key of the team's conversation in which something happened last.
+/// The key of the team's latest conversation.
 async fn last(system: &System, team: &str) -> Result<Option<String>, Failure> {
     let mut query = SessionQuery::default();
     (query.team, query.limit) = (Some(team.to_owned()), 1);
@@ -97,7 +97,7 @@ struct Chat<'c> {
     yes: bool,
     team: TeamSpec,
     session: Session,
-    /// How the last turn ended.
+    /// The exit of the last turn.
     exit: Exit,
 }
 
@@ -142,7 +142,7 @@ impl Chat<'_> {
             match self.act(system, line, interrupt).await {
                 Ok(Some(exit)) => return Ok(exit),
                 Ok(None) => {}
-                // The conversation goes on, unless nothing can be kept any more.
+                // The conversation continues, unless the store has failed.
                 Err(failure) if failure.exit() != Exit::Store && self.reading.terminal => {
                     super::note(&format!("error: {failure}"));
                 }
@@ -151,7 +151,7 @@ impl Chat<'_> {
         }
     }
 
-    /// How the command ends where nothing more is said: a person at a terminal has seen how each turn ended.
+    /// The exit at the end of the input: a person at a terminal has seen how each turn ended.
     fn end(&self) -> Exit {
         match self.reading.terminal {
             true => Exit::Done,
@@ -191,7 +191,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// The turn that is under way in the session, if there is one and nobody carries it.
+    /// The session's turn that is in progress and carried by no process, if there is one.
     async fn open_turn(&self, system: &System) -> Result<Option<Run>, Failure> {
         let mut filter = ghostlight_actors::contract::RunFilter::default();
         (filter.session, filter.roots, filter.open) = (Some(self.session.id().clone()), true, true);
@@ -203,7 +203,7 @@ impl Chat<'_> {
         Ok(None)
     }
 
-    /// Does what a line asks for. The exit where the person leaves.
+    /// Does what a line asks for. Returns the exit if the person leaves.
     async fn act(
         &mut self,
         system: &System,
@@ -258,11 +258,11 @@ impl Chat<'_> {
             sent = sending => sent?,
         };
         self.exit = self.follow(follow, system, &run, interrupt).await?;
-        // Twice interrupted.
+        // The second interrupt.
         Ok((self.exit == Exit::Interrupted).then_some(Exit::Done))
     }
 
-    /// Follows a turn to its rest. Where nobody is at a terminal, the next lines answer what it asks.
+    /// Follows a turn until it rests. Without a terminal, the next lines answer its questions.
     async fn follow(
         &self,
         mut follow: Follow,

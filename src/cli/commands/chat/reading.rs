@@ -1,5 +1,5 @@
-//! What a person types between the turns: a line with history that can be edited, or, where no terminal is
-//! there, the lines of stdin.
+//! What a person types between the turns: a line with editing and history or, without a terminal,
+//! the lines of stdin.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
@@ -21,22 +21,22 @@ use tokio::sync::oneshot;
 
 use super::slash::NAMES;
 
-/// The longest line of a pipe that is taken, in bytes.
+/// The longest accepted line of a pipe, in bytes.
 const MAX_LINE: usize = 4 << 20;
-/// How many lines the history has.
+/// The most lines of the history.
 const HISTORY: usize = 1000;
 const PROMPT: &str = "> ";
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 #[derive(Debug)]
 pub(super) enum Typed {
-    /// A text, of several lines perhaps.
+    /// A text, possibly of several lines.
     Text(String),
     /// Ctrl-C.
     Interrupted,
-    /// The end: Ctrl-D, or that of the pipe.
+    /// Ctrl-D, or the end of the pipe.
     End,
-    /// It cannot be read.
+    /// Reading failed.
     Failed(String),
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Reading {
     wanted: mpsc::Sender<oneshot::Sender<Typed>>,
     /// Whether a person types at a terminal.
     pub(super) terminal: bool,
-    /// How the terminal was set before, for an end while a line is being edited.
+    /// The terminal's earlier settings, in case the chat ends while a line is being edited.
     #[cfg(unix)]
     before: Option<rustix::termios::Termios>,
 }
 
 impl Reading {
-    /// Begins to read when it is asked to. Lines are remembered in this file.
+    /// Starts the thread, which reads when asked. This file keeps the lines.
     pub(super) fn new(history: Option<PathBuf>) -> io::Result<Self> {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let (wanted, wishes) = mpsc::channel::<oneshot::Sender<Typed>>();
@@ -83,7 +83,7 @@ impl Reading {
         line.await.unwrap_or(Typed::End)
     }
 
-    /// Leaves the terminal as it was, though a line may be being edited.
+    /// Restores the terminal, even while a line is being edited.
     pub(super) fn let_go(&self) {
         #[cfg(unix)]
         if let Some(before) = &self.before {
@@ -111,7 +111,7 @@ impl Source {
         match self {
             Self::Editor(editor, history) => match editor.readline(PROMPT) {
                 Ok(text) => {
-                    // A history that cannot be written is none.
+                    // A history that cannot be written is dropped.
                     if editor.add_history_entry(text.as_str()).unwrap_or(false)
                         && let Some(path) = history
                     {
@@ -128,7 +128,7 @@ impl Source {
     }
 }
 
-/// A line of a pipe, with those on which it goes on.
+/// A line of a pipe, with its continuation lines.
 fn lines() -> Typed {
     let mut text = String::new();
     loop {
@@ -151,7 +151,7 @@ fn lines() -> Typed {
     }
 }
 
-/// A text whose lines ended with `\`, without these marks.
+/// A text whose lines ended with `\`, without these characters.
 fn joined(text: &str) -> String {
     text.replace("\\\r\n", "\n").replace("\\\n", "\n")
 }
@@ -165,7 +165,7 @@ fn editor(history: Option<&PathBuf>) -> rustyline::Result<Editor<Multiline, File
     let mut editor = Editor::with_config(config)?;
     editor.set_helper(Some(Multiline));
     if let Some(path) = history {
-        // There is none before the first line.
+        // The file does not exist before the first line.
         let _ = editor.load_history(path);
     }
     Ok(editor)

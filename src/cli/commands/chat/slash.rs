@@ -1,4 +1,4 @@
-//! What begins with `/` in a chat.
+//! Lines that begin with `/` in a chat.
 
 use std::io::Write as _;
 
@@ -29,10 +29,10 @@ pub(super) const HELP: &str = "\
 /quit           leave; `ghostlight chat --continue` goes on
 A line that ends with \\ goes on. Ctrl-C stops the turn, twice leaves. //text says /text.";
 
-/// What a line asks for.
+/// The request of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked<'t> {
-    /// It is said to the team.
+    /// A text for the team.
     Say(&'t str),
     Agents,
     Tools,
@@ -42,7 +42,7 @@ pub(super) enum Asked<'t> {
     Save(&'t str),
     Help,
     Quit,
-    /// That makes no sense, and why.
+    /// An invalid request, and why.
     Wrong(String),
 }
 
@@ -74,7 +74,7 @@ pub(super) fn read(line: &str) -> Asked<'_> {
     }
 }
 
-/// The agents, each below the one that has it.
+/// The agents as a tree.
 pub(super) fn agents(team: &TeamSpec, active: Option<&str>) -> String {
     let agents = team.agent.walk();
     let lines = agents.iter().map(|(above, agent)| {
@@ -90,7 +90,7 @@ pub(super) fn agents(team: &TeamSpec, active: Option<&str>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What each agent can call.
+/// The tools of each agent.
 pub(super) fn tools(team: &TeamSpec, registry: &Registry) -> String {
     let mut lines = Vec::new();
     for (_, agent) in team.agent.walk() {
@@ -111,7 +111,7 @@ pub(super) fn tools(team: &TeamSpec, registry: &Registry) -> String {
     lines.join("\n")
 }
 
-/// Takes the last turn back. What was said in it, or nothing where there is none.
+/// Takes the last turn back. Returns its text, or `None` if there is no turn.
 pub(super) async fn undo(session: &Session) -> Result<Option<String>, Failure> {
     let log = session.log().await?;
     let Some(last) = log.turns.last() else {
@@ -121,7 +121,7 @@ pub(super) async fn undo(session: &Session) -> Result<Option<String>, Failure> {
     Ok(Some(last.said.clone()))
 }
 
-/// Writes what was said into a new file.
+/// Writes the conversation into a new file.
 pub(super) async fn save(
     system: &System,
     session: &Session,
