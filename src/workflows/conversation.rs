@@ -1,4 +1,4 @@
-//! What the members of a workflow said.
+//! What the members of a workflow have said.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub struct Utterance {
 }
 
 impl Utterance {
-    /// Something that this member said.
+    /// An utterance of this member.
     pub fn new(by: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             by: by.into(),
@@ -21,7 +21,7 @@ impl Utterance {
     }
 }
 
-/// All that was said, each under its speaker's name.
+/// All utterances, each under its speaker's name.
 pub(super) fn transcript(said: &[Utterance]) -> String {
     let mut transcript = String::new();
     for Utterance { by, text } in said {
@@ -32,7 +32,7 @@ pub(super) fn transcript(said: &[Utterance]) -> String {
     transcript
 }
 
-/// A task, and what the members before have said to it.
+/// A task, with the earlier members' answers to it.
 pub(super) fn with_transcript(task: &str, said: &[Utterance]) -> String {
     if said.is_empty() {
         return task.to_owned();
@@ -40,7 +40,7 @@ pub(super) fn with_transcript(task: &str, said: &[Utterance]) -> String {
     format!("{task}\n\nWhat was said so far:\n\n{}", transcript(said))
 }
 
-/// The last thing that was said.
+/// The last utterance.
 pub(super) fn last(said: &[Utterance]) -> &str {
     said.last().map_or("", |said| said.text.as_str())
 }

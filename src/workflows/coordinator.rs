@@ -1,4 +1,4 @@
-//! A model that hands out work over rounds.
+//! A model that assigns tasks over several rounds.
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -28,10 +28,10 @@ missing: {\"answer\": \"…\"}";
 const BLANK: &str = "\
 That hands out no task and gives no answer. Give one of both.";
 
-/// The agent's own model hands out work to the members, round after round, sees their results,
-/// and answers. After the last round it is asked for the answer from what there is.
+/// The agent's own model assigns tasks to the members, round after round, reads their results, and
+/// answers. After the last round it is asked for an answer from the results so far.
 ///
-/// A coordinator that neither hands out a task nor answers is asked again.
+/// A coordinator that neither assigns a task nor answers is asked again.
 ///
 /// A worker that fails does not end the work: the model is told, and can hand the task to
 /// another one.
@@ -104,8 +104,8 @@ impl Coordinator {
         below_instructions(&cx.agent().instructions, &prompt)
     }
 
-    /// Does the tasks of a round, and tells what came of each; an end that ends the work comes with
-    /// what the others made.
+    /// Does the tasks of a round, and returns the result of each. An end that ends the whole work
+    /// comes with the results of the other tasks.
     async fn work(
         &self,
         cx: &RunContext,
@@ -117,7 +117,7 @@ impl Coordinator {
             .map(|handed| Part::new(handed.worker, handed.task))
             .collect();
         let wait = limit(self.task_timeout_ms);
-        // What a worker escalates is for the model that gave it the task.
+        // An escalation of a worker goes to the model that assigned the task.
         let leaves = |end: &MemberEnd| matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _));
         let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, leaves).await?;
         let ended = || parts.iter().zip(&ends);
@@ -140,7 +140,7 @@ impl Coordinator {
     }
 }
 
-/// A stop with what the workers made as its partial answer, if they made anything.
+/// A stop with the workers' results as its partial answer, if there are any.
 fn with_results(mut outcome: Outcome, done: &[String]) -> Outcome {
     if let Outcome::Stopped { partial, .. } = &mut outcome
         && !done.is_empty()

@@ -96,7 +96,7 @@ impl Behavior for Debate {
                     answers.push(Utterance::new(*debater, text));
                 }
             }
-            // A round that has nothing leaves what the one before has.
+            // A round in which no member made anything keeps what the round before made.
             let made = transcript(if made_now.is_empty() {
                 &said
             } else {

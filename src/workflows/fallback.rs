@@ -1,4 +1,4 @@
-//! Agents of which one is to succeed.
+//! Agents that are tried one after the other until one succeeds.
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -14,10 +14,10 @@ use super::{
     member::{MemberEnd, ask, check_members, limit, members, out_of_budget, stopped, task},
 };
 
-/// Members one after the other until one answers; its answer is the workflow's. A member that
-/// fails, stops before its end or escalates is followed by the next, which is told what the ones
-/// before it came to. Where none answers, the workflow escalates if a member did, stops if a budget
-/// stopped one, and fails otherwise.
+/// Asks the members one after the other until one answers; that is the workflow's answer. After a
+/// member that fails, escalates or stops early, the next one is asked, and told how the earlier
+/// ones ended; only a member that exits the loop ends the workflow. If none answers, the workflow
+/// escalates if a member did, stops if a budget stopped one, and fails otherwise.
 ///
 /// ```yaml
 /// behavior: { name: fallback, member_timeout_ms: 30_000 }

@@ -1,4 +1,4 @@
-//! Agents again and again.
+//! Agents that repeat their work until a condition holds.
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -14,9 +14,9 @@ use super::{
     turns::Turns,
 };
 
-/// Members one after the other, and again from the first, until a condition holds, as long as
-/// another one does, until a member exits the loop, or a bound is reached. Each sees the task and
-/// what was said in the last rounds. The last answer is the workflow's.
+/// Asks the members one after the other, and again from the first, until a condition holds, a
+/// condition to go on no longer holds, a member exits the loop, or a bound is reached. Each member
+/// sees the task and the answers of the last rounds. The last answer is the workflow's.
 ///
 /// ```yaml
 /// behavior: { name: loop, until: { text: APPROVED }, max_rounds: 5 }

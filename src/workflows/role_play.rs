@@ -1,4 +1,4 @@
-//! One agent instructs, another one does.
+//! One agent instructs, another one acts.
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -26,9 +26,9 @@ Follow this instruction, and give the whole result of it:
 
 {last}";
 
-/// Two members: the first instructs, the second does what it is told, turn by turn, until the
-/// first says that the task is done. Each sees the task and what the other said last. The
-/// second's last answer is the workflow's. After Li et al., "CAMEL" (2023).
+/// Two members: the first instructs, the second acts, turn by turn, until the first says that the
+/// task is done. Each sees the task and the other's last message. The second's last answer is the
+/// workflow's. After Li et al., "CAMEL" (2023).
 ///
 /// ```yaml
 /// behavior: { name: role_play, done: "<TASK_DONE>" }

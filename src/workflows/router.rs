@@ -1,4 +1,4 @@
-//! The agent that fits the task.
+//! Routing of a task to the agent that fits it.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,10 @@ Choose who is to do the user's task. Do not do it yourself. There are:
 
 Answer with JSON only: {\"agent\": \"…\"}";
 
-/// Gives the task to the one member that fits, and answers what it answers. The first rule whose
-/// words are in the task decides; where none does, the member whose examples are nearest to the task; and where
-/// none is near enough, the agent's own model chooses by the members' descriptions.
+/// Gives the task to the one member that fits it, and returns that member's answer. The first rule
+/// with a word in the task decides. If no rule fits, the member whose examples are nearest to the
+/// task is chosen; if none is near enough, the agent's own model chooses by the members'
+/// descriptions.
 ///
 /// ```yaml
 /// behavior:
@@ -124,7 +125,8 @@ impl Router {
             .map(|route| route.agent.as_str())
     }
 
-    /// The member whose examples are nearest, where one is near enough. It is recorded: replay compares nothing again.
+    /// The member with the nearest examples, if they are near enough. The choice is recorded, so a
+    /// replay compares nothing again.
     async fn exemplified(&self, cx: &RunContext, task: &str) -> Result<Option<String>, AgentError> {
         if self.examples.is_empty() {
             return Ok(None);
@@ -144,7 +146,7 @@ impl Router {
         });
         let nearest = match nearest.await {
             Ok(nearest) => nearest,
-            // Without vectors the model chooses, or `otherwise` does.
+            // Without vectors, the model or `otherwise` decides.
             Err(error) => {
                 cx.emit("examples_not_compared", &error.to_string());
                 return Ok(None);
@@ -159,7 +161,7 @@ impl Router {
         Ok(near.map(|(member, _)| member))
     }
 
-    /// Whom the model chooses.
+    /// The model's choice.
     async fn chosen(&self, cx: &RunContext) -> Result<String, AgentError> {
         let members = members(cx.spec(), &self.members, &[]);
         let about = |name: &&str| {

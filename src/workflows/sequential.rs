@@ -15,8 +15,8 @@ use super::{
 };
 use crate::behaviors::Prompt;
 
-/// Members one after the other, each of which sees the task and all that was said before it. The
-/// last answer is the workflow's.
+/// Asks the members one after the other; each sees the task and all answers before it. The last
+/// answer is the workflow's.
 ///
 /// ```yaml
 /// behavior: { name: sequential, on_failure: go_on }
@@ -53,8 +53,8 @@ impl Behavior for Sequential {
     }
 }
 
-/// Stages one after the other, each of which gets the answer of the one before it, put into a
-/// prompt of its own. The last answer is the workflow's.
+/// Stages one after the other; each gets the answer of the one before it, in its own prompt. The
+/// last answer is the workflow's.
 ///
 /// ```yaml
 /// behavior:
@@ -89,7 +89,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage that gets the answer before it as it is.
+    /// A stage that gets the answer before it unchanged.
     pub fn new(agent: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -118,7 +118,7 @@ impl Stage {
             ("task", task),
             ("said", &transcript),
         ];
-        // Of two answers of one agent the later one counts.
+        // The later of two answers of one agent counts.
         let answers = said.iter().rev();
         texts.extend(answers.map(|said| (said.by.as_str(), said.text.as_str())));
         prompt.fill(&texts)

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Utterance;
 
-/// A condition over what was said, by which a workflow ends. Conditions are put together by
-/// `|`, `&` and `!`, or in a file by `any`, `all` and `not`.
+/// A condition on the conversation that ends a workflow. Conditions are combined by `|`, `&` and
+/// `!`, or in a file by `any`, `all` and `not`.
 ///
 /// ```
 /// use ghostlight::workflows::{Utterance, Termination};
@@ -37,17 +37,17 @@ pub enum Termination {
 }
 
 impl Termination {
-    /// After this many turns.
+    /// The condition that this many turns were taken.
     pub fn max_turns(turns: u32) -> Self {
         Self::MaxTurns(turns)
     }
 
-    /// Once somebody says this.
+    /// The condition that somebody has said this.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Whether it holds after all this was said.
+    /// Whether it holds after all these utterances.
     pub fn is_met(&self, said: &[Utterance]) -> bool {
         match self {
             Self::MaxTurns(turns) => said.len() >= *turns as usize,
@@ -126,7 +126,7 @@ mod tests {
             prop_assert_eq!((left.clone() & right.clone()).is_met(&spoken), l && r);
             prop_assert_eq!((left.clone() | right.clone()).is_met(&spoken), l || r);
             prop_assert_eq!((!left.clone()).is_met(&spoken), !l);
-            // Conditions only ever become true as more is said, as long as none is negated.
+            // Without negation, a condition that holds stays true as more is said.
             if let Some((_, before)) = spoken.split_last() {
                 prop_assert!(!(left.clone() | right.clone()).is_met(before) || (left | right).is_met(&spoken));
             }

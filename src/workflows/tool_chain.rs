@@ -1,4 +1,4 @@
-//! Tools one after the other, without a model.
+//! A chain of tools, without a model.
 
 use ghostlight_actors::{
     definition::{AgentSpec, DELEGATE_PREFIX},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::behaviors::Prompt;
 
-/// The agent's tools one after the other, each with the result of the one before, without a
+/// Calls the agent's tools one after the other, each with the result of the one before, without a
 /// model. The last result is the answer.
 ///
 /// ```yaml
@@ -27,8 +27,8 @@ use crate::behaviors::Prompt;
 ///     - summarise
 /// ```
 ///
-/// To the agent above it such an agent is one tool, `delegate_to_NAME`, whose arguments are the agent's `input`. A
-/// step may be the tool of an agent below, and so another chain.
+/// For the agent above, such an agent is one tool, `delegate_to_NAME`, whose arguments are the
+/// agent's `input`. A step may be the tool of an agent below, and so another chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -56,7 +56,7 @@ pub struct ToolStep {
 }
 
 impl ToolStep {
-    /// A step that hands on what came before.
+    /// A step that passes the result before it on.
     pub fn new(tool: impl Into<String>) -> Self {
         Self {
             tool: tool.into(),
@@ -89,7 +89,7 @@ impl ToolStep {
     }
 }
 
-/// The template with the texts in its own texts.
+/// The template with its placeholders replaced.
 pub(super) fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
     match template {
         Value::String(text) => Prompt::new(text.as_str()).fill(texts).into(),
@@ -150,13 +150,13 @@ impl From<ToolStep> for NameOrStep {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 struct Done {
     tool: String,
     text: String,
 }
 
-/// The last result, or nothing.
+/// The last result; empty if there is none.
 fn last(mut results: Vec<Done>) -> String {
     results.pop().map(|done| done.text).unwrap_or_default()
 }

@@ -23,11 +23,12 @@ const ASK: &str = "\
 
 Choose one of these and answer with it alone: {options}";
 
-/// Every member votes for one of the options, without seeing the others' votes; the answer is
-/// the option with the most votes.
+/// Every member votes for one of the options without seeing the other votes. The answer is the
+/// option with the most votes.
 ///
-/// A vote is the option that a member's answer is, or the only one that is in it, whatever the
-/// letters' case; any other answer, and a failed member, is no vote.
+/// A member votes for the option that equals its answer, or else for the only option that its
+/// answer mentions, whatever the letters' case. Any other answer, and the failure of a member, is
+/// no vote.
 ///
 /// ```yaml
 /// behavior: { name: vote, options: [approve, reject], majority: true }
@@ -118,7 +119,7 @@ impl Vote {
     }
 }
 
-/// Whether a text has these words as words of their own.
+/// Whether a text contains these words as whole words.
 fn mentions(text: &str, words: &str) -> bool {
     text.match_indices(words).any(|(at, found)| {
         let before = text[..at].chars().next_back();

@@ -1,27 +1,27 @@
-//! What a graph must be.
+//! The checks of a graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{END, StateGraph, Way};
 
-/// What is wrong with a graph.
+/// A fault of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// A node's name stands for two things.
     #[error("the node {0:?} is there twice, or leads on twice: remove one")]
     Twice(String),
-    /// The name of the end was given to a node.
+    /// A node has the name of the end.
     #[error("a node is called {END:?}, which stands for the end: rename it")]
     NamedEnd,
-    /// A name stands for no node.
+    /// A name belongs to no node.
     #[error("{wanted_by} names {name:?}, which is no node; there are: {known}")]
     Missing {
-        /// What names it.
+        /// The place of the name.
         wanted_by: String,
         /// The name.
         name: String,
-        /// The nodes that there are.
+        /// The names of the nodes.
         known: String,
     },
     /// A node leads nowhere.
@@ -30,10 +30,10 @@ pub enum GraphError {
     /// No way leads to a node.
     #[error("no way leads from the entry to the node {0:?}: add an edge to it, or remove it")]
     Unreachable(String),
-    /// From a node there is no way to the end.
+    /// A node has no way to the end.
     #[error("no way leads from the node {0:?} to the end: add an edge that leaves its circle")]
     Endless(String),
-    /// A fork's branches do not meet where it says.
+    /// The branches of a fork do not meet at its join.
     #[error(
         "the fork at {fork:?} has the branch {branch:?}, from which there is a way past {join:?}: \
          let every way from it lead there"
@@ -43,13 +43,13 @@ pub enum GraphError {
         fork: String,
         /// The branch.
         branch: String,
-        /// Where the branches are to meet.
+        /// The join of the fork.
         join: String,
     },
     /// A fork has no branches.
     #[error("the fork at {0:?} has no branches")]
     NoBranches(String),
-    /// A graph that may take no step.
+    /// The graph may walk no step.
     #[error("max_steps must be at least 1")]
     NoSteps,
 }
@@ -125,14 +125,14 @@ fn check_names<S>(graph: &StateGraph<S>) -> Result<(), GraphError> {
     }
 }
 
-/// Where each node leads, by names alone.
+/// The ways of each node, by names alone.
 fn plain<S>(graph: &StateGraph<S>) -> BTreeMap<&str, Vec<&str>> {
     let ways = graph.ways.iter();
     ways.map(|(from, way)| (from.as_str(), way.targets()))
         .collect()
 }
 
-/// All that can be reached from a node, the node itself included, without going on from `stop`.
+/// All nodes that can be reached from a node, including itself, without going on from `stop`.
 fn reach<'a>(
     from: &'a str,
     stop: Option<&str>,

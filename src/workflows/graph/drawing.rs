@@ -1,10 +1,10 @@
-//! A graph as a picture's source.
+//! A graph as the source of a diagram.
 
 use std::fmt::Write;
 
 use super::{END, StateGraph, Way};
 
-/// The ways of a graph, each with what stands beside its arrow.
+/// The arrows of a graph, each with its label.
 fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, &'static str)> {
     let mut arrows = Vec::new();
     for (from, way) in &graph.ways {
@@ -19,7 +19,7 @@ fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, &'static str)> {
     arrows
 }
 
-/// A text within quotes, as both languages read it.
+/// A text within quotes that both languages can read.
 fn quoted(name: &str) -> String {
     name.replace('\\', "/").replace('"', "'").replace('\n', " ")
 }

@@ -189,7 +189,7 @@ impl GraphSpec {
 
     fn lead_on(&self, graph: StateGraph<State>, name: &str, node: &GraphNode) -> StateGraph<State> {
         let choices = match &node.then {
-            // It leads nowhere, which the graph's check says.
+            // The node leads nowhere, which the graph's check reports.
             None => return graph,
             Some(Then::All { all, join }) => {
                 let rules = self.merge.clone();
@@ -223,7 +223,7 @@ impl GraphSpec {
         })
     }
 
-    /// Whether the answer needs what a node has not come to yet.
+    /// Whether the answer needs the result of a node that has none yet.
     fn lacks(&self, state: &State) -> bool {
         let answer = self
             .answer
@@ -235,7 +235,8 @@ impl GraphSpec {
         names.any(|name| !state.has(name) && answer.contains(&format!("{{{name}}}")))
     }
 
-    /// What is wrong with it in the place of this agent, beside what the graph's check finds.
+    /// What is wrong with the graph for this agent, beside the faults that the graph's own check
+    /// finds.
     fn fault(&self, agent: &AgentSpec) -> Result<(), String> {
         for (name, node) in &self.nodes {
             let place = format!("nodes.{name}");
@@ -330,7 +331,7 @@ impl GraphNode {
                 let halt = Halt::new(reason, state);
                 Ok(Err(Halt { moved, ..halt }))
             }
-            // The graph fails as the member did.
+            // The graph fails with the member's error.
             MemberEnd::Failed(error) => Err(error.into()),
         }
     }

@@ -1,4 +1,4 @@
-//! A graph of steps over a state of the user's own.
+//! A graph of steps over a state of any type.
 
 mod check;
 mod drawing;
@@ -34,16 +34,16 @@ use super::{
 pub use check::GraphError;
 pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
 
-/// Where a graph ends.
+/// The name of the place where a graph ends.
 pub const END: &str = "end";
 
 type Work<S> = Arc<dyn Fn(RunContext, S) -> BoxFuture<'static, Walked<S>> + Send + Sync>;
-/// A state that was led on, or where that was stopped.
+/// The state after a walk, or the place where the walk was stopped.
 type Walked<S> = Result<Result<S, Halt<S>>, AgentError>;
 type Choose<S> = Arc<dyn Fn(&S) -> String + Send + Sync>;
 type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 
-/// A graph while it is put together: nodes that change a state, and where each leads.
+/// A graph under construction: nodes that change a state, and the ways between them.
 ///
 /// ```
 /// use ghostlight::prelude::*;
@@ -77,16 +77,16 @@ type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A node is an async function over a context of its own and the state; what it does through the
-/// context is recorded, so a graph that is killed goes on in the node where it was. A node that
-/// [asks](RunContext::ask) suspends the graph.
+/// A node is an async function of its own context and the state. Everything that it does through
+/// the context is recorded, so after a crash the graph continues in the node that it had reached. A
+/// node that [asks](RunContext::ask) suspends the graph.
 pub struct StateGraph<S> {
     entry: String,
     nodes: BTreeMap<String, Work<S>>,
     /// What a person is asked before a node.
     gates: BTreeMap<String, String>,
     ways: BTreeMap<String, Way<S>>,
-    /// Names that were given twice.
+    /// Names that were used twice.
     twice: Vec<String>,
     max_steps: u32,
 }
@@ -98,7 +98,7 @@ enum Way<S> {
         targets: Vec<String>,
         choose: Choose<S>,
     },
-    /// Several ways at once, that meet again.
+    /// Several ways at once, which meet again.
     Fork {
         branches: Vec<String>,
         join: String,
@@ -117,7 +117,7 @@ impl<S> Way<S> {
 }
 
 impl<S: Clone + Send + 'static> StateGraph<S> {
-    /// A graph that begins with this node, and may take 100 steps.
+    /// A graph that begins with this node, and may walk 100 steps.
     pub fn new(entry: impl Into<String>) -> Self {
         Self {
             entry: entry.into(),
@@ -162,8 +162,8 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         self
     }
 
-    /// Adds a graph as a node: it is walked from its entry to its end. Its steps count in its own
-    /// bound; where that or a budget stops it, the graph around it stops too.
+    /// Adds a graph as a node: it is walked from its entry to its end. Its steps count towards its
+    /// own bound. If that bound or a budget stops it, the outer graph stops, too.
     #[must_use]
     pub fn graph(self, name: impl Into<String>, graph: Graph<S>) -> Self
     where
@@ -175,13 +175,13 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         })
     }
 
-    /// Leads from a node to another, or to [`END`].
+    /// Adds a way from a node to another, or to [`END`].
     #[must_use]
     pub fn edge(self, from: impl Into<String>, to: impl Into<String>) -> Self {
         self.way(from, Way::To(to.into()))
     }
 
-    /// Leads from a node to the one of the targets that the function names.
+    /// Adds a way from a node to whichever of the targets the function names.
     #[must_use]
     pub fn route<T: Into<String>>(
         self,
@@ -194,9 +194,9 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         self.way(from, Way::Choice { targets, choose })
     }
 
-    /// Leads from a node to several at once. Each branch begins with the state as it was at the
-    /// fork and is walked until it reaches `join`; then the reducer makes one state of the one at
-    /// the fork and those of the branches, in their order, with which the graph goes on at `join`.
+    /// Adds ways from a node to several at once. Each branch begins with the state at the fork and
+    /// is walked until it reaches `join`. Then the reducer merges the state at the fork and those
+    /// of the branches, in their order, into the state with which the graph continues at `join`.
     #[must_use]
     pub fn fork<T: Into<String>>(
         self,
@@ -243,8 +243,8 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
     /// Checks the graph.
     ///
     /// # Errors
-    /// The first fault: a name that stands for nothing or for two things, a node that leads
-    /// nowhere or cannot be reached, a graph without an end, branches that do not meet.
+    /// The first fault: a name of no node or of two, a node that leads nowhere or cannot be
+    /// reached, a graph without an end, branches that do not meet.
     pub fn compile(self) -> Result<Graph<S>, GraphError> {
         check::check(&self)?;
         Ok(Graph(Arc::new(self)))
@@ -260,7 +260,7 @@ impl<S> fmt::Debug for StateGraph<S> {
     }
 }
 
-/// A graph that was checked. Cloning shares it.
+/// A checked graph. Clones share it.
 pub struct Graph<S>(Arc<StateGraph<S>>);
 
 impl<S> Clone for Graph<S> {
@@ -275,7 +275,7 @@ impl<S> fmt::Debug for Graph<S> {
     }
 }
 
-/// What a walk through a graph came to.
+/// The end of a walk through a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphEnd<S> {
@@ -285,10 +285,10 @@ pub enum GraphEnd<S> {
     Stopped {
         /// Why.
         reason: StopReason,
-        /// The state so far; of branches under way, the one at their fork.
+        /// The state so far; with branches in progress, the state at their fork.
         state: S,
-        /// What branches under way had made of it, each by its first node; none of those that had
-        /// made nothing.
+        /// The states of branches in progress, each with its first node; a branch that changed
+        /// nothing is left out.
         branches: Vec<(String, S)>,
     },
 }
@@ -297,7 +297,7 @@ pub enum GraphEnd<S> {
 struct Halt<S> {
     reason: StopReason,
     state: S,
-    /// Whether the state is another than the one with which the walk began.
+    /// Whether the state differs from the one with which the walk began.
     moved: bool,
     branches: Vec<(String, S)>,
 }
@@ -317,7 +317,7 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
     /// Walks the graph from its entry. Each step is told to observers as the event `node`.
     ///
     /// # Errors
-    /// What a node fails with, and a route that names no target of its own.
+    /// The error of a node, or a route that names none of its targets.
     pub async fn run(&self, cx: &RunContext, state: S) -> Result<GraphEnd<S>, AgentError> {
         Ok(match self.walk(cx, state).await? {
             Ok(state) => GraphEnd::Done(state),
@@ -344,9 +344,9 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
         walk.go(&self.0.entry, END, state, None).await
     }
 
-    /// A behavior that walks this graph: how the state begins, and what the answer is. Where a
-    /// bound or a budget stops it, its partial answer is made of the state so far, or of each
-    /// branch that was under way.
+    /// A behavior that walks this graph, with functions for the first state and for the answer. If
+    /// a bound or a budget stops the walk, the partial answer is made of the state so far, or of
+    /// the state of each branch in progress.
     pub fn into_behavior(
         self,
         begin: impl Fn(&RunContext) -> S + Send + Sync + 'static,
@@ -377,7 +377,7 @@ struct Walk<'a, S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
-    /// Walks from a node until another one. What a branch makes on its way is kept in `so_far`.
+    /// Walks from a node to another one. The states of branches on the way are kept in `so_far`.
     fn go<'a>(
         &'a self,
         from: &'a str,
@@ -389,7 +389,7 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
             let mut at = from.to_owned();
             let mut moved = false;
             while at != until {
-                // Walks of one run take turns, so that nothing but the count is shared.
+                // Walks of one run take turns, so only the count is shared.
                 let step = self.steps.fetch_add(1, Ordering::Relaxed);
                 if step >= self.graph.max_steps {
                     let reason = StopReason::MaxSteps(self.graph.max_steps);
@@ -447,8 +447,9 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
         .boxed()
     }
 
-    /// Walks branches side by side until they meet. Where one is stopped it gives what each made of
-    /// the state: a bound lets the others walk as far as they may, anything else stops them too.
+    /// Walks branches side by side until they meet. If one is stopped, the states of all are
+    /// returned: a bound lets the other branches walk as far as they can, anything else stops them,
+    /// too.
     async fn fork(
         &self,
         branches: &[String],
@@ -515,7 +516,7 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
     }
 }
 
-/// Whether this is a bound that all branches have, and not the end that a member chose.
+/// Whether this is a bound that all branches share, and not an end that a member chose.
 fn is_bound(reason: &StopReason) -> bool {
     matches!(
         reason,
@@ -548,8 +549,7 @@ where
     }
 }
 
-/// What there is of the answer where a graph was stopped: of each branch under its name where
-/// there are several.
+/// The partial answer of a stopped graph; with several branches, each under its name.
 fn so_far<S>(state: S, mut branches: Vec<(String, S)>, answer: impl Fn(S) -> String) -> String {
     match branches.len() {
         0 => answer(state),

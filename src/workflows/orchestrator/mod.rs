@@ -1,4 +1,4 @@
-//! A model breaks the task down, and the parts are done by what they need.
+//! A model divides the task into parts that depend on each other.
 
 mod plan;
 mod schedule;
@@ -67,14 +67,14 @@ type Process = Arc<
         + Sync,
 >;
 
-/// The agent's own model breaks the task down into a plan; each part is done by an agent below,
-/// a tool, or a function, as soon as the parts that it needs are done; then an aggregator
-/// answers, or else the answer is a JSON object with all results.
+/// The agent's own model divides the task into a plan. Each part is done by an agent below, a tool,
+/// or a function, as soon as the parts that it depends on are done. Then an aggregator answers;
+/// without one, the answer is a JSON object with all results.
 ///
-/// A plan with a fault (an unknown dependency or processor, a circle) is given back to the model
-/// with what is wrong, up to a bound. What needs a task that failed is skipped, and the rest goes
-/// on. Where a budget ended a task and there is no aggregator, or something ends the work before
-/// its end, the results are the partial answer.
+/// A plan with a fault (an unknown dependency or processor, a circle) is returned to the model with
+/// a description of the fault, up to a bound. A task whose dependency failed is skipped, and the
+/// others continue. If a budget ended a task and there is no aggregator, or if the work ends early,
+/// the results are the partial answer.
 ///
 /// ```yaml
 /// behavior: { name: orchestrator, max_at_once: 4, max_attempts: 2, aggregator: editor }
@@ -159,8 +159,8 @@ struct Planned {
 }
 
 impl Orchestrator {
-    /// Lets a function do tasks under this name. It gets a context of its own, the task, and the
-    /// results of the tasks that it needs by their ids.
+    /// Adds a function that does tasks under this name. It gets its own context, the task, and the
+    /// results of the task's dependencies by their ids.
     #[must_use]
     pub fn function<F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
     where
@@ -172,7 +172,7 @@ impl Orchestrator {
         self
     }
 
-    /// Everybody who can do a task, with what each is good for.
+    /// Every processor, with its description.
     fn processors<'a>(&'a self, cx: &'a RunContext) -> BTreeMap<&'a str, &'a str> {
         let aggregator = self.aggregator.as_deref();
         let agents = cx.spec().agents.iter();
@@ -185,7 +185,7 @@ impl Orchestrator {
         functions.chain(tools).chain(agents).collect()
     }
 
-    /// The plan in what the model wrote, or what it is told to mend.
+    /// The plan in the model's text, or the message that tells the model what to mend.
     fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<TaskPlan, String> {
         let tasks = match self.format {
             PlanFormat::Json => {
@@ -215,7 +215,7 @@ impl Orchestrator {
         }
     }
 
-    /// The plan that the model makes.
+    /// The plan of the model.
     async fn planned(&self, cx: &RunContext) -> Result<TaskPlan, AgentError> {
         let known = self.processors(cx);
         let list: Vec<String> = known
@@ -257,7 +257,7 @@ impl Orchestrator {
         Err(OperationError::new(ErrorKind::Plan, message).into())
     }
 
-    /// Gives a task to whoever does it.
+    /// Gives a task to its processor.
     async fn process(
         &self,
         cx: &RunContext,
@@ -332,7 +332,7 @@ impl Orchestrator {
     }
 }
 
-/// What a function came to.
+/// The end of a task that a function did.
 fn ended(done: Result<String, AgentError>) -> Result<MemberEnd, AgentError> {
     let error = match done {
         Ok(text) => return Ok(MemberEnd::Answered(text)),
@@ -382,7 +382,7 @@ fn schema(known: &BTreeMap<&str, &str>) -> Value {
     })
 }
 
-/// All that came of a plan, as an answer.
+/// The results of a plan, as an answer.
 fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
     let (mut done, mut failed, mut skipped) = (Map::new(), Map::new(), Map::new());
     for (task, end) in plan.tasks().iter().zip(ends) {

@@ -1,4 +1,4 @@
-//! Tasks, what they wait for, and the order in which they may begin.
+//! Tasks, their dependencies, and the order in which they may begin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A part of the work that a model has planned.
+/// A part of the work in a model's plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ impl PlannedTask {
         }
     }
 
-    /// Sets what it waits for.
+    /// Sets the tasks on which it depends.
     #[must_use]
     pub fn after<D: Into<String>>(mut self, ids: impl IntoIterator<Item = D>) -> Self {
         self.dependencies = ids.into_iter().map(Into::into).collect();
@@ -58,19 +58,19 @@ impl PlannedTask {
     }
 }
 
-/// What is wrong with a plan.
+/// A fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// It has no tasks, or too many.
     #[error("the plan has {found} tasks, and must have 1 to {most}")]
     Size {
-        /// How many it has.
+        /// The number of its tasks.
         found: usize,
-        /// How many it may have.
+        /// The most tasks that it may have.
         most: usize,
     },
-    /// A task has no id, processor or description.
+    /// A task lacks its id, processor or description.
     #[error("task {place} ({id:?}) has no {what}")]
     Lacks {
         /// Its place in the plan, from 1.
@@ -80,46 +80,46 @@ pub enum PlanError {
         /// What it lacks.
         what: &'static str,
     },
-    /// Two tasks have one id.
+    /// Two tasks have the same id.
     #[error("two tasks have the id {0:?}: give each its own")]
     Twice(String),
-    /// A task waits for one that is not there.
+    /// A task depends on a task that is not in the plan.
     #[error(
         "task {task:?} depends on {dependency:?}, which is not in the plan; there are: {known}"
     )]
     Unknown {
         /// The task.
         task: String,
-        /// What it waits for.
+        /// The missing task's id.
         dependency: String,
-        /// The ids that there are.
+        /// The ids in the plan.
         known: String,
     },
-    /// Tasks wait for each other.
+    /// Tasks depend on each other in a circle.
     #[error("tasks wait for each other in a circle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
-    /// Nobody is called what a task names.
+    /// A task names an unknown processor.
     #[error("task {task:?} names the processor {processor:?}; there are: {known}")]
     Processor {
         /// The task.
         task: String,
-        /// Whom it names.
+        /// The name that it gives.
         processor: String,
-        /// Who is there.
+        /// The known names.
         known: String,
     },
 }
 
-/// Tasks whose dependencies are all there and in no circle.
+/// Tasks whose dependencies all exist and form no circle.
 ///
-/// Which of them may begin is told in the order of their priority, and among equals in the order
-/// of the plan, so the same plan is always done in the same order.
+/// Tasks that may begin are started in the order of their priority and, with equal priority, in the
+/// order of the plan, so the same plan is always done in the same order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskPlan {
     tasks: Vec<PlannedTask>,
-    /// The places of the tasks that each waits for.
+    /// The places of the tasks on which each task depends.
     needs: Vec<BTreeSet<usize>>,
-    /// The length of the longest chain of tasks that each waits for.
+    /// The length of the longest chain of dependencies of each task.
     levels: Vec<usize>,
 }
 
@@ -183,8 +183,8 @@ impl TaskPlan {
         &self.tasks
     }
 
-    /// The tasks in phases: each phase holds what needs only earlier ones, in the order in which
-    /// they begin.
+    /// The tasks in phases: each phase holds the tasks that depend only on earlier phases, in the
+    /// order in which they begin.
     pub fn phases(&self) -> Vec<Vec<&PlannedTask>> {
         let count = self.levels.iter().max().map_or(0, |level| level + 1);
         let mut phases = vec![Vec::new(); count];
@@ -202,7 +202,7 @@ impl TaskPlan {
         &self.needs[place]
     }
 
-    /// All places, those first that begin first when all may begin.
+    /// All places, in the order in which the tasks would begin if all could.
     pub(super) fn by_priority(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.tasks.len()).collect();
         // The sort is stable, so equals stay in the order of the plan.
@@ -211,8 +211,8 @@ impl TaskPlan {
     }
 }
 
-/// The level of each task, or a circle. Tasks are taken off that wait for nothing that is left
-/// (Kahn 1962), so it takes no stack, however long a chain is.
+/// The level of each task, or a circle. It removes, again and again, the tasks that depend on no
+/// remaining task (Kahn 1962), so it needs no recursion, however long a chain is.
 fn levels(needs: &[BTreeSet<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     let mut levels = vec![0; needs.len()];
     let mut open: Vec<usize> = needs.iter().map(BTreeSet::len).collect();
@@ -240,8 +240,8 @@ fn levels(needs: &[BTreeSet<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     Err(circle(needs, &open))
 }
 
-/// A circle among the tasks that still wait: whoever waits for another that waits gets to one by
-/// following.
+/// A circle among the tasks that still wait: from any waiting task, following the waiting
+/// dependencies leads into a circle.
 fn circle(needs: &[BTreeSet<usize>], open: &[usize]) -> Vec<usize> {
     let waits = |place: &usize| open[*place] > 0;
     let mut at = (0..needs.len()).find(waits).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The tasks of a plan at work.
+//! The execution of a plan's tasks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,19 +15,19 @@ use serde_json::json;
 use super::{Orchestrator, TaskPlan};
 use crate::workflows::member::MemberEnd;
 
-/// What became of a task.
+/// The end of a task.
 #[derive(Clone, Debug)]
 pub(super) enum TaskEnd {
     /// It was done, with this result.
     Done(String),
-    /// It came to no answer, after all attempts that it may have.
+    /// It has no answer after all its attempts.
     Failed(MemberEnd),
-    /// It was not begun, since this task that it needs was not done.
+    /// It was not begun, since this dependency was not done.
     Skipped(String),
 }
 
 impl TaskEnd {
-    /// The budget that ended it.
+    /// The used-up budget that ended it.
     pub(super) fn exhausted(&self) -> Option<StopReason> {
         match self {
             Self::Failed(MemberEnd::Stopped(reason @ StopReason::BudgetExhausted(_), _)) => {
@@ -38,19 +38,19 @@ impl TaskEnd {
     }
 }
 
-/// What became of a plan.
+/// The end of a plan.
 pub(super) struct PlanEnd {
-    /// Each task's end, in the order of the plan; none of those that were not begun or still at
-    /// work when the workflow ended.
+    /// Each task's end, in the order of the plan; `None` for a task that was not begun or not
+    /// finished when the workflow ended.
     pub(super) ends: Vec<Option<TaskEnd>>,
-    /// What ends the workflow before its end.
+    /// The end of a member that ends the workflow early.
     pub(super) leaves: Option<MemberEnd>,
 }
 
-/// What the attempts at a task came to, or what ends the workflow.
+/// The end of a task after its attempts, or the end that ends the workflow.
 type Attempted = Result<Result<TaskEnd, MemberEnd>, AgentError>;
 
-/// A plan while it is done.
+/// A plan in progress.
 pub(super) struct Schedule<'a> {
     pub(super) cx: &'a RunContext,
     pub(super) plan: &'a TaskPlan,
@@ -58,8 +58,9 @@ pub(super) struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// Does all tasks: each as soon as those that it needs are done and there is room, those with
-    /// the lower priority first. What needs a task that failed is skipped, and the rest goes on.
+    /// Does all tasks: each as soon as its dependencies are done and there is room, those with the
+    /// lower priority number first. A task whose dependency failed is skipped, and the others
+    /// continue.
     pub(super) async fn run(&self) -> Result<PlanEnd, AgentError> {
         let count = self.plan.tasks().len();
         let mut ends: Vec<Option<TaskEnd>> = vec![None; count];
@@ -96,7 +97,7 @@ impl Schedule<'_> {
         self.cx.emit("task", &json!({ "id": id, what: reason }));
     }
 
-    /// Skips what needs a task that was not done, and what needs that.
+    /// Skips the tasks that depend on a task that was not done, directly or through others.
     fn skip(&self, waiting: &mut Vec<usize>, ends: &mut [Option<TaskEnd>]) {
         loop {
             let missed = waiting.iter().find_map(|place| {
@@ -114,7 +115,7 @@ impl Schedule<'_> {
         }
     }
 
-    /// The tasks that may begin now, in the order in which they do.
+    /// The tasks that may begin now, in their order.
     fn ready(&self, waiting: &[usize], ends: &[Option<TaskEnd>]) -> Vec<usize> {
         let phase = (0..ends.len())
             .filter(|place| ends[*place].is_none())
@@ -129,7 +130,7 @@ impl Schedule<'_> {
         waiting.iter().copied().filter(may_begin).collect()
     }
 
-    /// The results that a task needs, by their tasks' ids.
+    /// The results of a task's dependencies, by the tasks' ids.
     fn inputs(&self, place: usize, ends: &[Option<TaskEnd>]) -> BTreeMap<String, String> {
         let needs = self.plan.needs(place).iter();
         let results = needs.filter_map(|need| match &ends[*need] {
@@ -139,7 +140,7 @@ impl Schedule<'_> {
         results.collect()
     }
 
-    /// Tries a task until it is done or has had all its attempts, with growing pauses.
+    /// Tries a task until it is done or its attempts are used up, with growing pauses.
     fn attempts(
         &self,
         place: usize,
@@ -164,7 +165,7 @@ impl Schedule<'_> {
                 if attempt >= self.settings.max_attempts || !end.may_be_tried_again() {
                     return Ok(Ok(TaskEnd::Failed(end)));
                 }
-                // Full jitter: tasks that failed together do not come back together.
+                // Full jitter: tasks that failed together are not retried at the same moment.
                 let part = self.cx.random().await?;
                 self.cx
                     .sleep(Duration::from_millis((pause * part) as u64))

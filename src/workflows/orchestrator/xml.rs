@@ -1,4 +1,4 @@
-//! Tasks as XML, as models write it.
+//! Tasks as the XML that models write.
 
 use quick_xml::{
     Reader,
@@ -14,19 +14,19 @@ pub enum XmlError {
     /// There is no section `<tasks>`.
     #[error("there is no section <tasks>…</tasks>")]
     NoTasks,
-    /// It is not well formed.
+    /// The XML is not well formed.
     #[error("the section <tasks> is not well formed at byte {at}: {reason}")]
     Malformed {
-        /// Where, counted from the section's beginning.
+        /// The byte of the error, counted from the section's beginning.
         at: u64,
         /// What is wrong.
         reason: String,
     },
 }
 
-/// Reads the tasks of a text that contains a section `<tasks>`. What stands around it (prose,
-/// fences of code, a declaration) is left out; CDATA is read as the text that it is, and an
-/// ampersand that begins no entity stands for itself.
+/// Reads the tasks of a text that contains a section `<tasks>`. Everything around it (prose, code
+/// fences, a declaration) is ignored; CDATA is read as plain text, and an ampersand that begins no
+/// entity stands for itself.
 ///
 /// ```
 /// use ghostlight::workflows::read_xml;
@@ -44,7 +44,7 @@ pub enum XmlError {
 /// ```
 ///
 /// # Errors
-/// That there is no such section, or where it is not well formed.
+/// When there is no such section, or it is not well formed.
 pub fn read_xml(text: &str) -> Result<Vec<PlannedTask>, XmlError> {
     let section = with_escaped_ampersands(section(text).ok_or(XmlError::NoTasks)?);
     let mut reader = Reader::from_str(&section);
@@ -76,7 +76,7 @@ pub fn read_xml(text: &str) -> Result<Vec<PlannedTask>, XmlError> {
     }
 }
 
-/// The section from `<tasks` to the last `</tasks>` behind it.
+/// The section from `<tasks` to the last `</tasks>` after it.
 fn section(text: &str) -> Option<&str> {
     let opens = |at: &usize| {
         let after = text[at + "<tasks".len()..].chars().next();
@@ -88,7 +88,7 @@ fn section(text: &str) -> Option<&str> {
     Some(&section[..end + "</tasks>".len()])
 }
 
-/// The text with every ampersand escaped that begins no entity, outside of CDATA.
+/// The text with each ampersand escaped that begins no entity, outside of CDATA.
 fn with_escaped_ampersands(section: &str) -> String {
     let mut escaped = String::with_capacity(section.len());
     let mut rest = section;
@@ -142,7 +142,7 @@ fn resolved(name: &str) -> String {
     character.map_or_else(|| format!("&{name};"), String::from)
 }
 
-/// Where the reader is, and what it has of the task there.
+/// The reader's place, and the task there so far.
 #[derive(Default)]
 struct Within {
     path: Vec<String>,
@@ -187,7 +187,7 @@ impl Within {
         Ok(())
     }
 
-    /// Leaves an element; a task when it was one.
+    /// Leaves an element, and returns the task if the element was one.
     fn ends(&mut self) -> Option<PlannedTask> {
         let name = self.path.pop()?;
         let text = std::mem::take(&mut self.text);

@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Bounds are written as numbers with a point.
+    /// Bounds become numbers with a decimal point.
     fn rule_with_floats(mut rule: Value) -> Value {
         for bound in ["at_least", "below"] {
             if let Some(bounds) = rule.get_mut(bound).and_then(Value::as_object_mut) {

@@ -31,7 +31,7 @@ pub(super) struct State {
     values: BTreeMap<String, Value>,
     /// The name of the value that was set last.
     last: String,
-    /// The names of the values that nodes came to, that of the latest last.
+    /// The names of the nodes' results, the latest last.
     results: Vec<String>,
 }
 
@@ -47,14 +47,14 @@ impl State {
         name.clone_into(&mut self.last);
     }
 
-    /// Keeps what a node came to.
+    /// Keeps the result of a node.
     pub(super) fn result(&mut self, name: &str, value: Value) {
         self.put(name, value);
         self.results.retain(|other| other != name);
         self.results.push(name.to_owned());
     }
 
-    /// What nodes came to by now, each under its name where there are several.
+    /// The nodes' results so far, each under its name if there are several.
     pub(super) fn made(&self) -> String {
         let said = self.results.iter();
         let mut said: Vec<Utterance> = said
@@ -78,7 +78,7 @@ impl State {
         self.values.contains_key(name)
     }
 
-    /// A value as text; none is empty.
+    /// A value as text; empty if there is none.
     pub(super) fn text(&self, name: &str) -> String {
         self.get(name).map(text).unwrap_or_default()
     }
@@ -87,12 +87,12 @@ impl State {
         number(self.get(name)?)
     }
 
-    /// What was set last, as text.
+    /// The value that was set last, as text.
     pub(super) fn last(&self) -> String {
         self.text(&self.last)
     }
 
-    /// Counts that a node is walked, and tells how often it was.
+    /// Counts a walk through a node, and returns the count.
     pub(super) fn walked(&mut self, node: &str) -> u64 {
         let name = format!("{node}.times");
         let times = self.get(&name).and_then(Value::as_u64).unwrap_or(0) + 1;
@@ -114,7 +114,7 @@ impl State {
         fill(&texts)
     }
 
-    /// The state after branches met.
+    /// The state after the branches meet.
     pub(super) fn merge(
         fork: Self,
         branches: Vec<Self>,
@@ -143,7 +143,7 @@ impl State {
     }
 }
 
-/// A value of a branch, put to what there is of the branches before it.
+/// Merges a branch's value with the merged value of the branches before it.
 fn reduce(rule: Reducer, fork: Option<&Value>, so_far: Option<&Value>, value: Value) -> Value {
     let numbers = || Some((so_far.and_then(number), number(&value)?));
     match rule {
