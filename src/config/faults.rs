@@ -62,7 +62,7 @@ pub fn load_checked(
         };
         gaps.extend(name);
         if only_a_gap {
-            // All that lacked the value has gone with it, so nothing else finds it.
+            // Faults about the names in the removed value are not reported either.
             left_out.each_text(&mut |text| {
                 if !text.is_empty() {
                     gaps.insert(text.to_owned());

@@ -13,14 +13,14 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// Gives a recent answer to the same request again.
+/// Returns a recent answer to the same request.
 ///
-/// Models: the whole request must be the same. Tools: only those whose effect is `read`, with the
-/// same arguments, and only their successes; put it around those alone whose answer depends on
-/// nothing but their arguments. What comes out of the cache cost nothing.
+/// Models: the whole request must be the same. Tools: only tools whose effect is `read`, with the
+/// same arguments, and only successes. Put it only around tools whose result depends on nothing but
+/// their arguments. A cached answer costs nothing.
 ///
-/// The oldest entry goes first. Time is the System's clock, which the caches of well-known
-/// libraries do not ask.
+/// The oldest entry is removed first. Time is the System's clock, which well-known cache libraries
+/// do not use.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
@@ -34,7 +34,7 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct CachedResult {
     found: HashMap<Digest, (Timestamp, Answer)>,
-    /// In the order in which they came.
+    /// In the order of insertion.
     order: VecDeque<Digest>,
 }
 
@@ -74,7 +74,7 @@ impl Cache {
             .insert(key, (now.after(self.ttl), answer))
             .is_some()
         {
-            // It is as young as any other that comes now.
+            // The renewed entry becomes the youngest.
             kept.order.retain(|known| *known != key);
         }
         kept.order.push_back(key);

@@ -10,12 +10,12 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// Stops calls to what keeps failing: after a number of failures in a row every call is refused at
-/// once, for a while; then one call is let through, and decides. Each model and each tool has a
-/// circuit of its own.
+/// Stops calls to a failing model or tool. After a number of failures in a row, calls are refused
+/// at once for a while. Then one call is let through as a probe, and its outcome decides. Each
+/// model and each tool has its own circuit.
 ///
-/// What is wrong with a request (a wrong key, arguments that do not fit) is no failure of the one that is
-/// asked. The pattern is that of M. Nygard, *Release It!*.
+/// A fault in the request (a wrong key, arguments that do not fit) is no failure of the model or
+/// tool. The pattern is from M. Nygard, *Release It!*.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
@@ -28,11 +28,11 @@ pub struct CircuitBreaker {
 
 #[derive(Clone, Copy, Debug)]
 enum Circuit {
-    /// So many failures in a row.
+    /// Calls pass; this many failures in a row so far.
     Closed(u32),
-    /// Nobody passes until then.
+    /// Calls are refused until then.
     Open(Timestamp),
-    /// One call is under way, and decides.
+    /// One call is under way, and its outcome decides.
     Probing,
 }
 
@@ -43,13 +43,13 @@ impl Default for CircuitBreaker {
     }
 }
 
-/// A call that was let through. What is dropped without a verdict was cancelled: a probe is then
-/// free for the next one.
+/// A call that was let through. If it is dropped without a verdict, it was cancelled, and the next
+/// call may be the probe.
 struct Passage<'a> {
     breaker: &'a CircuitBreaker,
     name: &'a str,
     now: Timestamp,
-    /// Whether it is the one call that decides.
+    /// Whether it is the probe.
     probes: bool,
     judged: bool,
 }
@@ -98,7 +98,7 @@ impl Passage<'_> {
         };
         let open = Circuit::Open(now.after(self.breaker.open));
         *circuit = match (*circuit, failed) {
-            // What began before the circuit opened says nothing about now.
+            // A call that began before the circuit opened says nothing about the present.
             (Circuit::Open(until), _) => Circuit::Open(until),
             (Circuit::Probing, _) if !self.probes => Circuit::Probing,
             (_, false) => Circuit::Closed(0),
@@ -121,7 +121,7 @@ impl Drop for Passage<'_> {
     }
 }
 
-/// Whether this says something about the server and not about the request.
+/// Whether an error is a fault of the server rather than of the request.
 fn is_failure(error: &ModelError) -> bool {
     let kinds = [
         ErrorKind::Timeout,
@@ -141,7 +141,7 @@ impl Interceptor for CircuitBreaker {
         let name = format!("model {}", request.model);
         let passage = self.pass(&name, next.clock().monotonic()).map_err(|left| {
             let message = format!("{name} keeps failing; it is not asked for another {left:?}");
-            // It is the provider that is down, and asking again at once does not help.
+            // The provider is down, and an immediate retry does not help.
             let error = ModelError::new(ErrorKind::Model, message).retryable();
             error.retry_after(left).exhausted()
         })?;
@@ -189,7 +189,7 @@ mod tests {
         assert!(pass(now).is_none(), "it is open");
         let now = now.after(second);
         let probe = pass(now).unwrap_or_else(|| panic!("one may try"));
-        // What began before says nothing about now, whatever becomes of it.
+        // A call that began earlier says nothing about the present, whatever its outcome.
         late.judge(false, now);
         assert!(pass(now).is_none());
         failing.judge(true, now);

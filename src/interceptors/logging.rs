@@ -8,20 +8,20 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-/// Tells `tracing`, under the target `ghostlight::calls`, of each attempt and how it ended.
-/// Arguments and errors are redacted; what is said to models and what they answer is not told.
+/// Logs each attempt and its outcome to `tracing`, under the target `ghostlight::calls`. Arguments
+/// and errors are redacted; prompts and answers of models are not logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logging {}
 
 impl Logging {
-    /// Tells of each attempt.
+    /// An interceptor that logs each attempt.
     pub fn new() -> Self {
         Self {}
     }
 }
 
-/// How a tool's call ended, in a word.
+/// The outcome of a tool call, in a word.
 pub(super) fn tool_end(output: &Result<ToolOutput, ToolError>) -> &'static str {
     match output {
         Ok(output) if output.later => "later",

@@ -10,9 +10,9 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Counts attempts, failures, tokens and time, for each model and each tool. Cloning shares the
-/// counters, so a clone that is kept reads what the other counts. After each attempt the counters
-/// of the model or tool go to `tracing` too, under the target `ghostlight::metrics`.
+/// Counts attempts, failures, tokens and time of each model and each tool. Clones share the
+/// counters, so a clone can be kept to read them. After each attempt the counters of its model or
+/// tool also go to `tracing`, under the target `ghostlight::metrics`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
@@ -30,9 +30,9 @@ pub struct Metered {
     pub failures: u64,
     /// The tokens of all answers.
     pub tokens: u64,
-    /// How long all attempts took together, in milliseconds.
+    /// The total duration of all attempts, in milliseconds.
     pub total_ms: u64,
-    /// How long the longest took, in milliseconds.
+    /// The duration of the longest attempt, in milliseconds.
     pub longest_ms: u64,
 }
 
@@ -52,7 +52,7 @@ impl Metrics {
         let of = all.entry(name.clone()).or_default();
         of.calls += 1;
         of.failures += u64::from(failed);
-        // What servers say of themselves may be any number.
+        // Token counts come from servers and may be any number.
         of.tokens = of.tokens.saturating_add(tokens);
         of.total_ms = of.total_ms.saturating_add(ms);
         of.longest_ms = of.longest_ms.max(ms);

@@ -1,11 +1,11 @@
 //! Interceptors: code around the calls to models and tools.
 //!
 //! An [`Interceptor`](crate::contract::Interceptor) runs once for each real attempt and never in
-//! replay: what it changes is in the recorded result. The first that is installed is the
-//! outermost, so `[Cache, Retry, RateLimit]` looks into the cache once, and waits for its turn
-//! before each attempt. None of them ever repeats a call whose effect is `once`.
+//! replay: its changes are part of the recorded result. The first installed is the outermost, so
+//! `[Cache, Retry, RateLimit]` looks into the cache once, and applies the rate limit to each
+//! attempt. None of them ever repeats a call whose effect is `once`.
 //!
-//! In code they are put around everything, or around what is named:
+//! In code they are put around all calls, or around those of certain models or tools:
 //!
 //! ```
 //! use ghostlight::{interceptors::{Cache, CircuitBreaker, Retry}, prelude::*, run::Intercept};
@@ -18,7 +18,7 @@
 //! # Ok::<(), ghostlight::Error>(())
 //! ```
 //!
-//! In a team file they are a list, each by its name, or with its settings beside it:
+//! In a team file they are a list of names, or of names with settings:
 //!
 //! ```yaml
 //! interceptors:
@@ -75,8 +75,8 @@ pub use timeout::Timeout;
 pub use tracing::Tracing;
 pub use validation::Validation;
 
-/// The decision of a guard about a call: the content of the event `guarded`, which is recorded with
-/// the call's end. It names what was found, and never the text.
+/// The decision of a guard about a call. It is the content of the event `guarded`, which is
+/// recorded with the end of the call. It names what was found and never contains the text.
 ///
 /// ```
 /// use ghostlight::{interceptors::{GUARDED, GuardDecision}, vocabulary::Event};
@@ -102,19 +102,19 @@ pub struct GuardDecision {
     pub reason: String,
 }
 
-/// The name of the event that tells a [`GuardDecision`].
+/// The name of the event that carries a [`GuardDecision`].
 pub const GUARDED: &str = "guarded";
 
-/// What a guard did.
+/// The action of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuardAction {
-    /// The call was not made, or its answer does not pass.
+    /// The call was not made, or its answer was held back.
     Refused,
-    /// Something else stands in the place of what was found.
+    /// What was found was replaced.
     Changed,
-    /// Nothing: it only tells.
+    /// Nothing was changed; the decision only reports.
     Reported,
 }
 
@@ -130,9 +130,9 @@ impl GuardDecision {
     }
 }
 
-/// How many of these messages a model was given before: all up to its last answer. Guards change
-/// them each time, and tell of them the first time. That is read off the conversation and not
-/// remembered, so that it is the same in every life of a run.
+/// How many of these messages a model was given before: all up to its last answer. Guards treat all
+/// messages in every request, but report only the new ones. This number is derived from the
+/// conversation, so that it is the same after every restart of a run.
 fn given_before(messages: &[Arc<Message>]) -> usize {
     let answered = |message: &Arc<Message>| message.role == Role::Assistant;
     messages
@@ -199,12 +199,12 @@ fn settings<T: DeserializeOwned>(given: &Map<String, Value>) -> Result<T, String
     T::deserialize(given).map_err(|error| error.to_string())
 }
 
-/// Milliseconds, for people and machines.
+/// Milliseconds, rounded down.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Seconds of a team file, whole or not.
+/// Seconds of a team file, with or without decimals.
 fn seconds<'de, D: Deserializer<'de>>(given: D) -> Result<Duration, D::Error> {
     let seconds = f64::deserialize(given)?;
     Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)

@@ -4,14 +4,14 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-/// Sets what the calls to a model cost, where its provider does not tell: then a budget in money
-/// holds for it as well. The prices are those of the models that it is put around.
+/// Sets the prices of calls to a model whose provider reports none, so that a budget in money holds
+/// for it too. The prices apply to the models that it is put around.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct Pricing(Prices);
 
 impl Pricing {
-    /// Calls cost this.
+    /// Charges these prices.
     pub fn at(prices: Prices) -> Self {
         Self(prices)
     }

@@ -12,16 +12,16 @@ use serde::Deserialize;
 
 use super::bucket::Bucket;
 
-/// How many characters a token has where nobody counts them.
+/// The estimated characters of a token.
 const CHARACTERS_PER_TOKEN: u64 = 4;
-/// How many tokens an answer is expected to have where its request sets no bound.
+/// The expected tokens of an answer if its request sets no bound.
 const EXPECTED_ANSWER: u64 = 500;
 
-/// Bounds calls, and the tokens of models, within a time; each model and each tool by itself. A
-/// call that comes too early waits its turn, and is refused where that would take too long.
+/// Bounds calls, and the tokens of models, within a time, for each model and each tool separately.
+/// A call that comes too early waits, and is refused if the wait would be too long.
 ///
-/// The tokens of a model's call are reserved by an estimate, and settled when the answer says how
-/// many they were.
+/// The tokens of a model call are reserved by an estimate, and corrected when the answer reports
+/// the actual number.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimit {
@@ -53,8 +53,8 @@ impl Default for RateLimit {
     }
 }
 
-/// What a call took before it was made. What is dropped was cancelled before its time came: it
-/// is given back.
+/// The reservation of a call that was not made yet. If it is dropped, the call was cancelled, and
+/// the reservation is returned.
 struct Reserved<'a> {
     limit: &'a RateLimit,
     name: String,
@@ -81,7 +81,7 @@ impl RateLimit {
         }
     }
 
-    /// Sets how long a call waits for its turn before it is refused; a minute, when left out.
+    /// Sets how long a call may wait before it is refused; a minute by default.
     #[must_use]
     pub fn max_wait(mut self, time: Duration) -> Self {
         self.max_wait = time;
@@ -97,7 +97,7 @@ impl RateLimit {
         }
     }
 
-    /// Takes a place in the queue, and tells how long to wait; the error is a wait too long.
+    /// Reserves a place, and returns the time to wait; the error is a wait that is too long.
     fn reserve(
         &self,
         name: String,
@@ -142,7 +142,7 @@ impl RateLimit {
 }
 
 impl Reserved<'_> {
-    /// The call was made and used so many tokens.
+    /// The call was made, and used this many tokens.
     fn settle(mut self, tokens: u64) {
         self.open = false;
         let mut all = self.limit.buckets.lock();
@@ -151,7 +151,7 @@ impl Reserved<'_> {
         }
     }
 
-    /// The call is made now: it counts, however it ends.
+    /// The call is being made: it counts, however it ends.
     fn begin(&mut self) {
         self.open = false;
     }
@@ -174,7 +174,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// About how many tokens a request and its answer come to.
+/// The estimated tokens of a request and its answer.
 fn estimate(request: &ModelRequest) -> u64 {
     let mut characters = request.instructions.len();
     for message in request.conversation.messages() {

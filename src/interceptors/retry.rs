@@ -9,12 +9,12 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-/// Repeats a call that failed for a passing reason, after a pause that doubles each time, with
+/// Repeats a call that failed for a temporary reason, after a pause that doubles each time, with
 /// jitter.
 ///
-/// A model's call is repeated when its error says that this can help. A tool's is repeated unless
-/// it was refused or its effect is `once`. Around a model it takes the place of the gateway's own
-/// retries. A server that asks for a longer pause than the longest is asked once.
+/// A model call is repeated if its error is retryable. A tool call is repeated unless it was
+/// refused or its effect is `once`. Around a model, it replaces the gateway's own retries. If a
+/// server asks for a pause longer than the longest one, the call is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
@@ -24,7 +24,7 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// Three attempts, half a second before the second one, at most 30 seconds before any.
+    /// Three attempts, with half a second before the second, and at most 30 seconds before any.
     fn default() -> Self {
         Self::attempts(3)
     }
@@ -51,7 +51,7 @@ impl Retry {
         Duration::from_millis(self.max_pause_ms)
     }
 
-    /// Between half of an exponential pause and all of it.
+    /// A random pause between half of the exponential pause and all of it.
     fn pause(&self, attempt: u32, entropy: &dyn Entropy) -> Duration {
         let doubled = self
             .base_pause_ms
@@ -78,7 +78,7 @@ impl Interceptor for Retry {
             if !error.retryable || error.exhausted {
                 return Err(error);
             }
-            // A try before the time that the server asks for is wasted.
+            // An attempt before the time that the server asks for would be wasted.
             let too_long = |asked| asked > self.max_pause();
             if attempt >= self.attempts || error.retry_after.is_some_and(too_long) {
                 return Err(error.exhausted());

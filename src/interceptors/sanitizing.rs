@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
 
-/// Sanitises what a model is given to read that people and tools said: hidden characters, terminal
-/// codes and the marks of chat templates, as [`safety::sanitize`] says.
+/// Sanitises the words of people and tools before a model reads them: hidden characters, terminal
+/// codes and the marks of chat templates are removed, as [`safety::sanitize`] describes.
 ///
-/// Results of tools and answers to questions are sanitised in any case, before they are recorded.
-/// This adds the user's turns, and whatever of an older conversation was recorded before. What is
-/// recorded stays as it was said; that something was taken out is told by a [`GuardDecision`], once
-/// for each message: with the first call of the model to which it is new.
+/// Results of tools and answers to questions are always sanitised before they are recorded. This
+/// interceptor also covers the user's turns, and the messages of older conversations. The records
+/// stay unchanged. A removal is reported by a [`GuardDecision`], once for each message: with the
+/// first model call to which the message is new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sanitize {}
@@ -27,7 +27,7 @@ impl Sanitize {
     }
 }
 
-/// The message as it may be read; `None` when it may be read as it is.
+/// The sanitised message; `None` if nothing changed.
 fn sanitized(message: &Message) -> Option<Message> {
     if !matches!(message.role, Role::User | Role::Tool) {
         return None;

@@ -9,8 +9,9 @@ use ghostlight_actors::{
 };
 use serde::Deserialize;
 
-/// Ends what takes too long, with all that stands further in: outside of a retry it bounds the
-/// call, inside of it each attempt. A call whose effect is `once` and that had begun is in doubt.
+/// Ends a call that takes too long, including everything further in. Outside of a retry it bounds
+/// the whole call, inside of it each attempt. A call that had begun, and whose effect is `once`, is
+/// then in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeout {
@@ -18,7 +19,7 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// Ends what takes longer than this.
+    /// Ends a call that takes longer than this.
     pub fn after(time: Duration) -> Self {
         Self {
             after_ms: super::millis(time),

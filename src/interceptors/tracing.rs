@@ -11,11 +11,11 @@ use tracing::{Instrument as _, field::Empty};
 
 use super::logging::tool_end;
 
-/// Opens a span of `tracing` around each attempt, under the target `ghostlight::spans`, with the
-/// names that OpenTelemetry's conventions for generative models give to its fields. What is said to
-/// models, their answers, and the arguments and results of tools are not in it.
+/// Opens a span of `tracing` around each attempt, under the target `ghostlight::spans`, with fields
+/// named by OpenTelemetry's conventions for generative models. It contains no prompts, no answers,
+/// and no arguments or results of tools.
 ///
-/// Spans of further interceptors and of the model or tool itself are inside of it.
+/// Spans of interceptors further in, and of the model or tool itself, are inside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tracing {}

@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 
-/// Refuses what is too long or holds what may not pass: the last words of people and tools before
-/// a model reads them, a model's answer, and the arguments of tools, however these are written as
-/// JSON.
+/// Refuses texts that are too long or contain a blocked pattern: the latest words of people and
+/// tools before a model reads them, a model's answer, and the arguments of tools, however their
+/// JSON is written.
 ///
-/// Where answers are judged, nothing of one is shown to observers before it was: its pieces are held
-/// back until the whole answer may pass.
+/// If answers are validated, observers see no part of an answer before it was validated: its pieces
+/// are held back until the whole answer may pass.
 ///
-/// A refused request or answer is an error of the call, which no retry repeats; a refused tool
-/// call is a result that the model reads; observers are told by a [`GuardDecision`]. The message names
-/// the pattern's place in the list and never the text.
+/// A refused request or answer is an error of the call, which no retry repeats. A refused tool call
+/// gets a result that the model reads. Observers get a [`GuardDecision`]. The message names the
+/// pattern's position in the list and never the text.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Validation {
@@ -36,33 +36,35 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// Refuses nothing yet.
+    /// A validation without rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Refuses input of more characters.
+    /// Refuses input with more characters.
     #[must_use]
     pub fn max_input(mut self, characters: usize) -> Self {
         self.max_input = Some(characters);
         self
     }
 
-    /// Refuses answers of more characters.
+    /// Refuses answers with more characters.
     #[must_use]
     pub fn max_output(mut self, characters: usize) -> Self {
         self.max_output = Some(characters);
         self
     }
 
-    /// Refuses input in which this regular expression is found. A wrong one refuses everything.
+    /// Refuses input that matches this regular expression. An invalid expression refuses
+    /// everything.
     #[must_use]
     pub fn block(mut self, pattern: impl Into<String>) -> Self {
         self.blocked.push(pattern.into());
         self
     }
 
-    /// Refuses answers in which this regular expression is found. A wrong one refuses everything.
+    /// Refuses answers that match this regular expression. An invalid expression refuses
+    /// everything.
     #[must_use]
     pub fn block_output(mut self, pattern: impl Into<String>) -> Self {
         self.blocked_output.push(pattern.into());
@@ -101,7 +103,7 @@ impl Validation {
         self.blocked(text, output)
     }
 
-    /// Which pattern is found in a text.
+    /// The pattern that is found in a text.
     fn blocked(&self, text: &str, output: bool) -> Option<String> {
         let what = if output { "the answer" } else { "the input" };
         match self.patterns() {
@@ -117,8 +119,8 @@ impl Validation {
         }
     }
 
-    /// Why arguments may not pass: as they were written, as JSON without escapes and blanks that
-    /// need not be, or as a tool reads any text of them.
+    /// Why arguments may not pass: as they were written, as JSON without needless escapes and
+    /// spaces, or by any text that a tool would read in them.
     fn fault_of(&self, arguments: &Arguments) -> Option<String> {
         let read = || {
             let value = arguments.value().ok()?;
@@ -129,7 +131,7 @@ impl Validation {
     }
 }
 
-/// What is found first in the texts of a value, names of fields included.
+/// The first finding in the texts of a value, including the names of fields.
 fn first_in(value: &Value, find: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     match value {
         Value::String(text) => find(text),
@@ -141,16 +143,16 @@ fn first_in(value: &Value, find: &dyn Fn(&str) -> Option<String>) -> Option<Stri
     }
 }
 
-/// The pieces of an answer that was not judged yet.
+/// The pieces of an answer that was not validated yet.
 #[derive(Debug, Default)]
 struct Held {
-    /// The attempt that they are of; those of earlier ones count no more.
+    /// The attempt that the pieces belong to; those of earlier attempts are dropped.
     attempt: u32,
     deltas: Vec<Delta>,
 }
 
 impl Held {
-    /// Keeps a piece; all else may be shown at once.
+    /// Keeps a piece of an answer; any other preview may be shown at once.
     fn hold(&mut self, preview: Preview) -> Option<Preview> {
         let Preview::Delta { attempt, delta, .. } = preview else {
             return Some(preview);
@@ -159,7 +161,7 @@ impl Held {
             (self.attempt, self.deltas) = (attempt, Vec::new());
         }
         match (self.deltas.last_mut(), delta) {
-            // One text takes less room than its letters.
+            // One text takes less memory than single characters.
             (Some(Delta::Text(before)), Delta::Text(more))
             | (Some(Delta::Reasoning(before)), Delta::Reasoning(more)) => before.push_str(&more),
             (_, delta) => self.deltas.push(delta),
@@ -183,7 +185,7 @@ impl Interceptor for Validation {
             next.emit(GUARDED, &refused(at, &fault));
             ModelError::new(ErrorKind::InvalidInput, fault)
         };
-        // What a model said before was looked at when it said so.
+        // Earlier answers of the model were validated when they were given.
         for message in request.conversation.messages().iter().rev() {
             if message.role == Role::Assistant {
                 break;

@@ -1,4 +1,4 @@
-//! What becomes of data about people.
+//! The treatment of personal data.
 
 mod stream;
 
@@ -28,23 +28,23 @@ use self::stream::Stream;
 use super::{GUARDED, GuardAction, GuardDecision, given_before};
 use crate::models::Secret;
 
-/// Why nothing is hashed without a secret.
+/// Why hashing requires a secret.
 const NO_SECRET: &str = "a hash that anybody can make is guessed; give `secret`, such as \
                          \"${GHOSTLIGHT_HASH_SECRET}\", or another action";
 
-/// Guards data about people: addresses of mail, telephone, card, social security and bank account
+/// Guards personal data: e-mail addresses, and telephone, card, social security and bank account
 /// numbers, as [`personal_data`] finds them.
 ///
-/// It stands where it is told to: before a model reads, after it answers (pieces of an answer that
-/// are shown while it is made are guarded too, also where a number is cut between two of them),
-/// before a tool is called, and after. What it does there is masking, removing or hashing the data, or
-/// refusing the call; what was found is told by its kind, and never by its text: to observers, as a
-/// [`GuardDecision`] that is recorded with the call, and to `tracing` under the target
-/// `ghostlight::guards`. What a model is given to read is told of once: with the first call to which
-/// the message is new.
+/// A guard acts at the points where it is installed: before a model reads, after a model answers,
+/// before a tool is called, and after the call. Streamed pieces of an answer are guarded too, even
+/// if a number is cut between two pieces. At these points it masks, removes or hashes the data, or
+/// refuses the call. Findings are reported by their kind and never by their text: to observers, as
+/// a [`GuardDecision`] that is recorded with the call, and to `tracing` under the target
+/// `ghostlight::guards`. A finding in a model's input is reported once, with the first call to
+/// which the message is new.
 ///
-/// What a conversation holds already stays as it was recorded: guard the results of tools and the
-/// answers of models, so that it never comes there.
+/// Messages already in a conversation stay as they were recorded. Guard the results of tools and
+/// the answers of models to keep personal data out of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PersonalDataGuard {
@@ -54,44 +54,44 @@ pub struct PersonalDataGuard {
     secret: Option<Secret>,
 }
 
-/// What is done with personal data.
+/// The action on personal data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PersonalAction {
-    /// Its kind stands in its place, as `[email]`.
+    /// Replaces the data by its kind, such as `[email]`.
     #[default]
     Mask,
-    /// Nothing stands in its place.
+    /// Removes the data.
     Remove,
-    /// Its kind and the beginning of a hash stand in its place, as `[email 3f2a91bc]`, so that equal
-    /// ones can be told from others. It takes a secret: without one anybody can hash all telephone
-    /// numbers and look, so nothing passes then.
+    /// Replaces the data by its kind and the beginning of a hash, such as `[email 3f2a91bc]`, so
+    /// that equal data can be recognised. This needs a secret, because without one anybody could
+    /// hash all telephone numbers and compare. Without a secret nothing passes.
     Hash,
-    /// The call is refused. Pieces of an answer that were shown by then are masked.
+    /// Refuses the call. Pieces of an answer shown before that are masked.
     Refuse,
-    /// It stays, and is told of.
+    /// Leaves the data, and reports it.
     Report,
 }
 
-/// Where a guard stands.
+/// The point at which a guard acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuardedPoint {
-    /// Before a model reads what people and tools said.
+    /// Before a model reads the words of people and the results of tools.
     Input,
-    /// After a model answered, and at each piece of an answer that is shown.
+    /// After a model has answered, and at each piece of an answer that is shown.
     Output,
-    /// Before a tool is called, at its arguments.
+    /// Before a tool is called, on its arguments.
     Arguments,
-    /// After a tool was called, at its result and each piece of it that is shown.
+    /// After a tool was called, on its result and each piece of it that is shown.
     Results,
 }
 
 impl Default for PersonalDataGuard {
-    /// Masks every kind in what models read and answer and in what tools give; arguments of tools
-    /// stay, since tools work with them.
+    /// Masks every kind in the input and output of models and in the results of tools. Arguments of
+    /// tools stay, because tools work with them.
     fn default() -> Self {
         Self {
             kinds: Vec::new(),
@@ -107,7 +107,7 @@ impl Default for PersonalDataGuard {
 }
 
 impl PersonalDataGuard {
-    /// Does this with every kind of data.
+    /// A guard that takes this action on every kind of data.
     pub fn new(action: PersonalAction) -> Self {
         Self {
             action,
@@ -115,28 +115,28 @@ impl PersonalDataGuard {
         }
     }
 
-    /// Guards these kinds alone.
+    /// Guards only these kinds.
     #[must_use]
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = PersonalKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Guards these points alone.
+    /// Guards only these points.
     #[must_use]
     pub fn at(mut self, points: impl IntoIterator<Item = GuardedPoint>) -> Self {
         self.at = points.into_iter().collect();
         self
     }
 
-    /// Sets the secret that goes into hashes: with another one the same data has another hash.
+    /// Sets the secret of the hashes: with another secret the same data has another hash.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
         self
     }
 
-    /// Refuses one that could treat nothing.
+    /// Refuses hashing without a secret.
     pub(super) fn checked(self) -> Result<Self, String> {
         match (self.action, &self.secret) {
             (PersonalAction::Hash, None) => Err(NO_SECRET.to_owned()),
@@ -144,10 +144,10 @@ impl PersonalDataGuard {
         }
     }
 
-    /// How data is treated at this point, if it is guarded.
+    /// The treatment of data at this point, if the point is guarded.
     ///
     /// # Errors
-    /// That there is no secret to hash it with.
+    /// The data is to be hashed, and there is no secret.
     fn treatment(&self, point: GuardedPoint) -> Result<Option<Treatment>, String> {
         if !self.at.contains(&point) {
             return Ok(None);
@@ -170,16 +170,16 @@ impl PersonalDataGuard {
     }
 }
 
-/// What is done with data of some kinds.
+/// An action on data of some kinds.
 #[derive(Clone, Debug)]
 struct Treatment {
     action: PersonalAction,
-    /// All, when it is empty.
+    /// All kinds if it is empty.
     kinds: BTreeSet<PersonalKind>,
     secret: Option<SecretString>,
 }
 
-/// How much of which kind was found.
+/// The number of findings of each kind.
 type Found = BTreeMap<&'static str, usize>;
 
 impl Treatment {
@@ -195,7 +195,7 @@ impl Treatment {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
-    /// What stands in the place of a piece of data.
+    /// The replacement of a piece of data.
     fn shown<'t>(&self, kind: PersonalKind, data: &'t str) -> Cow<'t, str> {
         let name = kind.name();
         match self.action {
@@ -207,7 +207,7 @@ impl Treatment {
                     .secret
                     .as_ref()
                     .map_or("", |secret| secret.expose_secret());
-                // The same number in other groups is the same.
+                // A number has the same hash however its digits are grouped.
                 let plain: String = data
                     .chars()
                     .filter(|c| c.is_alphanumeric() || *c == '@')
@@ -219,7 +219,7 @@ impl Treatment {
         }
     }
 
-    /// A text as it may pass, and what was found in it.
+    /// A text after treatment, and what was found in it.
     fn text<'t>(&self, text: &'t str) -> (Cow<'t, str>, Found) {
         let mut found = Found::new();
         let (mut shown, mut at) = (String::new(), 0);
@@ -239,7 +239,7 @@ impl Treatment {
         (shown.into(), found)
     }
 
-    /// Treats a text where it stands.
+    /// Treats a text in place.
     fn mend(&self, text: &mut String, found: &mut Found) {
         let (shown, here) = self.text(text);
         if let Cow::Owned(shown) = shown {
@@ -248,7 +248,7 @@ impl Treatment {
         add(found, here);
     }
 
-    /// Treats every text of a value, names of fields included.
+    /// Treats every text of a value, including the names of fields.
     fn value(&self, value: Value, found: &mut Found) -> Value {
         match value {
             Value::String(mut text) => {
@@ -279,14 +279,14 @@ impl Treatment {
         }
     }
 
-    /// The message as it may pass; `None` when it may pass as it is.
+    /// The message after treatment; `None` if nothing changed.
     fn message(&self, message: &Message, found: &mut Found) -> Option<Message> {
         let mut changed: Option<Message> = None;
         for (place, part) in message.parts.iter().enumerate() {
             let text = match part {
                 Part::Text(text) => text,
                 Part::ToolResult(result) => &result.text,
-                // What is signed goes back as it is.
+                // Signed reasoning must go back unchanged.
                 Part::Reasoning(reasoning) if reasoning.signature.is_none() => &reasoning.text,
                 _ => continue,
             };
@@ -304,7 +304,7 @@ impl Treatment {
         changed
     }
 
-    /// Tells what was found, and why the call is refused where it is.
+    /// Reports what was found, and returns the reason if the call is refused.
     fn judge(
         &self,
         found: &Found,
@@ -347,7 +347,7 @@ fn add(found: &mut Found, more: Found) {
     }
 }
 
-/// The pieces of an answer, each sort as a text of its own.
+/// The pieces of an answer; each kind of piece is a text of its own.
 #[derive(Debug, Default)]
 struct Pieces {
     text: Stream,
@@ -372,7 +372,7 @@ impl Pieces {
                 *text = self.text.push(text, treatment);
                 text
             }
-            // What follows is of another attempt.
+            // The next pieces belong to another attempt.
             Preview::ModelRetry { .. } => {
                 *self = Self::default();
                 return Some(preview);
@@ -398,7 +398,7 @@ impl Interceptor for PersonalDataGuard {
             let (mut known, mut found) = (Found::new(), Found::new());
             let messages = request.conversation.messages();
             let before = match treatment.action {
-                // All of it is why.
+                // A refusal is for the findings in all messages.
                 PersonalAction::Refuse => 0,
                 _ => given_before(&messages),
             };
@@ -496,7 +496,7 @@ impl Interceptor for PersonalDataGuard {
             Ok(output) => treatment.mend(&mut output.text, &mut found),
             Err(error) => treatment.mend(&mut error.message, &mut found),
         }
-        // The tool has done what it does; only what it says is held back.
+        // The tool has already acted; only its result is held back.
         let judged = treatment.judge(&found, (GuardedPoint::Results, &*call), tell);
         if let (Err(reason), Ok(output)) = (judged, &mut output) {
             output.text = format!("The call was made, but {reason}.");

@@ -1,44 +1,45 @@
-//! Personal data in a text that comes in pieces.
+//! Personal data in a streamed text.
 
 use ghostlight_actors::safety::personal_data_from;
 
 use super::Treatment;
 
-/// How many bytes are held back at most, because what follows may make personal data of them. A
-/// longer word, or a longer row of numbers, is looked at in parts.
+/// The most bytes that are held back because the next piece may turn them into personal data. A
+/// longer word or row of numbers is examined in parts.
 const MOST_HELD: usize = 1024;
 
-/// A text that comes in pieces, of which only what can no longer become personal data is given on.
+/// A streamed text. Only the part that can no longer become personal data is passed on.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// The last character that was given on, as it was, and what is held back.
+    /// The last character that was passed on, untreated, and the text held back.
     text: String,
-    /// How many bytes of it were given on.
+    /// How many bytes of it were passed on.
     given: usize,
 }
 
 impl Stream {
-    /// Takes the next piece, and gives on what is certain by now.
+    /// Takes the next piece, and passes on what is now certain.
     pub(super) fn push(&mut self, piece: &str, treatment: &Treatment) -> String {
         self.text.push_str(piece);
         let certain = self.certain();
         self.give(certain, treatment)
     }
 
-    /// Gives on the rest: nothing follows.
+    /// Passes on the rest at the end of the text.
     pub(super) fn finish(&mut self, treatment: &Treatment) -> String {
         let rest = self.give(self.text.len(), treatment);
         *self = Self::default();
         rest
     }
 
-    /// Up to where nothing that follows changes what is found.
+    /// The end of the part in which later pieces cannot change the findings.
     fn certain(&self) -> usize {
         let held = &self.text[self.given..];
         let word = held.rfind(char::is_whitespace).map_or(0, |at| {
             at + held[at..].chars().next().map_or(0, char::len_utf8)
         });
-        // Digits, blanks and dashes are there in many forms, with characters between that nobody sees.
+        // Digits, spaces and dashes have many forms, and invisible characters may stand between
+        // them.
         let of_number = |c: char| {
             matches!(c, '0'..='9' | 'A'..='Z' | ' ' | '(' | ')' | '+' | '.' | '/' | '-')
                 || (!c.is_ascii() && !c.is_alphabetic())
@@ -52,7 +53,7 @@ impl Stream {
             .unwrap_or(self.text.len())
     }
 
-    /// Gives on what stands before this place, and what reaches over it is held back whole.
+    /// Passes on the text before this place. A finding that reaches beyond it is held back whole.
     fn give(&mut self, mut certain: usize, treatment: &Treatment) -> String {
         let mut shown = String::with_capacity(certain - self.given);
         let mut at = self.given;
