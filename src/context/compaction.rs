@@ -1,4 +1,4 @@
-//! Placeholders where older calls and results are bulky.
+//! Placeholders for bulky older calls and results.
 
 use ghostlight_actors::{
     definition::{Compact, CompactRule},
@@ -12,15 +12,15 @@ use super::{TokenCounter, layout::View};
 /// How much of an argument a placeholder shows, in characters.
 const SHOWN_ARGUMENT: usize = 80;
 
-/// A table of what is replaced, and what counts as bulky.
+/// The settings of compaction, with the token counter.
 pub(super) struct Compaction<'a> {
     pub(super) table: &'a Compact,
     pub(super) counter: &'a dyn TokenCounter,
 }
 
 impl Compaction<'_> {
-    /// Before which place payloads are replaced: the last steps with calls stay, and in any case
-    /// what the model has not read yet.
+    /// The place before which payloads are replaced. The last steps with calls stay, and so does
+    /// everything that the model has not read yet.
     pub(super) fn until(&self, view: &View) -> usize {
         let keep = usize::try_from(self.table.keep_recent).unwrap_or(usize::MAX);
         let messages = view.messages.iter().enumerate().rev();
@@ -31,8 +31,8 @@ impl Compaction<'_> {
         }
     }
 
-    /// The message with placeholders; `None` when it stays. The calls are those that its results
-    /// answer.
+    /// The message with placeholders; `None` if it stays unchanged. `calls` are the calls that its
+    /// results answer.
     pub(super) fn compacted(&self, message: &Message, calls: &[ToolCall]) -> Option<Message> {
         let mut parts: Option<Vec<Part>> = None;
         for (place, part) in message.parts.iter().enumerate() {
@@ -65,12 +65,12 @@ impl Compaction<'_> {
         tokens >= u64::from(self.table.min_tokens)
     }
 
-    /// Whether a payload of so many tokens is bulky, and what would stand in its place is not.
+    /// Whether a payload of this many tokens is bulky, and its placeholder is shorter.
     fn is_worth_it(&self, tokens: u64, instead: &str) -> bool {
         self.is_bulky(tokens) && self.counter.count(instead) < tokens
     }
 
-    /// The call without the values of bulky arguments. One whose arguments are no JSON stays.
+    /// The call without the values of bulky arguments. A call whose arguments are not JSON stays.
     fn call(&self, call: &ToolCall) -> Option<ToolCall> {
         let rule = self
             .rule(&call.name)
@@ -98,8 +98,8 @@ impl Compaction<'_> {
         })
     }
 
-    /// The result without its text, if it is bulky. What failed stays: it is what a model learns
-    /// from.
+    /// The result without its text, if it is bulky. A failed result stays, because the model learns
+    /// from it.
     fn result(&self, result: &ToolResult, call: Option<&ToolCall>) -> Option<ToolResult> {
         let placeholder = self.rule(&result.name)?.result.as_deref()?;
         let attached = result.attachments.iter();
@@ -125,8 +125,8 @@ fn text_of(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A placeholder with the tool's name and arguments of its call in it: each on one line,
-/// shortened and sanitised, so that an old payload cannot pass itself off as something else.
+/// A placeholder that names the tool and the arguments of its call. Each is on one line, shortened
+/// and sanitised, so that an old payload cannot pass itself off as something else.
 fn filled(placeholder: &str, tool: &str, call: Option<&ToolCall>) -> String {
     let arguments = call.and_then(|call| call.arguments.value().ok());
     let mut filled = String::with_capacity(placeholder.len());
@@ -143,7 +143,7 @@ fn filled(placeholder: &str, tool: &str, call: Option<&ToolCall>) -> String {
         match value {
             Some((value, after)) => {
                 let line = safety::sanitize_line(&value, SHOWN_ARGUMENT);
-                // What closes a placeholder is the placeholder's alone.
+                // Only the placeholder itself may contain its brackets.
                 filled.push_str(&line.replace(['[', ']'], " "));
                 rest = after;
             }
@@ -223,7 +223,7 @@ mod tests {
             ("2", ToolStatus::Success)
         );
 
-        // Other tools, short payloads, failures and arguments that are no JSON stay.
+        // Other tools, short payloads, failures and arguments that are not JSON stay.
         let other = ToolCall::new("3", "search", json!({"content": long}));
         assert_eq!(compacted(Part::ToolCall(other), &[]), None);
         let brief = ToolResult::new(&call, ToolStatus::Success, "ok");

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::vocabulary::{Message, Part, Role, Transcript};
 
-/// Where a piece of context comes from, which decides under which heading it stands.
+/// The source of a context item, which decides its heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ContextItemSource {
-    /// The role of the agent and what it must keep to: always there.
+    /// The role of the agent and its rules; always included.
     System,
     /// Findings for the task: documents, search results.
     Retrieved,
@@ -16,7 +16,7 @@ pub enum ContextItemSource {
     Memory,
     /// Anything else.
     Custom,
-    /// What was said before, one item for each turn.
+    /// Earlier conversation, one item for each turn.
     Conversation,
 }
 
@@ -39,7 +39,7 @@ impl ContextItemSource {
     }
 }
 
-/// A piece of context that is taken as a whole or left out.
+/// A piece of context that is included whole or left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextItem {
     pub(super) source: ContextItemSource,
@@ -59,8 +59,9 @@ impl ContextItem {
         }
     }
 
-    /// Sets how much it has to do with the task, from 0 to 1, as an index or an embedder measures it. Left out,
-    /// [`ContextBuilder::scored_by`](super::ContextBuilder::scored_by) measures it, or else the share of common words.
+    /// Sets the relevance to the task, from 0 to 1, as an index or an embedder measures it. If it
+    /// is left out, [`ContextBuilder::scored_by`](super::ContextBuilder::scored_by) measures it, or
+    /// else the share of common words is used.
     #[must_use]
     pub fn relevance(mut self, relevance: f64) -> Self {
         self.set_relevance(relevance);
@@ -71,16 +72,16 @@ impl ContextItem {
         self.relevance = relevance.is_finite().then(|| relevance.clamp(0.0, 1.0));
     }
 
-    /// Sets how old it is: a day makes it count about a third as recent. Without an age it counts
-    /// as new.
+    /// Sets the age. An item that is a day old counts about a third as recent as a new one. Without
+    /// an age an item counts as new.
     #[must_use]
     pub fn age(mut self, age: Duration) -> Self {
         self.recency = (-age.as_secs_f64() / (24.0 * 3600.0)).exp();
         self
     }
 
-    /// A conversation as packets, one for each turn, so that no answer stays without its question and
-    /// no result without its call. Later turns are more recent.
+    /// A conversation as items, one for each turn, so that no answer is separated from its question
+    /// and no result from its call. Later turns are more recent.
     pub fn turns(conversation: &Transcript) -> Vec<Self> {
         let mut turns: Vec<Vec<Arc<Message>>> = Vec::new();
         for message in conversation.messages() {

@@ -1,4 +1,4 @@
-//! How many tokens something has.
+//! Counting tokens.
 
 use std::{fmt, sync::Arc};
 
@@ -9,19 +9,19 @@ use ghostlight_actors::{
 
 use super::Estimate;
 
-/// What a message costs beside what it says: its role and the marks around it.
+/// The tokens of a message besides its content: its role and the marks around it.
 const MESSAGE_OVERHEAD: u64 = 4;
-/// What a call, a result or a tool's definition costs beside what it says.
+/// The tokens of a call, a result or a tool's definition besides its content.
 const PART_OVERHEAD: u64 = 8;
-/// What the answer is begun with.
+/// The tokens that begin the answer.
 const REQUEST_OVERHEAD: u64 = 3;
-/// What a picture costs: providers count it by its size, up to about this.
+/// The tokens of a picture: providers count by its size, up to about this number.
 const PICTURE: u64 = 1_100;
-/// How many characters of base64 are taken for a token where data is no picture.
+/// The characters of base64 that count as one token, for data that is not a picture.
 const BASE64_PER_TOKEN: u64 = 4;
 
-/// Counts tokens. Only [`count`](Self::count) has to be written: what a message or a whole
-/// request has follows from it, with calls, results and the definitions of tools among it.
+/// Counts tokens. Only [`count`](Self::count) has to be implemented: the counts of messages and
+/// whole requests follow from it, including calls, results and the definitions of tools.
 ///
 /// ```
 /// use ghostlight::context::{Estimate, TokenCounter};
@@ -33,15 +33,15 @@ const BASE64_PER_TOKEN: u64 = 4;
 /// assert!(Estimate.message(&Message::user("hello")) > Estimate.count("hello"));
 /// ```
 ///
-/// A run counts again when it is replayed, so the same text must have the same number.
+/// A run counts again in replay, so the same text must always have the same count.
 pub trait TokenCounter: Send + Sync + 'static {
-    /// What it counts by, for people: a vocabulary's name, or `estimate`.
+    /// The basis of the count, for people: the name of a vocabulary, or `estimate`.
     fn name(&self) -> &str;
 
-    /// How many tokens a text has.
+    /// The tokens of a text.
     fn count(&self, text: &str) -> u64;
 
-    /// How many a message has, with what its form costs.
+    /// The tokens of a message, including its form.
     fn message(&self, message: &Message) -> u64 {
         let author = message.author.as_deref();
         let author = author.map_or(0, |author| 1 + self.count(author));
@@ -62,13 +62,13 @@ pub trait TokenCounter: Send + Sync + 'static {
                 self.count(&reasoning.text) + self.count(signature)
             }
             Part::Data(data) => self.data(data),
-            // A part of a later version: as it is written down.
+            // A part of a later version is counted as its JSON.
             other => self.count(&serde_json::to_string(other).unwrap_or_default()),
         });
         MESSAGE_OVERHEAD + author + parts.sum::<u64>()
     }
 
-    /// How many the definitions of tools have.
+    /// The tokens of the definitions of tools.
     fn tools(&self, tools: &ToolSet) -> u64 {
         let definitions = tools.iter().map(|tool| {
             PART_OVERHEAD
@@ -79,7 +79,7 @@ pub trait TokenCounter: Send + Sync + 'static {
         definitions.sum()
     }
 
-    /// How many a request has beside its conversation: instructions, tools and the schema of the
+    /// The tokens of a request besides its conversation: instructions, tools and the schema of the
     /// answer.
     fn fixed(&self, request: &ModelRequest) -> u64 {
         let instructions = match request.instructions.is_empty() {
@@ -91,14 +91,14 @@ pub trait TokenCounter: Send + Sync + 'static {
         REQUEST_OVERHEAD + instructions + self.tools(&request.tools) + schema
     }
 
-    /// How many a request has.
+    /// The tokens of a request.
     fn request(&self, request: &ModelRequest) -> u64 {
         let messages = request.conversation.messages();
         let conversation = messages.iter().map(|message| self.message(message));
         self.fixed(request) + conversation.sum::<u64>()
     }
 
-    /// How many a file or other data has.
+    /// The tokens of a file or other data.
     fn data(&self, data: &Data) -> u64 {
         let is_picture = data.media_type.starts_with("image/");
         match &data.source {
@@ -115,13 +115,13 @@ pub trait TokenCounter: Send + Sync + 'static {
 pub struct TokenCounterHandle(Arc<dyn TokenCounter>);
 
 impl TokenCounterHandle {
-    /// Keeps a counter.
+    /// Wraps a counter.
     pub fn new(counter: impl TokenCounter) -> Self {
         Self(Arc::new(counter))
     }
 
-    /// The counter that a setting means for this model: its registered name, or what its server
-    /// calls it.
+    /// The counter that a setting selects for a model, given by its registered name or by the name
+    /// that its server uses.
     pub fn of(counting: TokenCounting, model: &str) -> Self {
         #[cfg(any(feature = "tiktoken", test))]
         if let Some(vocabulary) = super::Vocabulary::of(counting, model) {
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// One token a character, so that sums can be seen.
+    /// One token for each character, so that sums are easy to check.
     struct Characters;
 
     impl TokenCounter for Characters {

@@ -1,22 +1,22 @@
-//! Texts cut down to so many tokens.
+//! Cuts texts to a number of tokens.
 
 use std::borrow::Cow;
 
 use super::TokenCounter;
 
-/// What stands where something was cut out of a text.
+/// The mark in place of the text that was cut out.
 pub(super) const CUT_OUT: &str = "\n[… cut …]\n";
 
-/// The text, or its beginning and end with a mark between them, so that it has at most so many
-/// tokens, the mark among them. It is cut between characters; where not even the mark fits, nothing
-/// is left.
+/// The text, or its beginning and end with a mark between them, so that it has at most this many
+/// tokens, including the mark. It is cut between characters. If not even the mark fits, the result
+/// is empty.
 pub(super) fn cut_to<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> Cow<'a, str> {
     let all = counter.count(text);
     if all <= tokens {
         return text.into();
     }
     let characters = text.chars().count();
-    // What fits if tokens were spread evenly; a little less each time that they are not.
+    // The share that fits if tokens are spread evenly, and a little less after each failed attempt.
     let share = |part: u64| usize::try_from(part).unwrap_or(usize::MAX);
     let mut kept = share((characters as u64).saturating_mul(tokens) / all.max(1));
     while kept > 0 {

@@ -1,4 +1,4 @@
-//! A request in the making: what strategies do to it.
+//! A request in the making, which strategies change.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::{
     layout::{Layout, View},
 };
 
-/// A conversation as a request would have it, and how many tokens that is.
+/// A conversation as a request would contain it, with its number of tokens.
 pub(super) struct Draft<'a> {
     pub(super) view: View,
     pub(super) layout: Layout,
     pub(super) messages: Vec<Arc<Message>>,
-    /// Those of the whole request.
+    /// The tokens of the whole request.
     pub(super) tokens: u64,
-    /// Those of the request beside its conversation.
+    /// The tokens of the request besides its conversation.
     fixed: u64,
     spec: &'a ContextSpec,
     counter: &'a dyn TokenCounter,
@@ -47,7 +47,7 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Changes what is left out.
+    /// Changes the layout.
     pub(super) fn lay_out(&mut self, layout: Layout) {
         self.messages = self.laid_out(&layout);
         self.tokens = self.counted(&self.messages);
@@ -79,7 +79,7 @@ impl<'a> Draft<'a> {
         self.fixed + messages.sum::<u64>()
     }
 
-    /// Puts placeholders where older payloads are bulky.
+    /// Replaces bulky older payloads by placeholders.
     pub(super) fn compact(&mut self, table: &Compact) {
         let until = self.compaction(table).until(&self.view);
         let mut layout = self.layout.clone();
@@ -87,7 +87,7 @@ impl<'a> Draft<'a> {
         self.lay_out(layout);
     }
 
-    /// Keeps so many of the last turns.
+    /// Keeps this many of the last turns.
     pub(super) fn keep_turns(&mut self, turns: u32) {
         let starts = self.view.turns();
         let turns = usize::try_from(turns).unwrap_or(usize::MAX);
@@ -100,8 +100,8 @@ impl<'a> Draft<'a> {
         self.lay_out(layout);
     }
 
-    /// Leaves out as much from the beginning as it takes to have at most so many messages, or else
-    /// all that may be left out.
+    /// Leaves out the beginning until at most this many messages remain, or nothing more may be
+    /// left out.
     pub(super) fn keep_messages(&mut self, messages: u32) {
         let most = usize::try_from(messages).unwrap_or(usize::MAX);
         if self.messages.len() <= most {
@@ -115,8 +115,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Leaves out as much from the beginning as it takes to have at most so many tokens, or else
-    /// all that may be left out.
+    /// Leaves out the beginning until at most this many tokens remain, or nothing more may be left
+    /// out.
     pub(super) fn cut_to(&mut self, tokens: u64) {
         if self.tokens <= tokens {
             return;
@@ -140,18 +140,18 @@ impl<'a> Draft<'a> {
         layout
     }
 
-    /// The place of the first of these cuts with which the request has at most so many tokens;
-    /// their number if none is enough.
+    /// The index of the first cut after which the request has at most this many tokens; the number
+    /// of cuts if none is enough.
     fn first_fit(&self, cuts: &[usize], tokens: u64) -> usize {
         let fits = |cut: &usize| self.counted(&self.laid_out(&self.cut_at(*cut))) <= tokens;
-        // What stays behind a cut grows with it; what stands before it hardly changes.
+        // A later cut leaves out more, and the replacement in its place hardly changes.
         let first = cuts.partition_point(|cut| !fits(cut));
         let found = cuts[first..].iter().position(fits);
         found.map_or(cuts.len(), |place| first + place)
     }
 
-    /// Before which place is to be summed up, so that the request has at most so many tokens, as
-    /// far as the last turns or steps may stay. `None` when there is nothing to sum up.
+    /// The place up to which to summarise, so that the request has at most this many tokens and, if
+    /// possible, the last turns or steps stay. `None` if there is nothing to summarise.
     pub(super) fn to_summarize(&self, keep_recent: u32, tokens: u64) -> Option<usize> {
         if self.tokens <= tokens {
             return None;
@@ -163,7 +163,7 @@ impl<'a> Draft<'a> {
         (until > self.layout.summarized).then_some(until)
     }
 
-    /// Puts this summary in the place of what it is about.
+    /// Replaces the messages up to this place by their summary.
     pub(super) fn summarized(&mut self, until: usize, summary: String) {
         let mut layout = self.layout.clone();
         layout.cut = layout.cut.max(until);
@@ -171,7 +171,7 @@ impl<'a> Draft<'a> {
         self.lay_out(layout);
     }
 
-    /// What is left, in words, for an error.
+    /// A description of what is left, for an error.
     pub(super) fn described(&self) -> String {
         let conversation = self.tokens.saturating_sub(self.fixed);
         format!(

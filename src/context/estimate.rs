@@ -1,16 +1,18 @@
-//! How many tokens a text has, without a vocabulary.
+//! Estimates tokens without a vocabulary.
 
 use super::TokenCounter;
 
-/// Counts tokens by kinds of characters: a word of up to six Latin letters is one, so are three
-/// digits, two marks, and each character of a script that puts no spaces between words. Longer words
-/// of letters and digits, such as ids, hashes and base64, have seven for ten characters.
+/// Estimates tokens by kinds of characters. A word of up to six Latin letters is one token, and so
+/// are three digits, two punctuation marks, and each character of a script without spaces between
+/// words. Longer words of letters and digits, such as ids, hashes and base64, have seven tokens for
+/// ten characters.
 ///
-/// Measured against OpenAI's vocabulary `o200k_base` it counts 1.1 to 1.6 times as many for
-/// prose of many languages, code, JSON and Markdown (Thai 2.4 times): rather too many than too few, so
-/// that what it takes for small enough is so. Long runs of one mark it counts many times too high;
-/// random letters without digits, and random marks, may have up to three times as many as it says.
-/// Four characters a token, which is often used, is a third of what Chinese and Japanese have.
+/// Compared with OpenAI's vocabulary `o200k_base`, the estimate is 1.1 to 1.6 times the count for
+/// prose in many languages, code, JSON and Markdown (Thai 2.4 times). It errs on the high side, so
+/// that a text that seems to fit does fit. Long runs of one punctuation mark are estimated many
+/// times too high. Random letters without digits, and random punctuation, may have up to three
+/// times as many tokens as estimated. The common rule of four characters a token gives a third of
+/// the tokens of Chinese and Japanese.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimate;
 
@@ -43,14 +45,14 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Letters and digits without anything between them.
+/// A run of letters and digits without a break.
 #[derive(Default)]
 struct Word {
     length: u64,
     runs: u64,
     has_digits: bool,
     has_letters: bool,
-    /// What its runs have by themselves.
+    /// The tokens of its runs, counted separately.
     tokens: u64,
 }
 
@@ -62,8 +64,8 @@ impl Word {
         self.has_letters |= kind == Kind::Latin;
     }
 
-    /// How many tokens it has. One of letters and digits that is long, or hops between them all the
-    /// time, is none that a vocabulary knows.
+    /// The tokens of the word. A word of letters and digits that is long, or often changes between
+    /// the two, is in no vocabulary.
     fn counted(self) -> u64 {
         let hops = self.length >= 8 && self.runs * 5 >= self.length * 2;
         match self.has_digits && self.has_letters && (hops || self.length >= 16) {
@@ -73,7 +75,7 @@ impl Word {
     }
 }
 
-/// What a character is, as vocabularies see it.
+/// The kind of a character, as vocabularies treat it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A letter of Latin scripts.
@@ -81,12 +83,12 @@ enum Kind {
     Digit,
     /// A letter of another script that puts spaces between words.
     Letter,
-    /// A character of a script that puts none, or one that controls a terminal.
+    /// A character of a script without spaces between words, or a control character.
     Unspaced,
     Blank,
     LineBreak,
     Mark,
-    /// An emoji, or a letter of a script that vocabularies hardly know.
+    /// An emoji, or a letter of a script that is rare in vocabularies.
     Rare,
 }
 
@@ -112,15 +114,15 @@ impl Kind {
         }
     }
 
-    /// What a character adds to its run.
+    /// The weight of a character in its run.
     fn weight(self, character: char) -> u64 {
         match self {
-            // Letters with accents are rarer, and words with them are cut into more pieces.
+            // Letters with accents are rarer, and their words are split into more pieces.
             Self::Latin if !character.is_ascii() => 3,
-            // Other blanks than the two usual ones come in shorter pieces.
+            // White space other than the two usual kinds is split into shorter pieces.
             Self::Blank if !character.is_ascii() => 3,
             Self::LineBreak if character == '\r' => 3,
-            // What stands behind an escape is cut into single characters.
+            // The characters after an escape are split into single tokens.
             Self::Unspaced if character.is_control() => 2,
             Self::Rare if character.is_alphabetic() => character.len_utf8() as u64,
             Self::Rare => 2,
@@ -128,14 +130,14 @@ impl Kind {
         }
     }
 
-    /// How many tokens a run of this weight has.
+    /// The tokens of a run of this weight.
     fn tokens(self, weight: u64) -> u64 {
         match self {
-            // No word of a language goes on so long.
+            // No word of a natural language is that long.
             Self::Latin => weight.min(36).div_ceil(6) + (weight.saturating_sub(36) * 3).div_ceil(5),
             Self::Digit | Self::Letter => weight.div_ceil(3),
             Self::Unspaced => weight,
-            // The one before a word is a part of its token.
+            // A single space before a word is part of the word's token.
             Self::Blank if weight == 1 => 0,
             Self::Blank => weight.div_ceil(16),
             Self::LineBreak => weight.div_ceil(14),

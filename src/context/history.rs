@@ -1,5 +1,5 @@
-//! Conversations as one agent reads them: who said what, in which words, and results behind their
-//! calls.
+//! Conversations as one agent reads them: with the words of other agents marked, tool results
+//! rephrased, and each result directly after its call.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,8 +7,8 @@ use ghostlight_actors::vocabulary::{
     Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript,
 };
 
-/// A conversation in which some messages read otherwise. It keeps its length, and extends what was
-/// told before.
+/// A conversation with some messages rewritten. It has the same length as the original, and grows
+/// with it.
 #[derive(Debug, Default)]
 struct Retold {
     of: Transcript,
@@ -17,12 +17,12 @@ struct Retold {
 }
 
 impl Retold {
-    /// Whether the conversation goes on from what was told.
+    /// Whether the conversation extends the one that was rewritten.
     fn is_extended_by(&self, conversation: &Transcript) -> bool {
         conversation.truncated(self.of.len()) == self.of
     }
 
-    /// The conversation with what this makes of the messages that are new.
+    /// The conversation, with this rewriting applied to the new messages.
     fn extend(
         &mut self,
         conversation: &Transcript,
@@ -47,9 +47,8 @@ impl Retold {
     }
 }
 
-/// A conversation in which what other agents said is told as such: their messages, calls and
-/// results are a user's messages `[Message from agent "…"]`, so that the model does not take them for
-/// its own.
+/// Rewrites the messages of other agents: their words, calls and results become messages of a user,
+/// `[Message from agent "…"]`, so that the model does not take them for its own.
 #[derive(Debug, Default)]
 pub(super) struct OtherAgents {
     retold: Retold,
@@ -86,18 +85,18 @@ impl OtherAgents {
     }
 }
 
-/// A conversation in which results of tools read in one of several ways, in turn, so that a model does
-/// not go on as before only because all that it reads looks the same. How a result reads depends on
-/// what is before it alone, so requests go on to begin as the ones before.
+/// Rewrites tool results by several phrasings in turn, so that a model does not repeat itself only
+/// because everything it reads looks the same. The phrasing of a result depends only on the
+/// messages before it, so successive requests keep a common beginning.
 #[derive(Debug, Default)]
 pub(super) struct Phrasings {
     retold: Retold,
-    /// How many results of each tool there were.
+    /// The number of results of each tool so far.
     results: BTreeMap<String, usize>,
 }
 
 impl Phrasings {
-    /// The conversation in these phrasings.
+    /// The conversation with these phrasings.
     pub(super) fn told_in(
         &mut self,
         phrasings: &[String],
@@ -125,7 +124,7 @@ impl Phrasings {
     }
 }
 
-/// A result in this phrasing. What stands in it is not read for places again.
+/// A result in this phrasing. Placeholders inside the result are not replaced.
 fn phrased(phrasing: &str, result: &ToolResult) -> String {
     let pieces: Vec<String> = phrasing
         .split("{result}")
@@ -134,7 +133,7 @@ fn phrased(phrasing: &str, result: &ToolResult) -> String {
     pieces.join(&result.text)
 }
 
-/// A message as a user's text, with its calls and results in words; files stay.
+/// A message as a user's text, with its calls and results in words. Files stay.
 fn flattened(head: &str, message: &Message) -> Message {
     let mut lines = vec![head.to_owned()];
     let mut data = Vec::new();
@@ -165,12 +164,12 @@ fn flattened(head: &str, message: &Message) -> Message {
     told
 }
 
-/// The conversation with each result directly behind its call, in the order of the calls: for one that
-/// comes from elsewhere, where results may stand apart, twice, in another order, or not at all.
+/// The conversation with each result directly after its call, in the order of the calls. Use it for
+/// conversations from elsewhere, where results may be separated, doubled, reordered or missing.
 ///
-/// A call without a result gets one that says so; a result without a call, and a second one of the
-/// same call, is left out. What stood between call and result follows the results. A conversation
-/// that is in order is shared as it is.
+/// A call without a result gets one that says so. A result without a call, or a second result of a
+/// call, is left out. Messages between a call and its result follow the results. A conversation
+/// that is already in order is shared unchanged.
 ///
 /// ```
 /// use ghostlight::context::paired;
@@ -198,7 +197,7 @@ pub fn paired(conversation: &Transcript) -> Transcript {
         if message.role != Role::Assistant || calls.is_empty() {
             continue;
         }
-        // Ids are told apart within a step only: what follows the next step is not this one's.
+        // Ids are unique only within a step, so results after the next step belong to other calls.
         let later = &messages[place + 1..];
         let has_calls = |said: &Arc<Message>| said.tool_calls().next().is_some();
         let end = later.iter().position(has_calls).unwrap_or(later.len());
@@ -302,14 +301,14 @@ mod tests {
         let longer = told.told_in(&phrasings, &said);
         assert_eq!(longer.truncated(first.len()), first);
         assert_eq!(texts(&longer)[2], "three");
-        // Another conversation begins anew.
+        // Another conversation is rewritten from its beginning.
         let other = said.truncated(3);
         assert_eq!(told.told_in(&phrasings, &other), first);
         assert_eq!(check_transcript(&longer.messages()), Ok(()));
     }
 
     proptest! {
-        /// Whatever a conversation is made of, the result is one that providers accept.
+        /// Whatever a conversation contains, the result is one that providers accept.
         #[test]
         fn any_order_becomes_one_that_providers_accept(
             acts in prop::collection::vec((0_u8..3, prop::collection::btree_set("[a-d]", 1..4)), 0..12),
@@ -355,7 +354,7 @@ mod tests {
         );
         assert!(messages[1..4].iter().all(|said| said.role == Role::User));
         assert_eq!(messages[4..], said.since(4)[..]);
-        // For the clerk it is the other way round.
+        // For the clerk the roles are reversed.
         assert_eq!(
             OtherAgents::default().told_to("clerk", &said).truncated(4),
             said.truncated(4)

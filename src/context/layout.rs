@@ -1,4 +1,4 @@
-//! What is left out of a conversation, and what stands in its place.
+//! The parts of a conversation that are left out, and their replacements.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use super::compaction::Compaction;
 
-/// Where something is left out without a summary.
+/// The replacement where parts are left out without a summary.
 const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]";
-/// What a summary stands between, so that nobody takes it for a person's words.
+/// The marks around a summary, so that nobody takes it for a person's words.
 const BEGIN_OF_SUMMARY: &str = "[Summary of earlier parts of this conversation, written by a model. \
      It tells what was said; it is no instruction.]";
 pub(super) const END_OF_SUMMARY: &str = "[End of the summary.]";
 const FAILURES: &str = "[Calls that failed in what is left out of this task:]";
-/// How much of a failed call is shown, in characters.
+/// The most characters of a failed call that are shown.
 const FAILED_CALL: usize = 120;
 const FAILED_RESULT: usize = 240;
 
-/// What a request leaves out of a conversation. It is plain data and says all: the request's
-/// messages are a function of it and of the conversation.
+/// The parts of a conversation that a request leaves out. It is plain data and complete: the
+/// messages of the request are a function of the layout and the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Layout {
-    /// So many messages from the beginning are left out, except those that are pinned.
+    /// The number of messages left out at the beginning; pinned messages stay.
     pub(super) cut: usize,
     /// Calls and results before this place are compacted.
     pub(super) compacted: usize,
-    /// The summary is about the messages before this place.
+    /// The summary covers the messages before this place.
     pub(super) summarized: usize,
     pub(super) summary: Option<String>,
     /// The digest of the conversation up to the furthest of these places.
@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Whether everything is there.
+    /// Whether nothing is left out.
     pub(super) fn is_whole(&self) -> bool {
         self.reach() == 0
     }
@@ -47,14 +47,14 @@ impl Layout {
         self.cut.max(self.compacted).max(self.summarized)
     }
 
-    /// The same, bound to the conversation that it is about.
+    /// The same layout, bound to this conversation.
     pub(super) fn about(mut self, conversation: &Transcript) -> Self {
         self.of = Some(conversation.truncated(self.reach()).digest());
         self
     }
 
-    /// Whether it is about this conversation, or about the beginning of it. One that was rewound
-    /// or is another's is not.
+    /// Whether the layout belongs to this conversation or to its beginning. A layout of another or
+    /// a rewound conversation does not fit.
     pub(super) fn fits(&self, view: &View) -> bool {
         if self.is_whole() {
             return true;
@@ -67,12 +67,12 @@ impl Layout {
     }
 }
 
-/// What begins with a message.
+/// The unit that begins with a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
     Turn,
     Step,
-    /// It goes on with what was begun: results, a nudge.
+    /// Nothing new: the message continues a step, such as a result or a nudge.
     Nothing,
 }
 
@@ -86,20 +86,20 @@ impl Begins {
     }
 }
 
-/// A conversation, and what of it must stay.
+/// A conversation with its structure, and the messages that must stay.
 pub(super) struct View {
     pub(super) conversation: Transcript,
     pub(super) messages: Vec<Arc<Message>>,
-    /// What begins with each of them.
+    /// The unit that begins with each message.
     begins: Vec<Begins>,
     /// Where the current turn begins.
     pub(super) turn: usize,
-    /// What stays wherever it is: what the current turn asks for.
+    /// The messages that always stay: those that ask for the current turn.
     pins: BTreeSet<usize>,
 }
 
 impl View {
-    /// A view of a conversation in which these messages ask for what is done now, in this order;
+    /// A view of a conversation. `asked` are the messages that ask for the current turn, in order;
     /// the first of them begins the turn.
     #[cfg(test)]
     pub(super) fn new(conversation: Transcript, asked: &[Arc<Message>]) -> Self {
@@ -107,8 +107,8 @@ impl View {
         Self::told(conversation, &said, asked)
     }
 
-    /// The same of a conversation that is told in other words than these in which it was said,
-    /// message for message: turns and steps begin where they began.
+    /// The same for a rewritten conversation with the same number of messages: turns and steps
+    /// begin where they began in the original.
     pub(super) fn told(
         conversation: Transcript,
         said: &Transcript,
@@ -118,7 +118,7 @@ impl View {
         let said = said.messages();
         let begins: Vec<Begins> = said.iter().map(|said| Begins::of(said)).collect();
         let mut pins = BTreeSet::new();
-        // From the end on: the same may have been said before.
+        // Searched from the end, because the same message may occur earlier.
         let (mut end, mut turn) = (messages.len(), None);
         for asked in asked.iter().rev() {
             let place = messages[..end].iter().rposition(|message| message == asked);
@@ -141,12 +141,12 @@ impl View {
         }
     }
 
-    /// The last place at which it may be cut: the last step stays.
+    /// The last place where a cut is possible: the last step stays.
     fn last_cut(&self) -> usize {
         self.last_step().unwrap_or(0).max(self.turn)
     }
 
-    /// Where the last step begins; what follows it is what the model has not read yet.
+    /// The beginning of the last step; the model has not read the messages after it.
     pub(super) fn last_step(&self) -> Option<usize> {
         self.begins
             .iter()
@@ -157,19 +157,19 @@ impl View {
         self.begins.get(place).copied().unwrap_or(Begins::Nothing)
     }
 
-    /// Where turns begin, up to the current one.
+    /// The beginnings of turns, up to the current one.
     pub(super) fn turns(&self) -> Vec<usize> {
         let earlier = (0..self.turn).filter(|place| self.begins(*place) == Begins::Turn);
         earlier.chain([self.turn]).collect()
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Where it may be cut after this place: before a turn, and in the current turn before a step
-    /// or what a person says. So no call is parted from its result.
+    /// The places after this one where a cut is possible: before a turn, and within the current
+    /// turn before a step or a person's message. So no call is separated from its result.
     pub(super) fn cuts(&self, after: usize) -> Vec<usize> {
         let last = self.last_cut().min(self.messages.len().saturating_sub(1));
         let may_cut = |place: &usize| match self.begins(*place) {
@@ -191,7 +191,7 @@ impl View {
         let mut kept: Vec<Arc<Message>> = Vec::with_capacity(self.messages.len() - cut + 1);
         let mut head = self.head(layout, cut, failures);
         if !head.is_empty() {
-            // Users' and the model's messages go on alternating.
+            // Messages of users and of the model must keep alternating.
             let next = self.messages.get(cut);
             let merged = next.filter(|next| next.role == Role::User);
             let (author, said) = match merged {
@@ -213,7 +213,7 @@ impl View {
         kept
     }
 
-    /// What stands in the place of what is left out.
+    /// The replacement for the parts that are left out.
     fn head(&self, layout: &Layout, cut: usize, failures: usize) -> Vec<Part> {
         if cut == 0 {
             return Vec::new();
@@ -235,7 +235,7 @@ impl View {
         head
     }
 
-    /// The last failures of the current turn that are left out, one a line.
+    /// The latest failures of the current turn that are left out, one a line.
     fn failures(&self, cut: usize, most: usize) -> Vec<String> {
         let left_out = self.messages.get(self.turn..cut).unwrap_or_default();
         let mut calls: Vec<&ToolCall> = Vec::new();

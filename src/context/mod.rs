@@ -1,7 +1,6 @@
-//! Context in bounds: what of a conversation a model reads when it grows longer than that.
+//! Bounded context: the part of a conversation that a model reads when the whole is too long.
 //!
-//! An agent gets it as data, [`ContextSpec`], from the builder or
-//! as `context:` in a team file:
+//! An agent gets it as data, [`ContextSpec`], from the builder or as `context:` in a team file:
 //!
 //! ```yaml
 //! context:
@@ -11,12 +10,13 @@
 //!     - { name: token_window }
 //! ```
 //!
-//! [`ContextOptimizer`] carries it out, for every behavior that is made of loops. Tokens are
-//! counted by a [`TokenCounter`]: by [`Estimate`], or by a vocabulary with the feature `tiktoken`.
+//! [`ContextOptimizer`] applies it, for every behavior that is made of loops. Tokens are counted by
+//! a [`TokenCounter`]: by [`Estimate`], or by a vocabulary with the feature `tiktoken`.
 //!
-//! Beside it stand parts to be used alone: [`ContextBuilder`] builds a prompt from gathered packets,
-//! [`ContextProvider`] brings what a memory finds to the end of requests, [`StablePrefix`] tells how much of a
-//! request a provider's cache may serve, and [`paired`] mends conversations from elsewhere.
+//! Some parts can be used alone: [`ContextBuilder`] builds a prompt from gathered items,
+//! [`ContextProvider`] appends the findings of a memory to requests, [`StablePrefix`] measures how
+//! much of a request a provider's cache may serve, and [`paired`] repairs conversations from
+//! elsewhere.
 
 mod builder;
 mod compaction;
@@ -58,7 +58,7 @@ pub use spill::READ_RESULT;
 #[cfg(any(feature = "tiktoken", test))]
 pub use vocabulary::Vocabulary;
 
-/// Registers the policy that agents with a `context` are watched over by.
+/// Registers the policy behind `context:`.
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
     registry.policy("context", make)

@@ -1,4 +1,4 @@
-//! What keeps an agent's requests in bounds.
+//! The policy that keeps an agent's requests in bounds.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use super::{
     summary::summarize,
 };
 
-/// What the message costs in which reminders stand, where they need one of their own.
+/// The tokens of a message that holds only reminders, besides their texts.
 const REMINDER: u64 = 4;
-/// How many layouts it remembers: those of conversations that an agent has beside each other.
+/// The most layouts that are kept: one for each conversation that an agent has at the same time.
 const REMEMBERED: usize = 8;
 
 /// Keeps the requests of an agent in bounds. It is the policy behind [`ContextSpec`], which an
@@ -39,16 +39,16 @@ const REMEMBERED: usize = 8;
 ///     .policy("context", move || ContextOptimizer::new(spec.clone()).counted_by(Estimate));
 /// ```
 ///
-/// It looks at each request last, as it would be sent, and changes the request only: the
-/// conversation stays whole. What it leaves out stays left out until that is not enough any more,
-/// so requests begin as the ones before and providers' caches serve them; at that point the
-/// strategies bring it down to the target at once. What it decided is kept in the session's state,
-/// so that the next turn goes on with it and nothing is summed up twice.
+/// It runs last on each request, and changes only the request: the conversation stays whole. Parts
+/// that were left out stay left out until that is no longer enough, so successive requests keep a
+/// common beginning that providers' caches serve. Then the strategies reduce the request to the
+/// target in one go. The layout is kept in the session's state, so that the next turn continues
+/// with it and nothing is summarised twice.
 ///
-/// These hold whatever the settings:
+/// The following holds for any settings:
 ///
 /// - a call is never parted from its result, and the messages are ones that providers accept;
-/// - what the current turn asks for stays, and so does the last step;
+/// - the messages that ask for the current turn stay, and so does the last step;
 /// - a request that is sent has at most `max_tokens`; where nothing more can be left out, the model
 ///   call fails with [`ErrorKind::ContextOverflow`] and is not made.
 #[derive(Debug)]
@@ -67,20 +67,20 @@ pub struct ContextOptimizer {
     reads_results: OwnTool,
 }
 
-/// The conversation of the last request, which the next one extends.
+/// The conversation of the last request, which the next request extends.
 #[derive(Debug)]
 struct Sent {
     /// The whole conversation.
     of: Transcript,
-    /// What was sent of it.
+    /// The part of it that was sent.
     conversation: Transcript,
-    /// Whether that is all.
+    /// Whether all of it was sent.
     is_whole: bool,
-    /// How many tokens it has.
+    /// The number of tokens of that part.
     tokens: u64,
 }
 
-/// The tokens of what hardly changes from request to request.
+/// The tokens of the parts that hardly change between requests.
 #[derive(Debug)]
 struct Fixed {
     instructions: Arc<str>,
@@ -107,7 +107,7 @@ impl ContextOptimizer {
         }
     }
 
-    /// Sets what counts tokens, instead of what the settings say.
+    /// Sets the token counter, instead of the one that the settings select.
     #[must_use]
     pub fn counted_by(mut self, counter: impl super::TokenCounter) -> Self {
         (self.counter, self.is_chosen) = (Some(TokenCounterHandle::new(counter)), false);
@@ -119,20 +119,20 @@ impl ContextOptimizer {
         self.counter.get_or_insert_with(chosen).clone()
     }
 
-    /// What counts where there is no request.
+    /// The counter when there is no request.
     fn counter(&self) -> TokenCounterHandle {
         let known = self.counter.clone();
         known.unwrap_or_else(|| TokenCounterHandle::of(self.spec.counting, ""))
     }
 
-    /// Goes on with what an earlier turn decided.
+    /// Continues with the layout of an earlier turn.
     async fn resume(&mut self, cx: &PolicyContext<'_>) -> Result<(), AgentError> {
         if std::mem::replace(&mut self.is_resumed, true) || cx.session().is_none() {
             return Ok(());
         }
         if cx.conversation().len() > 1 {
             let kept = cx.state(Scope::Session).get_versioned(key(cx)).await?;
-            // What another version wrote is decided again.
+            // A layout of another version is ignored and decided anew.
             let layout = kept.and_then(|(layout, _)| serde_json::from_value(layout).ok());
             self.layouts.extend(layout);
         }
@@ -158,7 +158,7 @@ impl ContextOptimizer {
         tokens
     }
 
-    /// Extends what was sent last by what was said since; `None` when it cannot be.
+    /// Extends the last request by the new messages; `None` if that is not possible.
     fn extended(&mut self, conversation: &Transcript, counter: &TokenCounterHandle) -> Option<u64> {
         let sent = self.sent.as_mut()?;
         let known = sent.of.len();
@@ -222,7 +222,7 @@ impl ContextOptimizer {
         Ok(())
     }
 
-    /// Remembers a layout, over this run too.
+    /// Keeps a layout beyond this run.
     async fn remember(&mut self, cx: &PolicyContext<'_>, layout: Layout) -> Result<(), AgentError> {
         if cx.session().is_some() {
             cx.state(Scope::Session).set(key(cx), &layout).await?;
@@ -234,7 +234,7 @@ impl ContextOptimizer {
         Ok(())
     }
 
-    /// Lays the conversation out anew, and makes it smaller where it must be.
+    /// Lays the conversation out anew, and reduces it where necessary.
     async fn lay_out(
         &mut self,
         cx: &PolicyContext<'_>,
@@ -286,7 +286,7 @@ impl Policy for ContextOptimizer {
             _ => request.conversation.clone(),
         };
         let conversation = self.phrasings.told_in(&self.spec.phrasings, &conversation);
-        // What policies remind of stands behind the conversation.
+        // The reminders of policies follow the conversation.
         let reminders = cx.reminders();
         let reminders = reminders
             .iter()
@@ -351,7 +351,7 @@ impl Policy for ContextOptimizer {
         _: &PolicyContext<'_>,
         response: &ModelResponse,
     ) -> Result<Option<ModelResponse>, AgentError> {
-        // Only the server knows which model stands behind a registered name.
+        // Only the server's name for the model tells which model a registered name stands for.
         if self.is_chosen
             && self.spec.counting == TokenCounting::Model
             && !response.model.is_empty()
@@ -386,7 +386,7 @@ impl Bounds {
     }
 }
 
-/// Where the session keeps what was decided for this agent.
+/// The key under which the session keeps this agent's layout.
 fn key(cx: &PolicyContext<'_>) -> String {
     format!("context:{}", cx.agent().name)
 }

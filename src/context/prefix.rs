@@ -5,19 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use super::TokenCounter;
 
-/// How much of its beginning a request shares with the one before: what a provider's cache may
-/// serve.
+/// The common beginning of a request and the request before it: the part that a provider's cache
+/// may serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PrefixReport {
-    /// How many tokens the request has.
+    /// The tokens of the request.
     pub tokens: u64,
-    /// How many of them belong to the shared beginning: its instructions and tools, and then its
-    /// first messages.
+    /// The tokens of the common beginning: instructions and tools, followed by the first messages.
     pub stable_tokens: u64,
-    /// How many messages belong to it.
+    /// The messages in the common beginning.
     pub stable_messages: usize,
-    /// The hash of the shared beginning.
+    /// The hash of the common beginning.
     pub hash: Digest,
 }
 
@@ -28,8 +27,8 @@ impl PrefixReport {
     }
 }
 
-/// Finds what successive requests have in common at their beginning. It costs what was added since,
-/// and a few comparisons of digests.
+/// Finds the common beginning of successive requests. The cost is that of the new messages, and of
+/// a few comparisons of digests.
 ///
 /// ```
 /// use ghostlight::context::{Estimate, StablePrefix};
@@ -45,7 +44,7 @@ impl PrefixReport {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct StablePrefix {
-    /// What stands before the conversation.
+    /// The part before the conversation.
     fixed: Option<(Digest, u64)>,
     conversation: Transcript,
     /// The tokens of the first message, of the first two, and so on.
@@ -53,7 +52,7 @@ pub struct StablePrefix {
 }
 
 impl StablePrefix {
-    /// Compares a request with the one that was observed before; the first has nothing stable.
+    /// Compares a request with the previous one. The first request has no stable part.
     pub fn observe(&mut self, request: &ModelRequest, counter: &dyn TokenCounter) -> PrefixReport {
         let output = request.output.as_ref();
         let output = output
@@ -76,7 +75,7 @@ impl StablePrefix {
             self.sums.push(sum);
         }
         self.conversation = request.conversation.clone();
-        // Nothing that follows other instructions or tools can be served from a cache.
+        // After a change of instructions or tools, a cache can serve nothing.
         let is_stable = known.is_some() && !is_first;
         let messages = if is_stable { common } else { 0 };
         let said = messages.checked_sub(1).map_or(0, |last| self.sums[last]);
@@ -92,8 +91,8 @@ impl StablePrefix {
     }
 }
 
-/// How many messages two conversations begin with alike. Each digest stands for all messages up to
-/// its place, so this is a search by halves.
+/// The number of messages that two conversations have in common at their beginning. Each digest
+/// covers all messages up to its place, so this is a binary search.
 fn common_beginning(a: &Transcript, b: &Transcript) -> usize {
     let (mut alike, mut differs) = (0, a.len().min(b.len()) + 1);
     while differs - alike > 1 {
@@ -121,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// The report is what comparing messages one by one comes to.
+        /// The report equals a comparison of messages one by one.
         #[test]
         fn it_is_the_longest_common_beginning(
             requests in prop::collection::vec(prop::collection::vec(0_u8..3, 0..12), 2..6),

@@ -1,4 +1,4 @@
-//! What holds of every conversation and every budget.
+//! Properties of every conversation and every budget.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -78,10 +78,10 @@ fn step() -> impl Strategy<Value = Vec<Message>> {
     prop_oneof![3 => called, 2 => said, 2 => in_text, 1 => heard]
 }
 
-/// How what people say to a turn under way begins.
+/// The beginning of a message that a person sends during a turn.
 const MEANWHILE: &str = "meanwhile: ";
 
-/// Several turns, and steps of a turn that is under way, with what that turn asks for.
+/// Several turns, and the steps of a current turn, with the messages that ask for it.
 fn history() -> impl Strategy<Value = (Transcript, Vec<Arc<Message>>)> {
     let turn = (text(), prop::collection::vec(step(), 1..5));
     let earlier = prop::collection::vec(turn, 0..6);
@@ -159,9 +159,8 @@ fn texts(message: &Message) -> Vec<&str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// After any strategies in any order: providers accept the conversation, what the current turn
-    /// asks for is in it word for word, the last step is whole, and the count is that of what is
-    /// there.
+    /// After any strategies in any order, providers accept the conversation, it contains word for
+    /// word what asks for the current turn, the last step is whole, and the count is right.
     #[test]
     fn whatever_is_left_out_the_rest_is_a_conversation((conversation, asked) in history(), acts in acts()) {
         let spec = spec();
@@ -179,7 +178,7 @@ proptest! {
             for asked in &asked {
                 prop_assert!(there.any(|text| text == asked.content()), "{:?} is gone", asked);
             }
-            // What a loop said in a user's place stays behind the step that it is about.
+            // A loop's message in a user's place stays with the step before it.
             prop_assert!(!messages[0].synthetic);
             for pair in messages.windows(2).filter(|pair| pair[1].synthetic) {
                 prop_assert!(pair[0].role == Role::Assistant || pair[0].synthetic);
@@ -197,7 +196,7 @@ proptest! {
         }
     }
 
-    /// A bound is kept, or nothing more may be left out.
+    /// The bound holds, or nothing more may be left out.
     #[test]
     fn a_window_fits_or_nothing_more_may_go((conversation, asked) in history(), tokens in 0_u64..3_000) {
         let spec = spec();
@@ -209,7 +208,7 @@ proptest! {
         }
     }
 
-    /// No more is left out than it takes: one cut earlier would be too much.
+    /// No more is left out than necessary: with one cut less, the request would be too long.
     #[test]
     fn a_window_keeps_what_fits((conversation, asked) in history(), tokens in 200_u64..3_000) {
         let spec = ContextSpec::new(1_000).failures(0);
@@ -226,7 +225,7 @@ proptest! {
         }
     }
 
-    /// The last messages stay also where they are more than fit; what else fits is left out as before.
+    /// The last messages stay even if they do not fit; earlier ones are left out as before.
     #[test]
     fn a_window_keeps_the_last_messages((conversation, asked) in history(), keep in 1_u32..9) {
         let spec = ContextSpec::new(1_000).failures(0).preserve_recent(keep);
@@ -237,7 +236,7 @@ proptest! {
         prop_assert!(count - draft.layout.cut >= count.min(keep as usize));
     }
 
-    /// What was decided of a conversation holds for what extends it, and for no other.
+    /// A layout fits every extension of its conversation, and no other conversation.
     #[test]
     fn a_layout_is_of_one_conversation(
         (conversation, asked) in history(),
@@ -268,7 +267,7 @@ proptest! {
     }
 }
 
-/// Scenario 7 of the field's conformance scenarios.
+/// Scenario 7 of the conformance scenarios.
 #[test]
 fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
     let mut conversation = Transcript::new();
@@ -358,7 +357,7 @@ fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
     assert!(told.messages().iter().all(|said| said.role == Role::User));
     let view = View::told(told, &said, &[input]);
     assert_eq!(view.turns(), [0, 4]);
-    // Also what was done in this turn by an agent that handed over may go.
+    // The steps of an agent that handed over in this turn may also be left out.
     assert_eq!(view.cuts(0), [4, 5, 7]);
     let spec = spec();
     let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);

@@ -1,13 +1,14 @@
-//! How much pieces of context have to do with a task.
+//! The relevance of context items to a task.
 
 use std::{fmt, sync::Arc};
 
 use ghostlight_actors::{contract::BoxFuture, run::RunContext, vocabulary::AgentError};
 
-/// Measures how much texts have to do with a task: an embedder, an index, a model. Without one a
+/// Measures the relevance of texts to a task, by an embedder, an index or a model. Without one, a
 /// [`ContextBuilder`](super::ContextBuilder) counts common words.
 ///
-/// What asks the world goes through the context, so that it is recorded and not asked again in replay:
+/// Requests to the outside go through the context, so that they are recorded and not repeated in
+/// replay:
 ///
 /// ```
 /// use ghostlight::context::{ContextBuilder, Relevance, cosine};
@@ -40,11 +41,11 @@ use ghostlight_actors::{contract::BoxFuture, run::RunContext, vocabulary::AgentE
 /// # let _ = builder;
 /// ```
 pub trait Relevance: Send + Sync + 'static {
-    /// For each of these texts, in their order, how much it has to do with the task: from 0 to 1.
+    /// The relevance of each text to the task, in the order of the texts, from 0 to 1. A text whose
+    /// relevance is unknown gets `f64::NAN`; its common words are then counted.
     ///
     /// # Errors
-    /// What the run must stop for. A text of which nothing can be said has a number that is none
-    /// (`f64::NAN`), and its words are counted.
+    /// The errors that must stop the run.
     fn relevance(
         &self,
         cx: &RunContext,
@@ -74,7 +75,7 @@ impl<R: Relevance> ErasedRelevance for R {
     }
 }
 
-/// A kept [`Relevance`].
+/// A [`Relevance`] of any type.
 #[derive(Clone)]
 pub(super) struct RelevanceHandle(Arc<dyn ErasedRelevance>);
 
@@ -83,7 +84,7 @@ impl RelevanceHandle {
         Self(Arc::new(relevance))
     }
 
-    /// One number for each text.
+    /// The relevance of each text.
     pub(super) async fn of(
         &self,
         cx: &RunContext,
@@ -108,9 +109,9 @@ impl fmt::Debug for RelevanceHandle {
     }
 }
 
-/// How alike two vectors are: the cosine of the angle between them, from 0 (at right angles, or
-/// apart) to 1 (in the same direction). Vectors of different lengths, and such as are nothing but
-/// zeros, are not alike.
+/// The similarity of two vectors: the cosine of the angle between them, from 0 (a right angle or
+/// more) to 1 (the same direction). Vectors of different lengths and zero vectors have similarity
+/// 0.
 pub fn cosine(one: &[f32], other: &[f32]) -> f64 {
     let product = |a: &[f32], b: &[f32]| -> f64 {
         let pairs = a.iter().zip(b);

@@ -1,4 +1,4 @@
-//! Results that are moved out of the context, and how they are read again.
+//! Long results that are moved out of the context, and the tool that reads them.
 
 use ghostlight_actors::{
     definition::Spill,
@@ -14,7 +14,7 @@ use super::{TokenCounter, cutting::cut_to};
 /// The name of the tool with which a model reads what was moved out of its context.
 pub const READ_RESULT: &str = "read_result";
 
-/// What the names of moved results begin with; the tool reads no other artifacts.
+/// The prefix of the names of moved results. The tool reads no other artifacts.
 const FOLDER: &str = "results/";
 
 #[derive(Deserialize, Serialize, JsonSchema)]
@@ -39,8 +39,8 @@ pub(super) fn own_tool() -> OwnTool {
     OwnTool::new(definition.parameters_of::<Read>().effect(Effect::Read))
 }
 
-/// Moves a long result into an artifact, and gives what stands in its place: its beginning and end,
-/// and how it is read. `None` when it stays, also when it cannot be saved.
+/// Moves a long result into an artifact, and returns its replacement: the beginning, the end, and
+/// how to read the rest. `None` if the result stays, or cannot be saved.
 pub(super) async fn moved(
     cx: &PolicyContext<'_>,
     settings: &Spill,
@@ -49,7 +49,8 @@ pub(super) async fn moved(
 ) -> Result<Option<ToolResult>, AgentError> {
     let tokens = counter.count(&result.text);
     let is_long = tokens > u64::from(settings.above_tokens);
-    // What ends the step is the answer: a person reads it, who has no tool to read more.
+    // The result that ends a step is the answer, and a person who reads it has no tool to read
+    // more.
     let stays = result.ends_step || result.name == READ_RESULT;
     if !is_long || result.status != ToolStatus::Success || stays {
         return Ok(None);
@@ -84,7 +85,7 @@ pub(super) async fn moved(
     Ok(Some(kept))
 }
 
-/// Answers a call of the tool.
+/// Answers a call of `read_result`.
 pub(super) async fn read(
     cx: &PolicyContext<'_>,
     settings: &Spill,
@@ -125,8 +126,8 @@ pub(super) async fn read(
     )
 }
 
-/// A piece of a text of at most so many tokens, or one character that has more, with what is said of
-/// its place.
+/// A piece of a text with at most this many tokens, but at least one character, and a note about
+/// its position.
 fn piece(
     text: &str,
     read: &Read,
@@ -150,7 +151,7 @@ fn piece(
         from += text[begin..begin + found].chars().count();
     }
     let (mut least, mut most) = ((from + 1).min(characters), characters);
-    // The longest piece that fits.
+    // Finds the longest piece that fits.
     while least < most {
         let middle = most - (most - least) / 2;
         match counter.count(&text[at(from)..at(middle)]) <= tokens {

@@ -1,4 +1,4 @@
-//! How many tokens a text has by OpenAI's vocabularies, which are a part of the program.
+//! Counts tokens by OpenAI's vocabularies, which are part of the program.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use tiktoken_rs::{
 
 use super::TokenCounter;
 
-/// How much of a text is counted at once, in bytes. The expression that finds words runs out of its
-/// stack over a million blanks.
+/// The most bytes that are counted at once. The regular expression that finds words overflows its
+/// stack on a million spaces.
 const PIECE: usize = 16 * 1024;
 
-/// Counts tokens by a vocabulary; a text of more than 16 KiB in pieces of so much, which may be a
-/// token more for each. It is read when it is first used, which takes a sixth of a
-/// second once for each process, and needs no network.
+/// Counts tokens by a vocabulary. A text of more than 16 KiB is counted in pieces of that size,
+/// each of which may add a token. The vocabulary is loaded at its first use, which takes a sixth of
+/// a second once in a process, and needs no network.
 #[derive(Clone, Copy)]
 pub struct Vocabulary {
     name: &'static str,
@@ -40,8 +40,8 @@ impl Vocabulary {
         }
     }
 
-    /// The vocabulary of a model, by its name at OpenAI. `None` for models of others, which have
-    /// vocabularies of their own.
+    /// The vocabulary of a model, by its name at OpenAI. `None` for other providers' models, which
+    /// have their own vocabularies.
     pub fn of_model(model: &str) -> Option<Self> {
         match get_tokenizer(model)? {
             Tokenizer::O200kBase | Tokenizer::O200kHarmony => Some(Self::o200k_base()),
@@ -124,7 +124,7 @@ mod tests {
         assert!(quarters * 2 < Vocabulary::o200k_base().count(CHINESE));
     }
 
-    /// Characters of these, one after the other as a generator draws them.
+    /// Characters from this set, in pseudo-random order.
     fn random(of: &str, length: usize) -> String {
         let mut drawn = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -136,7 +136,7 @@ mod tests {
         (0..length).map(|_| next()).collect()
     }
 
-    /// What tools return beside prose, and what prose never has so much of.
+    /// Data that tools return, with more unusual words than any prose.
     #[test]
     fn the_estimate_is_not_too_low_for_ids_hashes_and_long_runs() {
         const LOWER: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -179,7 +179,7 @@ mod tests {
         for text in texts {
             let (real, estimate) = (Vocabulary::o200k_base().count(&text), Estimate.count(&text));
             let begin: String = text.chars().take(40).collect();
-            // A single blank is a part of the word behind it.
+            // A single space is part of the word after it.
             assert!(
                 estimate >= real || text.len() < 3,
                 "{estimate} of {real} for {begin:?}"
