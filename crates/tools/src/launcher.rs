@@ -1,10 +1,10 @@
-//! The launcher: a small program between an agent and a command, which gives up rights and then starts it.
+//! The launcher: a small program between an agent and a command, which gives up rights and then starts the command.
 //!
-//! Limits, Landlock and seccomp hold for the process that asks for them and for all that it starts, so they
-//! are asked for in a process of its own. The launcher stays as the parent of the command and ends it with
-//! all that it started when the program that asked for it is gone.
+//! Limits, Landlock and seccomp apply to the process that requests them and to all its descendants, so they are
+//! requested in a process of its own. The launcher stays as the parent of the command, and ends it with all its
+//! descendants when the program that started the launcher is gone.
 //!
-//! It is the program `ghostlight-launcher`, and any program whose `main` begins with [`run`].
+//! The launcher is the program `ghostlight-launcher`, or any program whose `main` begins with [`run`].
 
 use std::{
     path::{Path, PathBuf},
@@ -16,34 +16,34 @@ use serde::{Deserialize, Serialize};
 
 /// The first argument of a launcher.
 const ARGUMENT: &str = "--ghostlight-launch";
-/// What a launcher is asked that becomes the command itself.
+/// The argument that makes the launcher become the command, instead of its parent.
 #[cfg(target_os = "linux")]
 const ALONE: &str = "alone";
-/// The exit code of a launcher that could not do what it was asked; nothing was started then.
+/// The exit code of a launcher that could not confine or start the command.
 pub(crate) const FAILED: i32 = 125;
-/// What its words begin with.
+/// The prefix of the launcher's messages.
 pub(crate) const SAYS: &str = "ghostlight-launcher: ";
 
 /// The path of a program that is a launcher.
 static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
 
-/// What a command may still do. It travels as JSON.
+/// The rights that a command keeps. They travel as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Launch {
-    /// The files and folders that it may read and run.
+    /// The files and folders that the command may read and run.
     pub(crate) read: Vec<PathBuf>,
     /// The files and folders that it may also change.
     pub(crate) write: Vec<PathBuf>,
     pub(crate) network: bool,
-    /// Whether it is started only where all of this holds.
+    /// Whether to start the command only if all of this can be enforced.
     pub(crate) required: bool,
-    /// Whether it is one process: it starts no other, and neither signals nor changes any.
+    /// Whether the command is a single process, which starts no other, and neither signals nor changes any.
     pub(crate) alone: bool,
     pub(crate) limits: Rlimits,
 }
 
-/// Bounds of one process, and of those that it starts.
+/// The limits of a command's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -56,8 +56,8 @@ pub struct Rlimits {
     pub file_bytes: u64,
     /// Files that one process may have open; 256 when left out.
     pub open_files: u64,
-    /// Processes and threads beyond those that the user account runs when it starts; 256 when left
-    /// out. The system does not hold its superuser to it.
+    /// Processes and threads, beyond those that the user account runs when the command starts; 256 when left out. The
+    /// system does not apply this limit to the superuser.
     pub processes: u64,
 }
 
@@ -73,21 +73,21 @@ impl Default for Rlimits {
     }
 }
 
-/// What a machine can confine commands with.
+/// The means of this machine to confine commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Confinement {
     /// Landlock: only named files and folders can be read or changed.
     pub landlock: bool,
-    /// seccomp: no network unless it is allowed, no new privileges, no other namespaces, and nothing that
-    /// leaves the group of processes that is ended as a whole.
+    /// seccomp: no network unless it is allowed, no new privileges, no other namespaces, and no way out of the process
+    /// group that is ended as a whole.
     pub seccomp: bool,
-    /// Bounds on processor time, memory, files and processes.
+    /// Limits of processor time, memory, files and processes.
     pub rlimits: bool,
 }
 
 impl Confinement {
-    /// Whether all of it is there.
+    /// Whether the machine has all of them.
     pub fn is_whole(&self) -> bool {
         self.landlock && self.seccomp && self.rlimits
     }
@@ -116,8 +116,8 @@ impl std::fmt::Display for Confinement {
     }
 }
 
-/// Makes this program a launcher for its own commands. Call it at the very beginning of `main`, before
-/// anything starts a thread, and return with the code that it gives, if any.
+/// Makes this program a launcher for its own commands. Call it at the very beginning of `main`, before any thread is
+/// started, and return with the code that it gives, if any.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -146,14 +146,14 @@ pub fn run() -> Option<ExitCode> {
     })
 }
 
-/// The launcher of this program: itself, or `ghostlight-launcher` beside it.
+/// The launcher of this program: the program itself, or `ghostlight-launcher` beside it.
 pub(crate) fn find() -> Option<PathBuf> {
     if let Some(own) = LAUNCHER.get() {
         return Some(own.clone());
     }
     let own = std::env::current_exe().ok()?;
     let name = format!("ghostlight-launcher{}", std::env::consts::EXE_SUFFIX);
-    // Tests and examples stand one folder below.
+    // Tests and examples are one folder below.
     let mut folders = own.ancestors().skip(1).take(2);
     folders.find_map(|folder: &Path| Some(folder.join(&name)).filter(|path| path.is_file()))
 }
@@ -163,7 +163,7 @@ pub(crate) fn arguments(launch: &Launch) -> Result<[String; 2], serde_json::Erro
     Ok([ARGUMENT.to_owned(), serde_json::to_string(launch)?])
 }
 
-/// The arguments that ask it what it can do.
+/// The arguments that ask a launcher for the machine's means.
 pub(crate) fn probing() -> [&'static str; 2] {
     [ARGUMENT, "probe"]
 }
@@ -194,8 +194,8 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
         linux::confine(&launch)?;
         return linux::start(&program, arguments);
     }
-    // The launcher has to start a process itself, so a second one gives up that right and becomes the command. So
-    // it is with memory, of which a program with an allocator of its own reserves more than a command may have.
+    // The launcher has to start a process itself, so a second launcher gives up that right and becomes the command. The
+    // same holds for memory: a program with an allocator of its own reserves more than a command may have.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     launch.read.push(own.clone());
     linux::confine(&launch)?;
@@ -238,11 +238,11 @@ mod linux {
 
     use super::{Confinement, Launch};
 
-    /// How often it looks whether the program that asked is still there.
+    /// How often the launcher checks whether the program that started it is still there.
     const LOOKS: Duration = Duration::from_millis(200);
 
     pub(super) fn probe() -> Confinement {
-        // The process ends after it, so what it gives up does not matter.
+        // The process ends after this check, so its rights do not matter.
         let nothing = Launch {
             required: true,
             ..Launch::default()
@@ -309,7 +309,7 @@ mod linux {
         let failed = |error: landlock::RulesetError| {
             format!("Landlock is not there as it is needed: {error}")
         };
-        // Without the third version a file could be truncated past the rules.
+        // Before version 3 of Landlock a file could be truncated against the rules.
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(ABI::V3))
@@ -346,7 +346,7 @@ mod linux {
     }
 
     fn seccomp(network: bool) -> Result<(), String> {
-        // Libraries fall back to `clone`, whose flags can be looked at.
+        // Libraries fall back to `clone`, whose flags can be checked.
         refuse(
             libc::ENOSYS,
             with_x32([(libc::SYS_clone3, Vec::new())].into()),
@@ -383,7 +383,7 @@ mod linux {
         refuse(libc::EPERM, with_x32(rules))
     }
 
-    /// Answers these calls with an error from now on.
+    /// Makes these system calls fail with an error from now on.
     fn refuse(error: i32, rules: BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), String> {
         let arch = std::env::consts::ARCH.try_into();
         let arch = arch.map_err(|_| "seccomp knows no such processor".to_owned())?;
@@ -397,8 +397,7 @@ mod linux {
         apply_filter(&program).map_err(|error| failed(&error))
     }
 
-    /// Gives up what a process needs only for others, and becomes the program. It comes back with the reason why
-    /// it could not.
+    /// Gives up the rights that only further processes need, and becomes the program. It returns only with an error.
     pub(super) fn become_alone(
         memory: &OsStr,
         program: &OsStr,
@@ -411,9 +410,9 @@ mod linux {
         };
         let thread = libc::CLONE_THREAD as u64;
         let conditions = [
-            // Threads of its own it may start.
+            // It may start threads of its own.
             (libc::SYS_clone, rule(0, SeccompCmpOp::MaskedEq(thread), 0)),
-            // Its own limits it may read, and set none, which the superuser could raise.
+            // It may read its own limits, but set none: the superuser could raise them.
             (libc::SYS_prlimit64, rule(0, SeccompCmpOp::Ne, 0)),
             (libc::SYS_prlimit64, rule(2, SeccompCmpOp::Ne, 0)),
         ];
@@ -441,7 +440,7 @@ mod linux {
         }
     }
 
-    /// What reaches other processes of the user, or leaves something behind that outlives the process.
+    /// System calls that reach other processes of the user, or leave something that outlives the process.
     const OF_OTHERS: &[i64] = &[
         #[cfg(target_arch = "x86_64")]
         libc::SYS_fork,
@@ -469,7 +468,7 @@ mod linux {
         libc::SYS_mq_open,
     ];
 
-    /// The same calls under the numbers of the other calling convention of this processor.
+    /// The same calls under the numbers of the processor's other calling convention (x32).
     fn with_x32(rules: BTreeMap<i64, Vec<SeccompRule>>) -> BTreeMap<i64, Vec<SeccompRule>> {
         if cfg!(target_arch = "x86_64") {
             let other = rules
@@ -480,8 +479,8 @@ mod linux {
         rules
     }
 
-    /// What no command needs: leaving the group that is ended as a whole, other namespaces and roots, the
-    /// memory and keys of others, the kernel itself, and ways around these rules.
+    /// System calls that no command needs: leaving the process group that is ended as a whole, other namespaces and
+    /// roots, the memory and keys of others, the kernel itself, and ways around these rules.
     const REFUSED: &[i64] = &[
         libc::SYS_setsid,
         libc::SYS_setpgid,
@@ -541,13 +540,13 @@ mod linux {
         let started = Command::new(program).args(arguments).spawn();
         let mut child =
             started.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
-        // The command's own pipes, so that their ends are its end.
+        // Only the command holds the pipes, so that they end with it.
         close_own();
         thread::spawn(move || {
             while getppid() == asked_by {
                 thread::sleep(LOOKS);
             }
-            // Nobody reads what comes of it.
+            // Nobody reads the result.
             let _ = kill_process_group(getpgrp(), Signal::KILL);
         });
         let status = child.wait().map_err(|error| error.to_string())?;
@@ -558,7 +557,7 @@ mod linux {
         Ok(ExitCode::from(code as u8))
     }
 
-    /// Lets go of stdin and stdout, which are the command's.
+    /// Closes stdin and stdout, which belong to the command.
     fn close_own() {
         use std::io;
         if let Ok(null) = fs::File::options().read(true).write(true).open("/dev/null") {

@@ -1,5 +1,5 @@
-# What runs a program: it reads the program and the results of calls from stdin, one JSON object a line, and writes
-# calls to stdout in the same way. What the program prints goes to stderr, where it cannot be taken for a call.
+# Runs a program. The harness reads the program and the results of calls from stdin, one JSON object a line, and writes
+# calls to stdout in the same way. The program's own output goes to stderr, where it cannot be mistaken for a call.
 import sys
 
 sys.path[:] = [folder for folder in sys.path if folder]

@@ -4,12 +4,12 @@
 //! program calls the agent's tools with `call("name", {...})`, and each call is a call of the agent: its policies
 //! and approvals decide, its journal records the result, and a call that is recorded is never made again.
 //!
-//! A process cannot be recorded, so it is the one thing here that may run twice: after a crash the program is run
-//! again from its top and told what its calls came to, until it asks for the first one without a record. That is
-//! right because it changes nothing by itself. It runs below a launcher ([`crate::launcher`]) that leaves it no
-//! network, no file but the system's programs and libraries to read and none to write, no other process to start or
-//! to signal, and bounds on time and memory. A program that then asks for something else than before (since it
-//! depends on the time or on chance) is ended, and its end says which calls were made.
+//! A process cannot be recorded, so it may run twice: after a crash the program starts again from its top and gets the
+//! recorded results of its calls, until it makes the first call without a record. That is safe because the program
+//! changes nothing by itself. It runs below a launcher ([`crate::launcher`]) that leaves it no network, no file but the
+//! system's programs and libraries to read and none to write, no other process to start or to signal, and bounds on
+//! time and memory. A program that then makes other calls than before (since it depends on the time or on chance) is
+//! ended, and the error names the calls that were made.
 
 mod program;
 
@@ -30,9 +30,9 @@ use crate::{
 };
 use program::{Advance, Exchange, Program, Reply};
 
-/// Where an interpreter is looked for when no setting names one.
+/// The paths of the interpreter that are tried when no setting names one.
 const INTERPRETERS: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
-/// What a program may read: what the interpreter needs.
+/// The files that a program may read: those that the interpreter needs.
 const SYSTEM: [&str; 7] = [
     "/lib",
     "/lib32",
@@ -44,9 +44,9 @@ const SYSTEM: [&str; 7] = [
 ];
 /// The arguments of the interpreter: no site packages, no compiled files written.
 const ARGUMENTS: [&str; 4] = ["-s", "-S", "-B", "-c"];
-/// What runs a program.
+/// The Python program that runs a model's program.
 const HARNESS: &str = include_str!("harness.py");
-/// How many characters of what a failed program printed its error tells.
+/// How many characters of a failed program's output its error contains.
 const TOLD: usize = 8_000;
 
 /// The behavior `code`: the agent's task is a Python program, which can call the agent's tools and do nothing else.
@@ -77,7 +77,7 @@ pub struct Code {
     pub memory_bytes: u64,
     /// How many calls it may make; 100 when left out.
     pub max_calls: usize,
-    /// How many bytes of what it prints are kept, of its beginning and its end; 32 KiB when left out.
+    /// How many bytes of its output are kept, from the beginning and the end; 32 KiB when left out.
     pub max_output_bytes: usize,
     /// The launcher; found beside the program when left out.
     pub launcher: Option<PathBuf>,
@@ -101,7 +101,7 @@ impl Default for Code {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodeError {
-    /// A setting cannot be kept.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
     /// There is no interpreter.
@@ -109,7 +109,7 @@ pub enum CodeError {
         "there is no Python interpreter at {looked_at}; name one in `interpreter`, by its absolute path"
     )]
     Interpreter {
-        /// Where it was looked for.
+        /// The paths that were tried.
         looked_at: String,
     },
     /// There is no launcher.
@@ -208,7 +208,7 @@ impl Code {
         let harness = [HARNESS.to_owned()];
         let environment = [
             ("LANG", "C.UTF-8"),
-            // Sets and dictionaries have the same order whenever a program is run again.
+            // Sets and dictionaries must have the same order each time that a program is run.
             ("PYTHONHASHSEED", "0"),
             ("PYTHONUTF8", "1"),
         ];
@@ -237,7 +237,7 @@ impl Behavior for Code {
         let mut number = 0;
         loop {
             let (going_on, known) = (program.clone(), past.clone());
-            // By itself a program changes nothing, so running it is a look.
+            // By itself a program changes nothing, so a run of it counts as a read.
             let step = cx.step("program", Effect::Read, async move {
                 going_on.advance(&known).await
             });
@@ -269,12 +269,12 @@ impl Behavior for Code {
     }
 }
 
-/// A program does not hand its conversation to others: it has none.
+/// A program cannot hand its conversation to another agent: it has none.
 fn may_call(tool: &str) -> bool {
     !tool.starts_with(TRANSFER_PREFIX)
 }
 
-/// Makes these calls side by side, and gives what they came to in their order.
+/// Makes these calls concurrently, and returns their results in order.
 async fn replies(cx: &RunContext, calls: Vec<ToolCall>) -> Result<Vec<Reply>, AgentError> {
     let made: Vec<ToolCall> = calls
         .iter()
@@ -297,7 +297,7 @@ async fn replies(cx: &RunContext, calls: Vec<ToolCall>) -> Result<Vec<Reply>, Ag
     Ok(calls.iter().map(reply).collect())
 }
 
-/// Why the calls of a program end its run, where that is no failure.
+/// The stop reason for an error that ends the run without being a failure; else the error.
 fn exhausted(error: AgentError) -> Result<StopReason, AgentError> {
     match (error.kind(), error.early_stop()) {
         (Some(ErrorKind::Budget(resource)), _) => Ok(StopReason::BudgetExhausted(*resource)),
@@ -314,7 +314,7 @@ fn ended(output: String, failed: Option<String>) -> Result<Outcome, AgentError> 
         }));
     };
     let output = output.trim();
-    // The end of what it printed says what went wrong.
+    // The end of the output usually says what went wrong.
     let left_out = output.chars().count().saturating_sub(TOLD);
     let told: String = output.chars().skip(left_out).collect();
     Err(AgentError::failed(match told.as_str() {
@@ -328,7 +328,7 @@ fn task(cx: &RunContext) -> String {
         .map_or_else(|| cx.input().content(), str::to_owned)
 }
 
-/// The program in a task: the task itself, its field `program`, or what stands between fences in it.
+/// The program in a task: the task itself, its field `program`, or the text between code fences in it.
 fn program_of(task: &str) -> String {
     #[derive(Deserialize)]
     struct Typed {

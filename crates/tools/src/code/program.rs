@@ -1,4 +1,4 @@
-//! A program at work: its process, the calls that it asks for, and how it ends.
+//! A running program: its process, the calls that it makes, and its end.
 
 use std::{process::ExitStatus, sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// How many bytes of calls a program may ask for in one line.
+/// The most bytes of calls in one line.
 const FRAME: usize = 1 << 20;
-/// How many bytes of output a program may write before nobody reads it any more.
+/// How many bytes of output a program may write before reading stops.
 const ENDLESS: u64 = 16 << 20;
-/// How long the end of a program that was ended, and its last output, are waited for.
+/// How long to wait for the exit of an ended program, and for its last output.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A call that a program asks for.
+/// A call that a program makes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
@@ -37,40 +37,40 @@ pub(super) struct Asked {
     pub(super) arguments: Value,
 }
 
-/// What a call came to, as the program reads it.
+/// The result of a call, as the program reads it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Reply {
     pub(super) status: ToolStatus,
     pub(super) text: String,
 }
 
-/// Calls that a program asked for at once, and what they came to.
+/// The calls that a program made at once, with their results.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: Vec<Asked>,
     pub(super) replies: Vec<Reply>,
 }
 
-/// How far a program got.
+/// The progress of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Advance {
-    /// It waits for these calls.
+    /// It waits for the results of these calls.
     Calls(Vec<Asked>),
-    /// It has ended: with what it printed, and why it failed, if it did.
+    /// It has ended, with this output and, if it failed, the reason.
     Ended {
         output: String,
         failed: Option<String>,
     },
 }
 
-/// A line of a program.
+/// A line from a program.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Frame {
     calls: Vec<Asked>,
 }
 
-/// What a program begins with.
+/// The first line to a program.
 #[derive(Serialize)]
 struct Begin<'a> {
     program: &'a str,
@@ -104,8 +104,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Lets the program go on after these calls. Where its process is lost it is started again and told what its
-    /// calls came to.
+    /// Continues the program after these exchanges. A lost process is started again, and gets the results of its
+    /// earlier calls.
     pub(super) async fn advance(&self, past: &[Exchange]) -> Result<Advance, String> {
         let running = self.process.lock().take();
         let mut process = match running {
@@ -138,7 +138,7 @@ impl Program {
     }
 }
 
-/// The end of a program that asks for something else than before its process was lost.
+/// The end of a program that makes other calls than before its process was lost.
 fn diverged(past: &[Exchange]) -> Advance {
     let made: Vec<&str> = past
         .iter()
@@ -164,14 +164,14 @@ pub(super) struct Process {
     stdin: ChildStdin,
     frames: BufReader<ChildStdout>,
     output: Arc<Mutex<Kept>>,
-    /// Reads what it prints, and says whether that was too much.
+    /// Reads its output, and returns whether that was too much.
     reading: JoinHandle<bool>,
     /// How long it has run, without the time of its calls.
     ran: Duration,
     calls: usize,
-    /// How many exchanges it has heard the replies of.
+    /// How many exchanges it has got the replies of.
     answered: usize,
-    /// What it waits for.
+    /// The calls whose results it waits for.
     asked: Option<Vec<Asked>>,
 }
 
@@ -205,7 +205,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Writes a line to it. What a process does not take is told by how it ends.
+    /// Writes a line to it. A failure to write shows in how the process ends.
     async fn tell(&mut self, line: &impl Serialize, settings: &Code) {
         let Ok(mut line) = serde_json::to_vec(line) else {
             return;
@@ -223,7 +223,7 @@ impl Process {
         self.answered += 1;
     }
 
-    /// What it does next, within its time.
+    /// Its next calls or its end, within its time.
     async fn next(&mut self, settings: &Code) -> Result<Advance, String> {
         let begun = Instant::now();
         let left = settings.time().saturating_sub(self.ran);
@@ -256,7 +256,7 @@ impl Process {
             Ok(frame) => frame,
             Err(reason) => return Ok(self.ended(Some(reason)).await),
         };
-        // A line without calls costs as much as one call.
+        // A line without calls counts as one call.
         self.calls += frame.calls.len().max(1);
         if self.calls > settings.max_calls {
             let reason = format!(
@@ -268,11 +268,11 @@ impl Process {
         Ok(Advance::Calls(frame.calls))
     }
 
-    /// The next line that it writes; `None` at the end.
+    /// The next line from it; `None` at the end.
     async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut line = Vec::new();
         loop {
-            // A pipe that fails has ended.
+            // A failed pipe counts as its end.
             let read = self.frames.fill_buf().await.unwrap_or_default();
             if read.is_empty() {
                 return Ok(None);
@@ -308,7 +308,7 @@ impl Process {
         }
     }
 
-    /// Ends it, and gives what it printed.
+    /// Ends it, and returns its output.
     async fn ended(&mut self, mut failed: Option<String>) -> Advance {
         self.group.end();
         let _ = timeout(LAST, self.child.wait()).await;
@@ -320,7 +320,8 @@ impl Process {
     }
 }
 
-/// Reads to the end; whether it gave up before. Then the pipe is closed, which ends the program.
+/// Reads to the end, or until the output is too much: then it returns true, and closes the pipe, which ends the
+/// program.
 async fn read(mut pipe: ChildStderr, kept: Arc<Mutex<Kept>>) -> bool {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = pipe.read(&mut buffer).await {

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::typed::{blocking, typed};
 
-/// How many characters of a difference are shown.
+/// How many characters of a diff are shown.
 const SHOWN: usize = 6_000;
-/// How many bytes of texts are compared.
+/// How many bytes of text are compared.
 const COMPARED: usize = 2 << 20;
 
 #[derive(Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ struct Diff {
     other: Option<String>,
 }
 
-/// The content that a file is given, nothing where it is removed, and what the model is told.
+/// The new content of a file (`None` to remove it), and the message to the model.
 type Changed = (Option<Vec<u8>>, String);
 
 pub(super) fn diff_tool(folder: &Arc<Folder>) -> ToolHandle {
@@ -132,9 +132,9 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
     ]
 }
 
-/// What tells the repetition of a call from every other call: its key and what it was asked.
+/// The key by which the repetition of a call is recognised: its idempotency key and its arguments.
 fn key_of(cx: &ToolContext, asked: &[&str]) -> Option<String> {
-    // Outside of a run nothing is repeated.
+    // Calls outside of a run are never repeated.
     cx.origin()?;
     let asked = Digest::of(asked.join("\0").as_bytes());
     Some(format!("{}/{asked}", cx.idempotency_key()))
@@ -214,7 +214,7 @@ impl Folder {
             .iter()
             .map(|file| key_of(cx, &["patch", &file.path, &wanted.patch]))
             .collect();
-        // All of it is tried before any of it is done.
+        // All of the patch is tried before any of it is written.
         for (file, key) in files.iter().zip(&keys) {
             if self.done_before(key.as_deref(), &file.path)?.is_none() {
                 let current = self.current(&file.path)?;
@@ -390,8 +390,7 @@ impl Folder {
         }
     }
 
-    /// What a call that is repeated after a crash did before: what the model was told. `None` where it
-    /// did nothing yet.
+    /// The message of an earlier attempt at this call, before a crash; `None` if it changed nothing yet.
     fn done_before(&self, key: Option<&str>, path: &str) -> Result<Option<String>, ToolError> {
         let Some(key) = key else { return Ok(None) };
         let path = self.root.parts(path)?.join("/");
@@ -416,7 +415,7 @@ impl Folder {
         )))
     }
 
-    /// Changes one file, once for a key.
+    /// Changes one file, once for each key.
     fn change(
         &self,
         key: Option<String>,
@@ -480,7 +479,7 @@ fn text_of<'c>(path: &str, content: Option<&'c [u8]>) -> Result<&'c str, ToolErr
     text.map_err(|_| ToolError::new(format!("{path} is no text in UTF-8")))
 }
 
-/// How two texts differ; nothing where they do not.
+/// The diff of two texts; empty if they are equal.
 fn difference(from: &str, old: &str, to: &str, new: &str) -> String {
     if old.len() + new.len() > COMPARED {
         return format!("{to}: {} bytes, before {}.", new.len(), old.len());
@@ -504,7 +503,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// A hint where the text stands there with other spaces.
+/// A hint if the text occurs with other whitespace.
 fn nearly(text: &str, old: &str) -> String {
     let first = old.lines().map(str::trim).find(|line| !line.is_empty());
     let found = first.and_then(|first| text.lines().position(|line| line.trim() == first));

@@ -1,8 +1,8 @@
-//! Tools for the files of one folder, which nothing leaves.
+//! Tools for the files of one folder, with no way out of it.
 //!
-//! A path is resolved from an open handle of the folder, part by part, and no part may be a link. So
-//! neither `..`, an absolute path, a link nor a folder that is swapped during the call leads outside.
-//! Only regular files are opened, and never one that could make the call wait.
+//! A path is resolved from an open handle of the folder, component by component, and no component may be a link. So
+//! neither `..`, an absolute path, a link nor a folder that is swapped during the call leads outside. Only regular
+//! files are opened, and never one on which the call could block.
 
 mod change;
 mod patch;
@@ -28,9 +28,9 @@ pub struct FileSettings {
     pub root: PathBuf,
     /// Whether files may be changed; they may not when left out.
     pub write: bool,
-    /// Patterns, such as `.git` or `*.pem`, of what is not there for a model: a file or folder whose
-    /// name, or whose path from the folder, fits one, with all that is below it. `.git`, `.env` and
-    /// `.env.*` when left out.
+    /// Patterns, such as `.git` or `*.pem`, for files and folders that are hidden from models: an entry whose name, or
+    /// whose path from the folder, matches a pattern is hidden with everything below it. `.git`, `.env` and `.env.*`
+    /// when left out.
     pub exclude: Vec<String>,
     /// The endings of the files that may be changed, without the dot; all when left out.
     pub extensions: Option<Vec<String>>,
@@ -38,7 +38,7 @@ pub struct FileSettings {
     pub max_output_bytes: usize,
     /// The most bytes of a file that is written, changed or searched; 8 MiB when left out.
     pub max_file_bytes: u64,
-    /// How many changes are kept, to be undone; 200 when left out, and 64 MiB of former contents.
+    /// How many changes are kept for undoing; 200 when left out. Their former contents take at most 64 MiB.
     pub keep_versions: usize,
 }
 
@@ -74,7 +74,7 @@ impl FileSettings {
     }
 }
 
-/// Why files cannot be served.
+/// Why the tools for files cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilesError {
@@ -83,20 +83,19 @@ pub enum FilesError {
     Root {
         /// The folder.
         root: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// A pattern of `exclude` is none.
+    /// A pattern of `exclude` is invalid.
     #[error("`exclude` holds a pattern that cannot be read: {0}")]
     Pattern(#[from] globset::Error),
 }
 
-/// The tools `read_file`, `list_files`, `grep_files` and `diff_file` for the files of one folder and,
-/// where they may be changed, `write_file`, `edit_file`, `patch_files` and `undo_file`.
+/// The tools `read_file`, `list_files`, `grep_files` and `diff_file` for the files of one folder and, where the
+/// settings allow changes, `write_file`, `edit_file`, `patch_files` and `undo_file`.
 ///
-/// Each change is `idempotent`: its key and the file's former content are kept below `.ghostlight` in
-/// the folder before the file is replaced in one step, so that a call that is repeated after a crash
-/// finds what it did.
+/// Each change is `idempotent`: its key and the file's former content are written below `.ghostlight` in the folder
+/// before the file is replaced atomically, so a call that is repeated after a crash finds its own change.
 ///
 /// ```
 /// use ghostlight_tools::{FileSettings, Files};
@@ -112,7 +111,7 @@ pub struct Files {
     tools: Vec<ToolHandle>,
 }
 
-/// What the tools of one folder share.
+/// The state that the tools of one folder share.
 #[derive(Debug)]
 struct Folder {
     root: Root,
@@ -158,7 +157,7 @@ fn cut(text: &str, characters: usize) -> String {
     }
 }
 
-/// What kind of binary file begins so, if it is one.
+/// The kind of binary file that begins with these bytes, if they are not text.
 fn binary_kind(bytes: &[u8]) -> Option<&'static str> {
     const KINDS: &[(&[u8], &str)] = &[
         (b"\x89PNG", "a PNG image"),

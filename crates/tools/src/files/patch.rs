@@ -1,10 +1,10 @@
-//! Unified diffs, as models write them: line numbers may be wrong, what stands around a change counts.
+//! Unified diffs, as models write them: line numbers may be wrong; the lines around a change decide.
 
-/// How many files and parts one patch may have.
+/// The most files, and the most parts, of one patch.
 const FILES: usize = 100;
 const PARTS: usize = 2_000;
 
-/// What a patch does to one file.
+/// The changes to one file.
 #[derive(Debug, PartialEq)]
 pub(super) struct FilePatch {
     pub(super) path: String,
@@ -13,10 +13,10 @@ pub(super) struct FilePatch {
     parts: Vec<Part>,
 }
 
-/// One part: the lines that must stand there, and those that stand there afterwards.
+/// One part: the old lines, which the file must contain, and the new lines in their place.
 #[derive(Debug, Default, PartialEq)]
 struct Part {
-    /// The line at which it says that it begins, from 1.
+    /// The line number in its header, from 1.
     line: usize,
     old: Vec<String>,
     new: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, String> {
             let (begins, counts) = header(line);
             file.parts.push(read_part(begins, counts, &mut lines)?);
         }
-        // What stands between files, such as `diff --git` and `index`, says nothing.
+        // Lines between files, such as `diff --git` and `index`, are ignored.
     }
     match files.iter().find(|file| file.parts.is_empty()) {
         _ if files.is_empty() => Err("it holds no `---` and `+++`".to_owned()),
@@ -88,8 +88,7 @@ fn name_of(rest: &str) -> String {
     plain.unwrap_or(name).to_owned()
 }
 
-/// `@@ -12,3 +12,4 @@`: the line at which it begins, and how many old and new lines it has, where it
-/// says so.
+/// `@@ -12,3 +12,4 @@`: the first line number, and the numbers of old and new lines, if they are given.
 fn header(line: &str) -> (usize, Option<(usize, usize)>) {
     let mut ranges = line.split_whitespace().skip(1);
     let mut range = |mark: char| {
@@ -124,7 +123,7 @@ fn read_part<'l>(
         lines.next();
         let is_mark = line.starts_with('\\');
         if is_full && counts.is_some() && !is_mark {
-            // What follows it, such as a signature, says nothing.
+            // The text after it, such as a signature, is ignored.
             continue;
         }
         let rest = || line.get(1..).unwrap_or_default().to_owned();
@@ -135,12 +134,12 @@ fn read_part<'l>(
                 part.old.push(rest());
                 part.new.push(rest());
             }
-            // It says of the line before it that no line break follows.
+            // This line says that the line before it has no line break at its end.
             Some(b'\\') => {
                 marked = true;
                 part.open_end = last != Some(b'-');
             }
-            // An empty line of context whose space was lost; after the end it is no part of it.
+            // An empty line of context that lost its space; after the last part it does not belong to the part.
             None => {
                 part.old.push(String::new());
                 part.new.push(String::new());
@@ -154,7 +153,7 @@ fn read_part<'l>(
         }
         last = line.as_bytes().first().copied();
     }
-    // One that changes the line break at the end alone has equal lines.
+    // A part that changes only the line break at the end has equal lines.
     if part.old == part.new && !marked {
         return Err(format!("the part at line {} changes nothing", part.line));
     }
@@ -163,14 +162,14 @@ fn read_part<'l>(
 
 /// The text after a patch.
 ///
-/// A part is applied where its old lines stand, at the line that it names or, where they stand elsewhere,
-/// at the only place.
+/// A part is applied at the line number in its header if its old lines are there, and otherwise at the only place that
+/// has them.
 pub(super) fn apply(patch: &FilePatch, text: &str) -> Result<String, String> {
     let returns = text.contains("\r\n");
     let mut lines: Vec<&str> = text.lines().collect();
     let ends = text.is_empty() || text.ends_with('\n');
     let mut ends_with_break = ends;
-    // How far lines have moved by the parts before.
+    // How far the parts before have moved the lines.
     let (mut moved, mut from) = (0_isize, 0_usize);
     for (number, part) in patch.parts.iter().enumerate() {
         let at = place(part, &lines, moved, from)
@@ -190,7 +189,7 @@ pub(super) fn apply(patch: &FilePatch, text: &str) -> Result<String, String> {
     Ok(changed)
 }
 
-/// Where the old lines of a part stand, at or after the line `from`, counted from 0.
+/// The index of a part's old lines in the file, at or after the line `from`, counted from 0.
 fn place(part: &Part, lines: &[&str], moved: isize, from: usize) -> Result<usize, String> {
     let named = part.line.saturating_sub(usize::from(!part.old.is_empty()));
     let named = named.saturating_add_signed(moved);

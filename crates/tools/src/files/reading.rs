@@ -21,15 +21,15 @@ use super::{
 };
 use crate::typed::{blocking, typed};
 
-/// How many lines one call reads where it does not say.
+/// How many lines one call reads by default.
 const LINES: usize = 500;
 /// How many bytes of one line are shown.
 const LINE_BYTES: usize = 2_000;
-/// How many bytes are passed over or counted at the most to find lines.
+/// The most bytes that are skipped or counted to find lines.
 const SCANNED: u64 = 256 << 20;
 /// How many entries one call lists.
 const ENTRIES: usize = 1_000;
-/// How many entries one call looks at.
+/// How many entries one call examines.
 const LOOKED_AT: usize = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -202,8 +202,8 @@ impl Folder {
         Ok(ToolOutput::text(lines.join("\n")))
     }
 
-    /// Goes through a folder and those below it, in the order of names, up to a depth, until `visit`
-    /// says that it is enough. Links are told and not followed.
+    /// Visits the entries of a folder and of those below it, in the order of names, up to a depth, until `visit` stops
+    /// the walk. Links are reported and not followed.
     pub(super) fn walk(
         &self,
         folder: Dir,
@@ -241,7 +241,7 @@ impl Folder {
             };
             let mut goes_on = visit(&entry);
             if goes_on && listed.kind == Kind::Folder && depth > 1 {
-                // One that is gone or may not be read is passed over.
+                // A folder that is gone or unreadable is skipped.
                 if let Ok(below) =
                     super::root::below(folder, path.last().map_or("", String::as_str))
                 {
@@ -257,26 +257,26 @@ impl Folder {
     }
 }
 
-/// One entry that a walk comes to.
+/// One entry of a walk.
 pub(super) struct Entry<'e> {
     /// Its path from the root.
     pub(super) path: &'e str,
     /// The open folder that holds it.
     pub(super) folder: &'e Dir,
-    /// Its name there.
+    /// Its name in that folder.
     pub(super) name: &'e str,
     pub(super) kind: Kind,
 }
 
-/// A pattern over paths.
+/// The matcher of a pattern for paths.
 pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let glob = Glob::new(pattern)
         .map_err(|error| ToolError::new(format!("the glob cannot be read: {error}")))?;
     Ok(glob.compile_matcher())
 }
 
-/// Reads a line without its end, of which only the beginning is kept. Gives the bytes that were read,
-/// and whether all of the line was kept.
+/// Reads a line, and keeps its beginning without the line break. Returns the number of bytes read, and whether the
+/// whole line was kept.
 fn bounded_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<(u64, bool)> {
     let (mut read, mut whole) = (0_u64, true);
     loop {

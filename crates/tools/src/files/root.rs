@@ -1,4 +1,4 @@
-//! A folder that nothing leaves.
+//! A folder outside of which no path leads.
 
 use std::{
     io::{self, Read, Write},
@@ -15,21 +15,21 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::FilesError;
 
-/// Where former contents are kept. No tool reaches it.
+/// The folder of former contents. No tool reaches it.
 pub(super) const KEPT: &str = ".ghostlight";
-/// How many bytes a path may have.
+/// The most bytes of a path.
 const PATH_BYTES: usize = 1_024;
-/// How many parts a path may have.
+/// The most components of a path.
 const PATH_PARTS: usize = 64;
 
-/// An open folder, and what of it is not there for a model.
+/// An open folder, with the patterns of what is hidden from models.
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
     exclude: GlobSet,
 }
 
-/// What stands at a path.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Folder,
@@ -62,7 +62,7 @@ impl Root {
         Ok(Self { dir, exclude })
     }
 
-    /// The parts of a path from this folder; none for the folder itself.
+    /// The components of a path from this folder; none for the folder itself.
     pub(crate) fn parts<'p>(&self, path: &'p str) -> Result<Vec<&'p str>, ToolError> {
         let refused = |why: &str| {
             let shown: String = path.chars().take(200).collect();
@@ -95,7 +95,7 @@ impl Root {
         Ok(parts)
     }
 
-    /// Whether what stands there is not there for a model.
+    /// Whether the entry at this path is hidden from models.
     pub(super) fn hides(&self, parts: &[&str]) -> bool {
         let mut whole = String::new();
         parts.iter().any(|part| {
@@ -109,7 +109,7 @@ impl Root {
         })
     }
 
-    /// The folder of these parts, no part of which may be a link.
+    /// The folder at this path, no component of which may be a link.
     pub(crate) fn folder(&self, parts: &[&str]) -> io::Result<Dir> {
         let mut dir = self.dir.try_clone()?;
         for part in parts {
@@ -118,7 +118,7 @@ impl Root {
         Ok(dir)
     }
 
-    /// The folder that holds what these parts name, made with those above it where `make` says so.
+    /// The folder that holds the entry at this path. With `make`, missing folders are created.
     fn holder<'p>(&self, parts: &[&'p str], make: bool) -> io::Result<(Dir, &'p str)> {
         let Some((name, above)) = parts.split_last() else {
             return Err(io::Error::new(
@@ -131,7 +131,7 @@ impl Root {
             dir = match below(&dir, part) {
                 Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
                     match dir.create_dir(part) {
-                        // Made by somebody else meanwhile.
+                        // Another process has made it meanwhile.
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                         made => made?,
                     }
@@ -149,7 +149,7 @@ impl Root {
         file_in(&dir, name)
     }
 
-    /// The whole content of a file of at most so many bytes; `None` where there is none.
+    /// The whole content of a file of at most this many bytes; `None` if it does not exist.
     pub(crate) fn content(&self, parts: &[&str], most: u64) -> io::Result<Option<Vec<u8>>> {
         let file = match self.file(parts) {
             Ok((file, _)) => file,
@@ -157,7 +157,7 @@ impl Root {
             Err(error) => return Err(error),
         };
         let mut content = Vec::new();
-        // It may grow while it is read.
+        // The file may grow while it is read.
         file.take(most + 1).read_to_end(&mut content)?;
         match content.len() as u64 > most {
             true => Err(io::Error::new(
@@ -168,7 +168,7 @@ impl Root {
         }
     }
 
-    /// Puts a file in the place of what is there, in one step, with its permissions.
+    /// Replaces a file atomically, with the permissions of the old one.
     pub(super) fn replace(&self, parts: &[&str], content: &[u8]) -> io::Result<()> {
         let (dir, name) = self.holder(parts, true)?;
         let permissions = match self.file(parts) {
@@ -208,13 +208,13 @@ impl Root {
         sync(&dir)
     }
 
-    /// What an open folder holds, by name, without what is not there for a model. `below` are the parts
-    /// of its path.
+    /// The entries of an open folder, sorted by name, without those that are hidden from models. `below` is the
+    /// folder's own path.
     pub(crate) fn list(&self, dir: &Dir, below: &[&str]) -> io::Result<Vec<Listed>> {
         let mut found = Vec::new();
         for entry in dir.entries()? {
             let entry = entry?;
-            // A name that is no text cannot be asked for.
+            // A name that is not UTF-8 cannot be asked for.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -228,7 +228,7 @@ impl Root {
                 (true, ..) => Kind::Folder,
                 (_, true, _) => match entry.metadata() {
                     Ok(metadata) => Kind::File(metadata.len()),
-                    // It is gone.
+                    // The entry is gone.
                     Err(_) => continue,
                 },
                 (_, _, true) => Kind::Link,
@@ -241,7 +241,7 @@ impl Root {
     }
 }
 
-/// Opens a regular file in a folder, for reading, and gives its size in bytes.
+/// Opens a regular file in a folder, for reading, and returns its size in bytes, too.
 pub(super) fn file_in(dir: &Dir, name: &str) -> io::Result<(File, u64)> {
     let file = dir.open_with(name, OpenOptions::new().read(true).custom_flags_nofollow())?;
     let metadata = file.metadata()?;
@@ -259,7 +259,7 @@ pub(super) fn file_in(dir: &Dir, name: &str) -> io::Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
-/// Opens a folder in a folder, which must not be a link.
+/// Opens a folder in a folder. It must not be a link.
 pub(super) fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
     let mut options = OpenOptions::new();
     let opened = dir.open_with(name, options.read(true).custom_flags_nofollow())?;
@@ -272,7 +272,7 @@ pub(super) fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
     Ok(Dir::from_std_file(opened.into_std()))
 }
 
-/// A folder's names are on disk.
+/// Flushes a folder's entries to disk.
 fn sync(dir: &Dir) -> io::Result<()> {
     #[cfg(unix)]
     dir.open(".")?.sync_all()?;
@@ -305,7 +305,7 @@ impl NoFollow for OpenOptions {
     }
 }
 
-/// What a model reads of a failed access.
+/// The error message for the model, for a failed access.
 pub(super) fn told(path: &str, error: &io::Error) -> ToolError {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "there is none; `list_files` shows what there is".to_owned(),

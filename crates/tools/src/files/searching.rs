@@ -17,7 +17,7 @@ use super::{
 };
 use crate::typed::{blocking, typed};
 
-/// How many bytes of all files one call searches.
+/// How many bytes one call searches in all files.
 const SEARCHED: u64 = 512 << 20;
 /// How many characters of a line are shown.
 const LINE: usize = 400;
@@ -63,7 +63,7 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
     })]
 }
 
-/// What was found so far.
+/// The results of a search so far.
 struct Found {
     shown: String,
     matches: usize,
@@ -71,7 +71,7 @@ struct Found {
     bytes: u64,
     /// Files that were not searched, and why.
     left_out: Vec<String>,
-    /// Why it stopped before the end.
+    /// Why the search stopped before the end.
     stopped: Option<&'static str>,
 }
 
@@ -106,7 +106,7 @@ impl Folder {
                         found.stopped = Some("it was cancelled");
                         return false;
                     }
-                    // From the open folder: what is swapped meanwhile is not followed.
+                    // The path is opened from the root's handle, so that a folder swapped meanwhile is not followed.
                     let parts: Vec<&str> = entry.path.split('/').collect();
                     let content = self.content_in(entry.folder, entry.name);
                     self.grep_file(&parts.join("/"), content, &pattern, wanted, &mut found);

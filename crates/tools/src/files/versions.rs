@@ -1,7 +1,7 @@
 //! The former contents of changed files, so that a change can be undone and is never made twice.
 //!
-//! Below `.ghostlight/versions`, `0000000012.json` says what a change did and `0000000012.before` holds
-//! what was there. Both are written before the file is replaced.
+//! In `.ghostlight/versions`, `0000000012.json` describes a change and `0000000012.before` holds the file's content
+//! before it. Both are written before the file is replaced.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::root::{KEPT, Root};
 
 /// How many bytes of former contents are kept.
 const BYTES: u64 = 64 << 20;
-/// How many bytes a description may have.
+/// The most bytes of a description.
 const DESCRIPTION_BYTES: u64 = 64 << 10;
 
 /// One change of one file.
@@ -21,13 +21,13 @@ pub(super) struct Version {
     /// The key of the call that made it.
     pub(super) key: String,
     pub(super) path: String,
-    /// The digest of what was there; nothing where there was no file.
+    /// The digest of the content before the change; `None` if the file did not exist.
     pub(super) before: Option<String>,
-    /// The digest of what is there since; nothing where the file was removed.
+    /// The digest of the content after the change; `None` if the file was removed.
     pub(super) after: Option<String>,
-    /// The change that it took back.
+    /// The change that this change undid.
     pub(super) undoes: Option<u64>,
-    /// What the model was told.
+    /// The message to the model.
     pub(super) told: String,
 }
 
@@ -67,11 +67,11 @@ impl<'f> Versions<'f> {
         let text = self
             .root
             .content(&[KEPT, "versions", &name], DESCRIPTION_BYTES)?;
-        // One that cannot be read, such as after the machine lost power, is none.
+        // A description that cannot be read, such as after a power failure, counts as missing.
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
-    /// The changes, from the newest on.
+    /// The changes, newest first.
     pub(super) fn newest_first(&self) -> io::Result<Vec<(u64, Version)>> {
         let mut found = Vec::new();
         for number in self.numbers()?.into_iter().rev() {
@@ -80,13 +80,13 @@ impl<'f> Versions<'f> {
         Ok(found)
     }
 
-    /// What was there before a change.
+    /// The content before a change.
     pub(super) fn before(&self, number: u64, most: u64) -> io::Result<Option<Vec<u8>>> {
         let name = format!("{number:010}.before");
         self.root.content(&[KEPT, "versions", &name], most)
     }
 
-    /// Keeps what is to be changed.
+    /// Records a change, with the content before it, before the change is made.
     pub(super) fn keep(&self, version: &Version, before: Option<&[u8]>) -> io::Result<()> {
         let mut numbers = self.numbers()?;
         let number = numbers.last().map_or(1, |last| last + 1);
@@ -111,7 +111,7 @@ impl<'f> Versions<'f> {
                 .map_or(0, |(_, size)| size);
             bytes += size;
             kept += 1;
-            // The newest is always kept: it is what tells a repeated call that it was made.
+            // The newest description is always kept: by it a repeated call is recognised.
             if age > 0 && (kept > self.keep.max(1) || bytes > BYTES) {
                 let _ = self.root.remove(&[KEPT, "versions", &before]);
                 self.root
