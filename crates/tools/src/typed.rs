@@ -40,7 +40,7 @@ where
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        // The executor has checked them against the schema; a type may be stricter.
+        // The executor has checked the arguments against the schema; the Rust type may be stricter.
         let arguments = arguments
             .parse()
             .map_err(|fault| ToolError::new(format!("the arguments do not fit: {fault}")))?;
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// Runs code that blocks on a thread where it may.
+/// Runs blocking code on a thread for such code.
 pub(crate) async fn blocking<T, F>(work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::web::{Ask, Client, told_of_page};
 
-/// The server that is asked.
+/// The server of the operations.
 #[derive(Debug)]
 pub(super) struct Api {
     pub(super) client: Client,
@@ -38,12 +38,12 @@ impl Api {
     }
 }
 
-/// A server may say again what it was sent; a model never reads a credential.
+/// Removes secrets from an answer: a server may repeat what it was sent, and a model never reads a credential.
 fn without_secrets(mut told: String, secrets: &[SecretString]) -> String {
     for secret in secrets {
         let secret = secret.expose_secret();
         for text in [secret.to_owned(), encoded(secret)] {
-            // Shorter ones are words of any answer.
+            // A shorter secret could be a word of any answer.
             if text.len() >= 6 && told.contains(&text) {
                 told = told.replace(&text, "***");
             }
@@ -85,7 +85,7 @@ impl OperationTool {
         let Self { api, operation } = self;
         let mut draft = Draft::fill(operation, &api.base, given)?;
         if operation.definition.effect != Effect::Read && cx.origin().is_some() {
-            // Servers that know it do not do the same twice.
+            // Servers that know this header ignore a repeated request.
             let name = HeaderName::from_static("idempotency-key");
             draft.secret_header(name, &cx.idempotency_key())?;
         }

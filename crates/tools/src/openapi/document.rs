@@ -1,8 +1,8 @@
 //! An OpenAPI document as plain JSON.
 //!
-//! Documents in use break the specification in small ways, and 3.0 and 3.1 differ in what a schema is. Types for
-//! either refuse such a document whole, and leave its references to the reader. So a document stays JSON here: what
-//! cannot be read of one operation leaves out this operation.
+//! Documents in use break the specification in small ways, and 3.0 and 3.1 define schemas differently. Typed models of
+//! either version refuse such a document as a whole, and do not resolve its references. So a document stays JSON here:
+//! a fault in one operation leaves out only that operation.
 
 use std::borrow::Cow;
 
@@ -13,30 +13,30 @@ use super::OpenApiError;
 
 /// The largest document that is read, in bytes.
 pub(super) const DOCUMENT_BYTES: usize = 16 << 20;
-/// How deep its mappings and lists are nested at most; serde_json has the same bound.
+/// The deepest nesting of mappings and lists; serde_json has the same bound.
 const DEPTH: usize = 128;
-/// How many references lead from one to the next at most.
+/// The longest chain of references.
 const HOPS: usize = 16;
-/// How many nodes of YAML are read: aliases multiply what a short text says.
+/// The most nodes of YAML: aliases can multiply a short text.
 const NODES: usize = 2_000_000;
 
 /// The methods whose operations become tools.
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 
-/// A document that was read.
+/// A parsed document.
 #[derive(Debug)]
 pub(super) struct Document {
     root: Value,
-    /// Whether its schemas are those of 3.0, which are not quite JSON Schema.
+    /// Whether its schemas are those of 3.0, which differ from JSON Schema.
     pub(super) is_3_0: bool,
 }
 
-/// Where one operation stands.
+/// The place of one operation in the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'d> {
     pub(super) path: &'d str,
     pub(super) method: &'static str,
-    /// What holds for all operations of the path.
+    /// The fields that apply to all operations of the path.
     pub(super) item: &'d Map<String, Value>,
     pub(super) operation: &'d Map<String, Value>,
 }
@@ -71,8 +71,8 @@ impl Document {
         &self.root
     }
 
-    /// What a value is, or what it refers to within the document; nothing where the reference leads nowhere, in
-    /// circles, or out of the document: nothing is ever fetched.
+    /// The value, or the value to which it refers within the document. `None` for a reference that is dangling,
+    /// circular, or leads out of the document: nothing is ever fetched.
     pub(super) fn at<'d>(&'d self, mut value: &'d Value) -> Option<&'d Value> {
         for _ in 0..HOPS {
             let Some(reference) = text_of(value, "$ref") else {
@@ -83,7 +83,7 @@ impl Document {
         None
     }
 
-    /// What a reference such as `#/components/schemas/Pet` names.
+    /// The value that a reference such as `#/components/schemas/Pet` names.
     pub(super) fn find(&self, reference: &str) -> Option<&Value> {
         let pointer = reference.strip_prefix('#')?;
         let decoded: Cow<'_, str> = percent_decode_str(pointer).decode_utf8().ok()?;
@@ -124,7 +124,7 @@ impl Document {
     }
 }
 
-/// A field that is text.
+/// A text field.
 pub(super) fn text_of<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name).and_then(Value::as_str)
 }
@@ -137,7 +137,7 @@ fn yaml(text: &str) -> Result<Value, OpenApiError> {
             max_events: 2 * NODES,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: NODES },
-        // As in JSON.
+        // The last one wins, as in JSON.
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };

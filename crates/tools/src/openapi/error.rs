@@ -1,9 +1,9 @@
-//! Why the operations of a document are no tools.
+//! The errors of reading a document.
 
 use super::document::DOCUMENT_BYTES;
 use crate::web::WebError;
 
-/// Why the operations of a document are no tools.
+/// Why the operations of a document cannot become tools.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenApiError {
@@ -12,38 +12,38 @@ pub enum OpenApiError {
     File {
         /// The path of the file.
         file: String,
-        /// What the file system says.
+        /// The error of the file system.
         cause: std::io::Error,
     },
-    /// The document's server did not give it.
+    /// The document could not be fetched from its server.
     #[error("the document could not be fetched: {0}")]
     Fetch(String),
-    /// There is more than is read.
+    /// The document is too large.
     #[error("the document has more than {} MiB; cut out the operations that are needed", DOCUMENT_BYTES >> 20)]
     TooLarge,
     /// It is neither JSON nor YAML.
     #[error("the document is neither JSON nor YAML: {0}")]
     Syntax(String),
-    /// It says nothing of OpenAPI.
+    /// It is no OpenAPI document.
     #[error("the document is no OpenAPI document: it has no `openapi`")]
     NoDocument,
-    /// It is of another version.
+    /// Its version is not supported.
     #[error("the document is of version {0}: 3.0, 3.1 and 3.2 are read; convert it first")]
     Version(String),
-    /// It has nothing that a tool could be.
+    /// No operation of it can become a tool.
     #[error("the document has no operation that can be a tool")]
     NoOperation,
-    /// A credential is for a scheme that is not there, or that is of a kind that nobody here speaks.
+    /// A credential is for a scheme that the document does not have, or whose kind is not supported.
     #[error(
         "`credentials` names {name:?}, which is none of the document's security schemes that can be used; it has: {known}"
     )]
     Scheme {
         /// The name of the scheme.
         name: String,
-        /// The names of those that are there.
+        /// The names of the known schemes.
         known: String,
     },
-    /// A setting cannot be kept.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
 }

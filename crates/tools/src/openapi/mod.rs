@@ -1,11 +1,11 @@
 //! The operations of an OpenAPI document as tools.
 //!
-//! A document of version 3.0, 3.1 or 3.2, in JSON or YAML, says what a server offers. Each operation becomes a
-//! tool: its parameters and its body are the arguments, and its method says what repeating a call would do. What is
-//! sent goes to one address only, by the rules of [`web`](crate::web).
+//! A document of version 3.0, 3.1 or 3.2, in JSON or YAML, describes the API of a server. Each operation becomes a
+//! tool: its parameters and its body are the arguments, and its method gives the effect of a repeated call. Requests go
+//! to one address only, by the rules of [`web`](crate::web).
 //!
-//! The document is not trusted. It cannot say where credentials go, refer to other documents, lead out of the
-//! address of the API, or make anything large; see the bounds in its parts.
+//! The document is not trusted. It cannot choose where credentials go, refer to other documents, lead outside of the
+//! API's address, or make anything large; its parts have bounds.
 
 mod call;
 mod document;
@@ -61,7 +61,7 @@ const OPERATIONS: usize = 2_000;
 pub struct OpenApi {
     settings: OpenApiSettings,
     resolver: Arc<dyn Resolver>,
-    /// The tools; none while the document was not fetched.
+    /// The tools; none until the document was fetched.
     tools: Mutex<Option<Vec<ToolHandle>>>,
 }
 
@@ -74,15 +74,15 @@ impl std::fmt::Debug for OpenApi {
 }
 
 impl OpenApi {
-    /// Reads the document of these settings. One that is fetched is read by [`Toolset::open`].
+    /// Reads the document of these settings. A document at an address is fetched by [`Toolset::open`].
     ///
     /// # Errors
-    /// The document cannot be read, or a setting cannot be kept.
+    /// The document cannot be read, or a setting is invalid.
     pub fn open(settings: OpenApiSettings) -> Result<Self, OpenApiError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
-    /// The same, with a resolver of one's own, whose addresses are looked at as carefully.
+    /// The same, with another resolver; its addresses are checked in the same way.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -105,7 +105,7 @@ impl OpenApi {
         Self::of(&text, settings, Arc::new(resolver))
     }
 
-    /// Takes this text for the document, whatever the settings name.
+    /// Uses this text as the document, whatever the settings name.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -180,7 +180,7 @@ impl Toolset for OpenApi {
     }
 }
 
-/// The text of a regular file, of a document's size at most.
+/// The text of a regular file that is no larger than a document may be.
 fn file(path: &Path) -> Result<String, OpenApiError> {
     let fault = |cause| OpenApiError::File {
         file: path.display().to_string(),

@@ -1,4 +1,4 @@
-//! One operation of a document as a tool: what the model reads of it, and where its arguments go.
+//! One operation of a document as a tool: its description for the model, and the places of its arguments.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use super::{
     security::{Credentials, Demand},
 };
 
-/// How many parameters an operation has at most.
+/// The most parameters of an operation.
 const PARAMETERS: usize = 128;
 /// The longest description, in characters.
 const DESCRIPTION: usize = 1_500;
-/// The longest name that providers take.
+/// The longest name that providers accept.
 const NAME: usize = 64;
 /// The name of the argument that is the body of the request.
 pub(super) const BODY: &str = "body";
@@ -36,7 +36,7 @@ pub(super) struct Operation {
     pub(super) demand: Demand,
 }
 
-/// A parameter, and the argument that fills it.
+/// A parameter, with the argument that fills it.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
     pub(super) argument: String,
@@ -44,11 +44,11 @@ pub(super) struct Parameter {
     pub(super) place: Within,
     pub(super) style: Style,
     pub(super) explode: bool,
-    /// Its value is sent as JSON.
+    /// Whether its value is sent as JSON.
     pub(super) json: bool,
 }
 
-/// Where a parameter stands in a request.
+/// The place of a parameter in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Within {
     Path,
@@ -57,7 +57,7 @@ pub(super) enum Within {
     Cookie,
 }
 
-/// How lists and objects are written in a parameter.
+/// The form of lists and objects in a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Simple,
@@ -83,13 +83,13 @@ pub(super) enum Encoding {
     Text,
 }
 
-/// Makes operations of the places of a document.
+/// Turns places of a document into operations.
 #[derive(Debug)]
 pub(super) struct Operations<'d> {
     document: &'d Document,
     schemas: Schemas<'d>,
     credentials: &'d Credentials,
-    /// The names that are given away.
+    /// The names in use.
     names: BTreeSet<String>,
 }
 
@@ -103,7 +103,7 @@ impl<'d> Operations<'d> {
         }
     }
 
-    /// The operation at a place, or why it can be no tool.
+    /// The operation at a place, or the reason why it cannot become a tool.
     pub(super) fn make(
         &mut self,
         place: Place<'d>,
@@ -187,7 +187,7 @@ impl<'d> Operations<'d> {
         })
     }
 
-    /// A name of its own, of characters that all providers take.
+    /// A unique name, of characters that all providers accept.
     fn name(&mut self, place: Place<'_>) -> String {
         let given = place.operation.get("operationId").and_then(Value::as_str);
         let given = given.filter(|given| given.chars().any(|c| c.is_ascii_alphanumeric()));
@@ -197,7 +197,7 @@ impl<'d> Operations<'d> {
         unique(&mut self.names, wanted, NAME)
     }
 
-    /// The parameters of the operation and of its path; the operation's own stand for those of the path.
+    /// The parameters of the operation and of its path; the operation's own replace those of the path.
     fn parameters(&self, place: Place<'d>) -> Result<Vec<Found<'d>>, &'static str> {
         let of = |fields: &'d Map<String, Value>| {
             let listed = fields.get("parameters").and_then(Value::as_array);
@@ -254,7 +254,7 @@ impl<'d> Operations<'d> {
             };
             Some((encoding, media_type, content))
         });
-        // JSON first, then forms, then text.
+        // JSON is preferred to forms, and forms to text.
         let best = readable.min_by_key(|(encoding, ..)| *encoding as u8);
         let Some((encoding, media_type, content)) = best else {
             return match required {
@@ -278,7 +278,7 @@ impl<'d> Operations<'d> {
     }
 }
 
-/// A parameter as it stands in the document.
+/// A parameter as the document gives it.
 #[derive(Debug)]
 struct Found<'d> {
     parameter: Parameter,
@@ -296,7 +296,7 @@ struct FoundBody<'d> {
 }
 
 impl<'d> Found<'d> {
-    /// Reads a parameter; nothing where it is none that a caller gives.
+    /// Reads a parameter; `None` for one that the caller does not set.
     fn read(document: &'d Document, given: &'d Value) -> Option<Self> {
         let name = text_of(given, "name").filter(|name| name.len() <= 256)?;
         let place = match text_of(given, "in")? {
@@ -306,7 +306,7 @@ impl<'d> Found<'d> {
             "cookie" => Within::Cookie,
             _ => return None,
         };
-        // The specification passes over these three; the others belong to the connection.
+        // The specification ignores these three headers; the others belong to the connection.
         let of_header = name.to_ascii_lowercase();
         let is_ours = ["accept", "content-type", "authorization", "cookie"]
             .iter()
@@ -344,13 +344,13 @@ impl<'d> Found<'d> {
             },
             schema,
             description: text_of(given, "description"),
-            // What has a default need not be said, but for the path, which has no place left out.
+            // A parameter with a default is optional, except in the path, where it cannot be left out.
             required: place == Within::Path || (required && default.is_none()),
         })
     }
 }
 
-/// Puts what is said of a parameter before what is said of its schema.
+/// Puts the parameter's description before its schema's.
 fn describe(schema: &mut Value, said: Option<&str>) {
     if let (Some(schema), Some(said)) = (schema.as_object_mut(), said) {
         let said = safety::sanitize(bounded(said.trim(), 1_200)).into_owned();
@@ -385,7 +385,7 @@ fn description(place: Place<'_>) -> String {
         .to_owned()
 }
 
-/// A name of letters, digits and `_`, of so many characters at most.
+/// A name of letters, digits and `_`, of at most this many characters.
 fn argument(name: &str, most: usize) -> String {
     let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let mut made: String = name
@@ -399,7 +399,7 @@ fn argument(name: &str, most: usize) -> String {
     made
 }
 
-/// The name, or the name with a number behind it where it is given away already.
+/// The name, or, if it is in use, the name with a number behind it.
 fn unique(names: &mut BTreeSet<String>, wanted: &str, most: usize) -> String {
     let mut name = wanted.to_owned();
     let mut number = 2;

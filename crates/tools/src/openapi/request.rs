@@ -1,4 +1,4 @@
-//! The request that an operation's arguments make.
+//! The request that a call's arguments give.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{
@@ -12,19 +12,19 @@ use super::operation::{BODY, Encoding, Operation, Parameter, Style, Within};
 /// The longest address, in bytes.
 const ADDRESS: usize = 8_192;
 
-/// All that is not unreserved (RFC 3986, 2.3).
+/// All characters but the unreserved ones (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A text as it may stand anywhere in an address.
+/// A text, percent-encoded so that it may be anywhere in an address.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// A request that is being put together. Names and values of `query` and `cookies` are encoded.
+/// A request under construction. Names and values of `query` and `cookies` are encoded.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) url: Url,
@@ -35,7 +35,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Fills an operation with arguments that fit its schema.
+    /// Fills an operation with arguments that match its schema.
     pub(super) fn fill(
         operation: &Operation,
         base: &Url,
@@ -81,7 +81,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Joins a path to that of the base address, and lets it lead nowhere else.
+    /// Joins a path to the base address, and ensures that the result stays below it.
     fn put_path(&mut self, base: &Url, path: &str) -> Result<(), String> {
         let leads_up = |segment: &str| {
             let plain = segment.to_ascii_lowercase().replace("%2e", ".");
@@ -132,7 +132,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Sets a header whose value is never shown.
+    /// Sets a header whose value is marked as sensitive.
     pub(super) fn secret_header(&mut self, name: HeaderName, secret: &str) -> Result<(), String> {
         let mut value = HeaderValue::try_from(secret)
             .map_err(|_| format!("the credential for the header {name} cannot be sent"))?;
@@ -141,7 +141,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The address and the headers, complete.
+    /// The complete address, headers and body.
     pub(super) fn complete(mut self) -> Result<(Url, HeaderMap, Option<String>), String> {
         let joined = |pairs: &[(String, String)], between: &str| {
             let pairs = pairs.iter().map(|(name, value)| format!("{name}={value}"));
@@ -161,7 +161,7 @@ impl Draft {
     }
 }
 
-/// A value as text: a text is itself, anything else is JSON.
+/// A value as text: a text as it is, anything else as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -170,8 +170,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// The value of a parameter as one text: lists and objects with `between` between their parts, each part through
-/// `encode`.
+/// The value of a parameter as one text: the parts of lists and objects, each passed through `encode`, with `between`
+/// between them.
 fn listed(
     parameter: &Parameter,
     value: &Value,
@@ -249,7 +249,7 @@ fn in_query(parameter: &Parameter, value: &Value) -> Vec<(String, String)> {
     }
 }
 
-/// `name[a][b]=c`. Values are at most as deep as JSON is read.
+/// `name[a][b]=c`. The depth of values is bounded by the JSON parser.
 fn deep(name: &str, value: &Value, pairs: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {

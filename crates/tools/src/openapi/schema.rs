@@ -1,8 +1,8 @@
-//! Schemas of a document as JSON Schema for the arguments of a tool.
+//! A document's schemas as JSON Schema for the arguments of a tool.
 //!
-//! References are put in their places, so that a model reads one tree and validating an argument takes a time that
-//! the tree's size bounds. A cycle is cut where it closes. What does not fit into the bounds becomes a schema that
-//! allows everything: the server checks what it is sent in any case.
+//! References are replaced by their targets, so that a model reads one tree, and the time to validate an argument is
+//! bounded by the tree's size. A cycle is cut where it closes. A part that exceeds the bounds becomes a schema that
+//! allows everything: the server checks its input in any case.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,22 +14,22 @@ use serde_json::{Map, Value, json};
 
 use super::document::{Document, text_of};
 
-/// How many schemas one tool has at most.
+/// The most schemas of one tool.
 const NODES: usize = 1_500;
-/// How many schemas are translated for all tools of one document.
+/// The most schemas of all tools of one document.
 const ALL_NODES: usize = 250_000;
-/// How many characters all descriptions and values of one tool have at most, and one of them.
+/// The most characters of all descriptions and values of one tool, and of one of them.
 const TEXT: usize = 24_000;
 const ONE_TEXT: usize = 600;
-/// How deep schemas are nested at most, counted over references.
+/// The deepest nesting of schemas, with those behind references.
 const DEPTH: usize = 48;
-/// How many references are followed into each other. The first that fits into the bounds is taken.
+/// How many references are followed into each other: the first of these depths whose result fits into the bounds.
 const REFERENCES: [usize; 6] = [16, 6, 4, 3, 2, 1];
-/// How many values an enumeration has at most; of a longer one only the type is kept.
+/// The most values of an enumeration; of a longer one only the type is kept.
 const VALUES: usize = 250;
 /// The longest name of a property, in bytes.
 const NAME: usize = 200;
-/// The longest pattern, how many different ones a document has, and what one may compile to, in bytes.
+/// The longest pattern, the most different patterns of a document, and the largest compiled pattern in bytes.
 const PATTERN: usize = 500;
 const PATTERNS: usize = 2_000;
 const PATTERN_BYTES: usize = 64 << 10;
@@ -44,7 +44,7 @@ pub(super) struct Schemas<'d> {
     patterns: RefCell<HashMap<String, bool>>,
 }
 
-/// What is left for one tool.
+/// The remaining room of one tool.
 #[derive(Debug)]
 struct Room {
     nodes: usize,
@@ -52,11 +52,11 @@ struct Room {
     references: usize,
 }
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, Debug)]
 struct Way<'w> {
     depth: usize,
-    /// The references that lead here, from the last one on.
+    /// The chain of references that led here, the last one first.
     through: Option<&'w Through<'w>>,
     /// Within `allOf`, where one schema does not know the properties of the others.
     combined: bool,
@@ -78,8 +78,8 @@ impl<'d> Schemas<'d> {
         }
     }
 
-    /// The schemas of one tool's arguments, as deep as they fit into its bounds; nothing where the document has
-    /// used up what all its tools may have.
+    /// The schemas of one tool's arguments, as deep as they fit into its bounds; `None` if the document has used up the
+    /// bound of all its tools.
     pub(super) fn translate(&self, schemas: &[&'d Value]) -> Option<Vec<Value>> {
         if self.left.get() == 0 {
             return None;
@@ -124,7 +124,7 @@ impl<'d> Schemas<'d> {
             Some(reference) => self.referred(reference, way, room),
             None => self.fields(fields, way, room),
         };
-        // In 3.1 a description may stand beside a reference.
+        // In 3.1 a description may be beside a reference.
         if let (Some(made), Some(said)) = (made.as_object_mut(), self.description(fields, room)) {
             made.insert("description".to_owned(), said.into());
         }
@@ -201,7 +201,7 @@ impl<'d> Schemas<'d> {
                 made.insert(name.clone(), translated);
             }
         }
-        // One of several that were cut may fit where another does, too; the server knows which it takes.
+        // A schema that was cut may match the same values as another; the server knows which one it takes.
         if let Some(one_of) = fields.get("oneOf")
             && !made.contains_key("anyOf")
             && let Some(branches) = self.branches(one_of, below, room)
@@ -241,7 +241,7 @@ impl<'d> Schemas<'d> {
         Value::Object(made)
     }
 
-    /// What a server alone sets is no argument.
+    /// A property that only the server sets is no argument.
     fn is_read_only(&self, schema: &Value) -> bool {
         let target = self.document.at(schema);
         let says = |schema: &Value| schema.get("readOnly") == Some(&Value::Bool(true));
@@ -269,7 +269,7 @@ impl<'d> Schemas<'d> {
         for branch in branches.as_array()? {
             translated.push(self.schema(branch, way, room));
             if room.nodes == 0 {
-                // What is cut is allowed.
+                // A schema that is cut allows everything.
                 translated.push(json!({}));
                 break;
             }
@@ -277,7 +277,8 @@ impl<'d> Schemas<'d> {
         (!translated.is_empty()).then(|| translated.into())
     }
 
-    /// A pattern that can be matched in linear time. Those that look around or back are the server's to check.
+    /// A pattern that can be matched in linear time. Patterns with look-around or backreferences are left to the
+    /// server.
     fn pattern(&self, value: &Value) -> Option<Value> {
         let pattern = value.as_str().filter(|pattern| pattern.len() <= PATTERN)?;
         let mut patterns = self.patterns.borrow_mut();
@@ -296,7 +297,7 @@ impl<'d> Schemas<'d> {
     }
 }
 
-/// What is said of a schema that is not followed.
+/// A placeholder for a schema behind a reference that is not followed.
 fn shallow(target: &Value, reference: &str) -> Value {
     let mut made = Map::new();
     if let Some(kind) = target.get("type").and_then(types) {
@@ -331,7 +332,7 @@ fn values(value: &Value, room: &mut Room) -> Option<Value> {
     if values.is_empty() || values.len() > VALUES {
         return None;
     }
-    // With one value missing a right argument would be refused.
+    // Without one of the values a valid argument would be refused.
     let kept: Vec<Value> = values
         .iter()
         .map_while(|value| small(value, room))
@@ -340,7 +341,7 @@ fn values(value: &Value, room: &mut Room) -> Option<Value> {
     (kept.len() == values.len() && different).then(|| kept.into())
 }
 
-/// A value that is not large.
+/// A value, if it is small.
 fn small(value: &Value, room: &mut Room) -> Option<Value> {
     let size = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -359,7 +360,7 @@ fn short(value: &Value) -> Option<Value> {
     short.then(|| value.clone())
 }
 
-/// What 3.0 says in its own way.
+/// Translates the parts in which 3.0 differs from JSON Schema.
 fn from_3_0(fields: &Map<String, Value>, made: &mut Map<String, Value>) {
     for (bound, exclusive) in [
         ("minimum", "exclusiveMinimum"),
@@ -384,7 +385,7 @@ fn from_3_0(fields: &Map<String, Value>, made: &mut Map<String, Value>) {
     }
 }
 
-/// The beginning of a text, of so many bytes at most.
+/// The beginning of a text, of at most this many bytes.
 pub(super) fn bounded(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

@@ -1,4 +1,4 @@
-//! How a document wants its callers to show who they are.
+//! The authentication that a document asks for.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::web::UNSENT;
 
-/// Where a credential goes.
+/// The place of a credential in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scheme {
     Header(HeaderName),
@@ -30,11 +30,11 @@ enum Scheme {
 #[derive(Clone, Debug)]
 pub(super) struct Credential {
     scheme: Scheme,
-    /// The secret, or what it is looked up by.
+    /// The secret, or the reference by which it is looked up.
     pub(super) secret: SecretString,
 }
 
-/// The schemes of a document for which there are credentials.
+/// The document's schemes for which there are credentials.
 pub(super) type Credentials = BTreeMap<String, Credential>;
 
 /// Finds the scheme of each credential.
@@ -83,18 +83,18 @@ fn scheme_of(scheme: &Value) -> Option<Scheme> {
     }
 }
 
-/// What an operation asks of its callers.
+/// The authentication that an operation demands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
-    /// The schemes of the first alternative for which there are all credentials.
+    /// The schemes of the first alternative whose credentials are all there.
     satisfied: Vec<String>,
-    /// The schemes that the document names, where there are credentials for none of its alternatives.
+    /// The document's schemes, if no alternative has all of its credentials.
     pub(super) missing: Option<String>,
 }
 
 impl Demand {
-    /// Reads `security` of an operation or else of the whole document: alternatives, each of schemes that must all
-    /// be met.
+    /// Reads `security` of an operation, or else of the document: a list of alternatives, each with the schemes that
+    /// must all be satisfied.
     pub(super) fn of(security: Option<&Value>, known: &Credentials) -> Self {
         let alternatives = security.and_then(Value::as_array);
         let alternatives: Vec<Vec<&String>> = alternatives
@@ -128,7 +128,7 @@ impl Demand {
         }
     }
 
-    /// The credentials of the alternative that is met.
+    /// The credentials of the satisfied alternative.
     pub(super) fn credentials<'k>(
         &'k self,
         known: &'k Credentials,

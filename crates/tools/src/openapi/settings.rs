@@ -1,4 +1,4 @@
-//! Which document is read, and how its API is asked.
+//! The settings of an OpenAPI document's tools.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,15 +10,15 @@ use serde::Deserialize;
 use super::{OpenApiError, document::Document};
 use crate::web::WebSettings;
 
-/// Which document is read, and how its API is asked.
+/// The settings of an OpenAPI document's tools: the document, and how to call its API.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OpenApiSettings {
     /// The document: a file, or an `https` address, from which it is read when the System starts.
     pub document: String,
-    /// The address of the API. When left out it is that of the document's first server, which needs no credentials
-    /// then.
+    /// The address of the API. When left out it is the address of the document's first server, and then neither
+    /// credentials nor headers may be set.
     #[serde(default)]
     pub base_url: Option<String>,
     /// The credentials, by the names that the document gives to its security schemes: a key, a token, or
@@ -44,12 +44,12 @@ pub struct OpenApiSettings {
     /// How long one request may take, in seconds; 30 when left out.
     #[serde(default = "timeout_s")]
     pub timeout_s: f64,
-    /// What a credential or header stands for.
+    /// Looks up the secrets that credentials and headers name.
     #[serde(skip)]
     pub(super) reveal: Option<Reveal>,
 }
 
-/// Looks up what a text with the names of secrets stands for.
+/// Replaces the names of secrets in a text by their values.
 pub(super) type LookUp = dyn Fn(&str) -> Result<SecretString, String> + Send + Sync;
 
 #[derive(Clone)]
@@ -74,7 +74,7 @@ fn timeout_s() -> f64 {
 }
 
 impl OpenApiSettings {
-    /// Reads this document, and sets nothing else.
+    /// Settings for this document, with defaults for the rest.
     pub fn new(document: impl Into<String>) -> Self {
         Self {
             document: document.into(),
@@ -90,8 +90,8 @@ impl OpenApiSettings {
         }
     }
 
-    /// Takes credentials and headers for references, which this looks up when a request is made. An error of it says
-    /// what is missing.
+    /// Treats credentials and headers as references, which this function resolves when a request is made. Its error
+    /// says what is missing.
     #[must_use]
     pub fn revealing<F>(mut self, look_up: F) -> Self
     where
@@ -108,7 +108,7 @@ impl OpenApiSettings {
         self
     }
 
-    /// Gives a credential for one of the document's security schemes.
+    /// Adds a credential for one of the document's security schemes.
     #[must_use]
     pub fn credential(
         mut self,
@@ -119,14 +119,14 @@ impl OpenApiSettings {
         self
     }
 
-    /// Says what repeating a call of the tools with such names does.
+    /// Sets the effect of repeated calls of the tools with these names.
     #[must_use]
     pub fn effect(mut self, pattern: impl Into<String>, effect: Effect) -> Self {
         self.effects.insert(pattern.into(), effect);
         self
     }
 
-    /// Lets an address or a network be reached that is not public.
+    /// Allows an address or a network that is not public.
     #[must_use]
     pub fn allow_address(mut self, address: impl Into<String>) -> Self {
         self.allow_addresses.push(address.into());
@@ -135,7 +135,7 @@ impl OpenApiSettings {
 }
 
 impl OpenApiSettings {
-    /// The address of the API. A document may only say it where nothing secret is sent there.
+    /// The address of the API. The document's own address is used only if no secrets are sent there.
     pub(super) fn base(&self, document: &Document) -> Result<Url, OpenApiError> {
         if let Some(given) = &self.base_url {
             let mut url = address(given)?;
@@ -167,7 +167,7 @@ impl OpenApiSettings {
         Ok(url)
     }
 
-    /// The rules of the web for requests to this address and no other.
+    /// The web settings that allow this address and no other.
     pub(super) fn web(&self, url: &Url) -> WebSettings {
         WebSettings {
             schemes: vec![url.scheme().to_owned()],
@@ -202,7 +202,7 @@ impl OpenApiSettings {
     }
 }
 
-/// An address of the web.
+/// An `http` or `https` address.
 pub(super) fn address(text: &str) -> Result<Url, OpenApiError> {
     let fault =
         |why: &str| OpenApiError::Setting(format!("the address {text:?} cannot be used: {why}"));

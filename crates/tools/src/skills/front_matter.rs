@@ -14,7 +14,7 @@ impl Value {
         }
     }
 
-    /// Words between spaces and commas; what stands in brackets, as in `Bash(git:*)`, is part of a word.
+    /// Words separated by spaces or commas; brackets, as in `Bash(git:*)`, keep a word together.
     pub(super) fn words(self) -> Vec<String> {
         let text = match self {
             Self::List(items) => return items,
@@ -37,8 +37,8 @@ impl Value {
     }
 }
 
-/// The keys of front matter with their values: of YAML what skills use, which is texts, plain, quoted or
-/// over several lines, and lists of them. Deeper mappings, such as `metadata`, are passed over.
+/// The keys of front matter with their values. Of YAML it reads the forms that skills use: texts (plain, quoted or over
+/// several lines), and lists of texts. Deeper mappings, such as `metadata`, are skipped.
 pub(super) fn front_matter(lines: &[&str]) -> Result<Vec<(String, Value)>, String> {
     let mut found: Vec<(String, Value)> = Vec::new();
     let mut lines = lines.iter().copied().peekable();
@@ -100,7 +100,7 @@ fn value(rest: &str, below: &[&str]) -> Value {
     }
     let whole = match items.is_empty() {
         true => rest.to_owned(),
-        // A text that goes on in the next lines.
+        // The text continues in the next lines.
         false => format!("{rest} {}", joined(" ")),
     };
     Value::Text(unquoted(whole.trim()))

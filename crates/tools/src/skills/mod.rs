@@ -1,9 +1,8 @@
-//! Skills: folders with a `SKILL.md`, of which a model reads the description first and the rest when it is
-//! needed.
+//! Skills: folders with a `SKILL.md`. A model reads its description at first, and the rest when the skill is needed.
 //!
-//! The format is the public one (agentskills.io): `SKILL.md` begins with front matter between two lines
-//! `---`, with `name` and `description`, and perhaps `license`, `compatibility`, `metadata` and
-//! `allowed-tools`; below it stand instructions. Files beside it are named there by their paths.
+//! The format is the public one (agentskills.io): `SKILL.md` begins with front matter between two `---` lines, with
+//! `name` and `description`, and perhaps `license`, `compatibility`, `metadata` and `allowed-tools`; the instructions
+//! follow. They name further files in the folder by their paths.
 
 mod front_matter;
 
@@ -25,18 +24,18 @@ use front_matter::front_matter;
 
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
-/// How many bytes the description of a skill, and one of its files, may have.
+/// The most bytes of a skill's `SKILL.md`, and of one of its other files.
 const SKILL_BYTES: u64 = 256 << 10;
 const FILE_BYTES: u64 = 2 << 20;
-/// How many skills, and how many files of one, there may be.
+/// The most skills, and the most files of one skill.
 const SKILLS: usize = 1_000;
 const FILES: usize = 200;
-/// How many characters names and descriptions may have, by the format.
+/// The longest name and description, in characters, by the format.
 const NAME: usize = 64;
 const DESCRIPTION: usize = 1_024;
 /// How many characters of a file one call gives.
 const SHOWN: usize = 30_000;
-/// How many bytes of descriptions the tool's own description holds.
+/// The most bytes of descriptions in the tool's own description.
 const OFFERED: usize = 32 << 10;
 
 /// Where the skills of a team are.
@@ -44,7 +43,7 @@ const OFFERED: usize = 32 << 10;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SkillSettings {
-    /// Folders that hold skills, each in a folder of its own; or one skill itself.
+    /// Folders of skills, each skill in a folder of its own; or folders that are a skill themselves.
     pub folders: Vec<PathBuf>,
 }
 
@@ -57,7 +56,7 @@ impl SkillSettings {
     }
 }
 
-/// Why skills cannot be served.
+/// Why skills cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillsError {
@@ -69,10 +68,10 @@ pub enum SkillsError {
     Read {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// A skill cannot be used.
+    /// A skill is invalid.
     #[error("the skill {skill:?} cannot be used: {reason}")]
     Skill {
         /// Its folder, or its name.
@@ -89,22 +88,22 @@ pub struct Skill {
     description: String,
     allowed_tools: Vec<String>,
     body: String,
-    /// Where its files are; a skill of code has none.
+    /// The folder of its files; a skill made in code has none.
     home: Option<Home>,
 }
 
 #[derive(Clone, Debug)]
 struct Home {
     root: Arc<Root>,
-    /// The parts of its folder below the root.
+    /// The components of its folder's path below the root.
     parts: Vec<String>,
 }
 
 impl Skill {
-    /// A skill of code, which has no files.
+    /// A skill made in code, which has no files.
     ///
     /// # Errors
-    /// The name or the description is not what the format allows.
+    /// The name or the description breaks the format's rules.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -151,7 +150,7 @@ impl Skill {
                 "name" => skill.name = value.text(),
                 "description" => skill.description = value.text(),
                 "allowed-tools" => skill.allowed_tools = value.words(),
-                // What else stands there is for others.
+                // Other keys are for other programs.
                 _ => {}
             }
         }
@@ -182,19 +181,19 @@ impl Skill {
         &self.name
     }
 
-    /// When it is of use.
+    /// When to use it.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The tools that it says it needs. They are told to the model; whether an agent has them, and who is
-    /// asked before a call, is said by the team alone.
+    /// The tools that the skill asks for. The model is told of them; which tools an agent has, and which calls need
+    /// approval, is decided by the team alone.
     pub fn allowed_tools(&self) -> &[String] {
         &self.allowed_tools
     }
 }
 
-/// The tool `use_skill`, whose description lists skills, and `read_skill_file` for what stands beside them.
+/// The tool `use_skill`, whose description lists the skills, and `read_skill_file` for their other files.
 ///
 /// ```
 /// use ghostlight_tools::{Skill, Skills};
@@ -230,7 +229,7 @@ struct ReadFile {
 }
 
 impl Skills {
-    /// The skills of folders. One that cannot be used is left out with a warning.
+    /// The skills of folders. An invalid skill is left out with a warning.
     ///
     /// # Errors
     /// A folder cannot be read, or two skills have one name.
@@ -246,7 +245,7 @@ impl Skills {
                 .folder(&[])
                 .and_then(|dir| root.list(&dir, &[]))
                 .map_err(failed)?;
-            // A folder that is a skill itself.
+            // The folder itself may be a skill.
             let itself = listed.iter().any(|entry| entry.name == FILE).then(Vec::new);
             let each = listed.into_iter().map(|entry| vec![entry.name]);
             for parts in itself.into_iter().chain(each) {
@@ -330,7 +329,8 @@ impl Toolset for Skills {
     }
 }
 
-/// The names and descriptions, one a line, within bounds: a description cannot pass for another line.
+/// The names and descriptions, one a line, within bounds. Line breaks are removed, so that a description cannot look
+/// like another skill.
 fn offer(skills: &[Skill]) -> String {
     let mut offer = "Reads the instructions of a skill. Use one when a task is what its description says. The skills are:".to_owned();
     for (number, skill) in skills.iter().enumerate() {
@@ -392,7 +392,7 @@ impl Skill {
         Ok(ToolOutput::text(told))
     }
 
-    /// The paths of its files, but for its own.
+    /// The paths of its files, without `SKILL.md`.
     fn files(&self) -> Result<Vec<String>, ToolError> {
         let Some(home) = &self.home else {
             return Ok(Vec::new());
@@ -431,7 +431,7 @@ impl Skill {
         let Some(home) = &self.home else {
             return Err(ToolError::new("this skill has no files"));
         };
-        // Judged by itself, so that it cannot lead to the next skill either.
+        // The path is checked by itself, so that it cannot lead into another skill either.
         let below = home.root.parts(&wanted.path)?;
         let parts: Vec<&str> = home.parts.iter().map(String::as_str).chain(below).collect();
         let failed = |error: std::io::Error| ToolError::new(format!("{}: {error}", wanted.path));

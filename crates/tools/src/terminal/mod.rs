@@ -1,9 +1,9 @@
-//! Commands, each one confined.
+//! Confined commands.
 //!
-//! A command is a program with its arguments; no shell reads it. Rules say which programs may be run with
-//! which arguments. Each runs in a group of processes of its own, which is ended as a whole, with an
-//! environment of its own, and below a launcher ([`crate::launcher`]) that takes its rights away: on Linux it
-//! reads the system's programs and the folder, changes only the folder, and has no network.
+//! A command is a program with its arguments; no shell reads it. Rules say which programs may run with which arguments.
+//! Each command runs in a process group of its own, which is ended as a whole, with an environment of its own, and
+//! below a launcher ([`crate::launcher`]) that takes away its rights: on Linux it reads the system's programs and the
+//! folder, changes only the folder, and has no network.
 
 pub(crate) mod output;
 mod policy;
@@ -35,9 +35,9 @@ use policy::Verdict;
 use processes::Processes;
 use running::{End, Ran, Start};
 
-/// Where programs are looked for.
+/// The folders in which programs are looked up.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
-/// What every command may read and run.
+/// The paths that every command may read and run.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/lib",
@@ -74,44 +74,44 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
 pub struct TerminalSettings {
     /// The folder in which commands run, and the only one that they may change. It must exist.
     pub root: PathBuf,
-    /// The commands that may be run, by their names; no other may.
+    /// The commands that may run, by their names; no other may.
     pub commands: BTreeMap<String, CommandRule>,
-    /// Whether commands reach the network; they do not when left out.
+    /// Whether commands can reach the network; they cannot when left out.
     pub network: bool,
     /// Further files and folders that commands may read.
     pub read: Vec<PathBuf>,
     /// Further files and folders that commands may read and change.
     pub write: Vec<PathBuf>,
-    /// Further variables of their environment, which is empty but for what programs need.
+    /// Further environment variables. Otherwise the environment has only the variables that programs need.
     pub env: BTreeMap<String, String>,
-    /// What happens where the machine cannot confine commands.
+    /// What to do if the machine cannot confine commands.
     pub confinement: Demand,
     /// How long one command may take, in seconds; 60 when left out.
     pub timeout_s: f64,
     /// How many bytes of its output are kept; 64 KiB when left out.
     pub max_output_bytes: usize,
-    /// How many commands may go on at once, as processes that are asked about later; none when left out.
+    /// How many commands may run in the background at once, as processes with tools of their own; none when left out.
     pub processes: usize,
-    /// What repeating a command would do; `once` when left out. Say `read` only where every command that
-    /// may be run changes nothing.
+    /// The effect of a repeated command; `once` when left out. Set `read` only if no command that may run changes
+    /// anything.
     pub effect: Effect,
-    /// Bounds of each process.
+    /// The limits of each process.
     pub rlimits: Rlimits,
     /// The launcher; found beside the program when left out.
     pub launcher: Option<PathBuf>,
 }
 
-/// How much confinement is demanded.
+/// The demand for confinement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Demand {
-    /// All of it: the tools are refused where a part is missing.
+    /// All of it: the tools cannot be opened if a part is missing.
     #[default]
     Required,
-    /// What there is. The tool says what that is.
+    /// As much as the machine offers. The tool's description says how much.
     BestEffort,
-    /// None, beside the rules, the environment and the group of processes.
+    /// None but the rules, the environment and the process group.
     Off,
 }
 
@@ -162,10 +162,10 @@ pub enum TerminalError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A setting cannot be kept.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The machine cannot confine commands as it is demanded.
+    /// The machine lacks confinement that the settings demand.
     #[error(
         "commands cannot be confined as `confinement: required` demands: {reason}; run on Linux 6.2 or newer \
          with Landlock, or set `confinement: best_effort` and trust the commands"
@@ -176,8 +176,8 @@ pub enum TerminalError {
     },
 }
 
-/// The tool `run_command`; where a rule says `ask`, `run_command_with_approval`; and where processes may go
-/// on, `start_process`, `read_process`, `write_process` and `stop_process`.
+/// The tool `run_command`; if a rule says `ask`, `run_command_with_approval`; and if processes may run in the
+/// background, `start_process`, `read_process`, `write_process` and `stop_process`.
 #[derive(Clone, Debug)]
 pub struct Terminal {
     shared: Arc<Shared>,
@@ -187,7 +187,7 @@ pub struct Terminal {
 #[derive(Debug)]
 struct Shared {
     settings: TerminalSettings,
-    /// The folder, without links.
+    /// The folder's path, with links resolved.
     root: PathBuf,
     launcher: Option<(PathBuf, [String; 2])>,
     confinement: Confinement,
@@ -213,7 +213,7 @@ impl Terminal {
     /// The tools for running commands.
     ///
     /// # Errors
-    /// The folder or a setting cannot be used, or the machine lacks confinement that is demanded.
+    /// The folder or a setting is invalid, or the machine lacks the demanded confinement.
     pub fn open(settings: TerminalSettings) -> Result<Self, TerminalError> {
         let failed = |source| TerminalError::Root {
             root: settings.root.clone(),
@@ -230,7 +230,7 @@ impl Terminal {
                 "`timeout_s` must be a number of seconds".to_owned(),
             ));
         }
-        // Where no tool for files reaches: what stands there is read by programs as settings.
+        // These folders are out of reach of the file tools, since programs read settings from them.
         let (home, temporary) = (root.join(".ghostlight/home"), root.join(".ghostlight/tmp"));
         for folder in [&home, &temporary] {
             std::fs::create_dir_all(folder).map_err(failed)?;
@@ -249,7 +249,7 @@ impl Terminal {
         Ok(Self { shared, tools })
     }
 
-    /// What commands are confined by.
+    /// The confinement of the commands.
     pub fn confinement(&self) -> &Confinement {
         &self.shared.confinement
     }
@@ -358,7 +358,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         if settings.network { "yes" } else { "no" },
         shared.confinement,
     );
-    // Time for its processes to be ended, and their last output to be read.
+    // Leaves time to end the command's processes, and to read their last output.
     let timeout = Duration::from_secs_f64(settings.timeout_s) + Duration::from_secs(10);
     let define = |name: &str, about: &str| {
         ToolDefinition::new(name, about)
@@ -394,7 +394,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
 }
 
 impl Shared {
-    /// What is to be started, if the rules allow it.
+    /// The command to start, if the rules allow it.
     fn start(&self, line: &CommandLine, approved: bool) -> Result<Start, ToolError> {
         let settings = &self.settings;
         let open = [&settings.read[..], &settings.write[..]].concat();
@@ -432,7 +432,8 @@ impl Shared {
         })
     }
 
-    /// The program of this name: of the system's, or one of the folder that the rules name by its path.
+    /// The path of the program with this name: a program of the system, or one in the folder that the rules name by its
+    /// path.
     fn program(&self, name: &str) -> Result<PathBuf, ToolError> {
         if name.contains('/') {
             let path = self.root.join(name).canonicalize();
@@ -505,7 +506,7 @@ impl Shared {
         }
         match ran.end {
             End::Exited(status) if status.success() => Ok(ToolOutput::text(told)),
-            // It did something, and its words say what: that is known.
+            // The command ran and reported its failure, so the outcome is known.
             _ => Err(ToolError::new(told)),
         }
     }

@@ -1,8 +1,8 @@
-//! The output of a command, of which the beginning and the end are kept.
+//! The output of a command, of which only the beginning and the end are kept.
 
 use std::collections::VecDeque;
 
-/// The beginning and the end of a stream, and how long it was.
+/// The beginning and the end of a stream, and its total length.
 #[derive(Debug)]
 pub(crate) struct Kept {
     most: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps so many bytes at the most.
+    /// Keeps at most this many bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most: most.max(2),
@@ -34,7 +34,7 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    /// As text, with a mark where something was left out.
+    /// The kept text, with a mark where something was left out.
     pub(crate) fn text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         let kept = (self.head.len() + self.tail.len()) as u64;
@@ -50,12 +50,12 @@ impl Kept {
     }
 }
 
-/// The last bytes of a stream, each at its place in all of it.
+/// The last bytes of a stream, with their positions in the whole stream.
 #[derive(Debug)]
 pub(super) struct Recent {
     most: usize,
     bytes: VecDeque<u8>,
-    /// The place of the first byte that is kept.
+    /// The position of the first byte that is kept.
     pub(super) from: u64,
 }
 
@@ -75,12 +75,12 @@ impl Recent {
         self.from += over as u64;
     }
 
-    /// The place behind the last byte.
+    /// The position behind the last byte.
     pub(super) fn end(&self) -> u64 {
         self.from + self.bytes.len() as u64
     }
 
-    /// What is there from a place on, at most so many bytes, and the place behind it.
+    /// At most this many bytes from a position on, and the position behind them.
     pub(super) fn read(&self, from: u64, most: usize) -> (String, u64) {
         let from = from.clamp(self.from, self.end());
         let skipped = (from - self.from) as usize;

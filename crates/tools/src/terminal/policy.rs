@@ -1,16 +1,16 @@
-//! The commands that may be run, and their arguments.
+//! The rules for commands and their arguments.
 
 use std::{collections::BTreeMap, path::Path};
 
 use serde::Deserialize;
 
-/// How many arguments a command may have, and how many bytes in all.
+/// The most arguments of a command, and the most bytes of all of them.
 const ARGUMENTS: usize = 512;
 const ARGUMENT_BYTES: usize = 96 << 10;
 
-/// What is said of one command.
+/// The rule for one command.
 ///
-/// In a team file `true`, `false`, `ask`, or patterns over its arguments.
+/// In a team file it is `true`, `false`, `ask`, or patterns for the arguments.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -18,11 +18,11 @@ const ARGUMENT_BYTES: usize = 96 << 10;
 )]
 #[non_exhaustive]
 pub enum CommandRule {
-    /// Whether it may be run.
+    /// Whether it may run.
     Allowed(bool),
-    /// That a person is asked first.
+    /// It may run if a person approves.
     Word(Ask),
-    /// By its arguments.
+    /// Its arguments decide.
     Arguments(ArgumentRule),
 }
 
@@ -31,41 +31,40 @@ pub enum CommandRule {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Ask {
-    /// A person is asked first.
+    /// It may run if a person approves.
     Ask,
 }
 
 /// The arguments that a command may have.
 ///
-/// A pattern of `allow` and `ask` is words as on a command line, such as `log *`: each stands for one
-/// argument, a `*` within a word for any text, and a last word `*` for any further arguments. A pattern
-/// of `deny` is one word, which no argument may fit.
+/// A pattern of `allow` and `ask` is a list of words as on a command line, such as `log *`. Each word matches one
+/// argument, a `*` within a word matches any text, and a last word `*` matches any further arguments. A pattern of
+/// `deny` is one word, which no argument may match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ArgumentRule {
-    /// What may be run.
+    /// The arguments that may run.
     pub allow: Vec<String>,
-    /// What may be run when a person approves.
+    /// The arguments that may run if a person approves.
     pub ask: Vec<String>,
-    /// What no argument may fit.
+    /// The words that no argument may match.
     pub deny: Vec<String>,
-    /// Whether options that run other programs or write files elsewhere, of the commands of which they
-    /// are known, may be given too.
+    /// Whether unsafe options may be given, too: those known to run other programs or to write files elsewhere.
     pub unsafe_options: bool,
 }
 
-/// What becomes of a command.
+/// The verdict on a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
-    /// When a person approves.
+    /// It may run if a person approves.
     Asks,
     Refused(String),
 }
 
-/// Options of well-known commands that run other programs, load code or write where they are told: long
-/// ones whole, short ones as one letter after a dash, and words.
+/// Options of well-known commands that run other programs, load code or write to a given place: long options as a
+/// whole, short options as a dash and a letter, and plain words.
 const UNSAFE: &[(&str, &[&str])] = &[
     ("awk", &["-f", "-i", "-l", "--file", "--include", "--load"]),
     (
@@ -148,7 +147,7 @@ const UNSAFE: &[(&str, &[&str])] = &[
     ("zip", &["-TT", "--unzip-command", "-T"]),
 ];
 
-/// Short options of these commands are longer than a letter.
+/// Commands whose short options have more than one letter.
 const LONG_DASHED: [&str; 2] = ["find", "zip"];
 
 /// Judges a command with its arguments.
@@ -230,7 +229,7 @@ pub(super) fn judge(
     ))
 }
 
-/// The unsafe option that an argument is, also shortened, with a value, or in a cluster of letters.
+/// The unsafe option in an argument, if any: also abbreviated, with a value, or in a cluster of letters.
 fn unsafe_option(command: &str, argument: &str) -> Option<&'static str> {
     let name = command.rsplit('/').next().unwrap_or(command);
     let (_, options) = UNSAFE.iter().find(|(known, _)| *known == name)?;
@@ -251,8 +250,8 @@ fn unsafe_option(command: &str, argument: &str) -> Option<&'static str> {
     })
 }
 
-/// Why an argument names something outside of the folder, if it does: in the whole of it, behind `=`, `:`
-/// or `,`, or behind the letter of an option.
+/// The reason why an argument names something outside of the folder, if it does. Checks the whole argument, the parts
+/// behind `=`, `:` or `,`, and the part behind an option's letter.
 fn leads_out(argument: &str, root: &Path, open: &[std::path::PathBuf]) -> Option<&'static str> {
     let parts = argument.split(['=', ':', ',', '\n', ' ', '\t']);
     for part in parts {
@@ -265,7 +264,7 @@ fn leads_out(argument: &str, root: &Path, open: &[std::path::PathBuf]) -> Option
         for path in [Some(part), dashed].into_iter().flatten() {
             let path = path.trim_start_matches(['@', '"', '\'', '<', '>', '+']);
             let inside = |folder: &Path| Path::new(path).starts_with(folder);
-            // A pattern such as `/x/d` of sed is no path, but who can tell.
+            // A sed script such as `/x/d` is no path, but it cannot be told from one.
             if path.starts_with('/') && !inside(root) && !open.iter().any(|folder| inside(folder)) {
                 return Some("is, or holds, a path outside of the folder");
             }
@@ -277,7 +276,7 @@ fn leads_out(argument: &str, root: &Path, open: &[std::path::PathBuf]) -> Option
     None
 }
 
-/// Whether the arguments fit a pattern of words.
+/// Whether the arguments match a pattern of words.
 fn fits_all(pattern: &str, arguments: &[String]) -> bool {
     let words: Vec<&str> = pattern.split_whitespace().collect();
     let (words, further) = match words.split_last() {
@@ -296,7 +295,7 @@ fn fits_all(pattern: &str, arguments: &[String]) -> bool {
             .all(|(word, argument)| fits(word, argument))
 }
 
-/// Whether a text fits a word in which `*` stands for any text.
+/// Whether a text matches a word in which `*` stands for any text.
 fn fits(word: &str, text: &str) -> bool {
     ghostlight_actors::vocabulary::ToolFilter::names([word]).takes(text)
 }

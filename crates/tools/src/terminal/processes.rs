@@ -1,4 +1,4 @@
-//! Commands that go on: `start_process`, `read_process`, `write_process` and `stop_process`.
+//! Background processes: `start_process`, `read_process`, `write_process` and `stop_process`.
 
 use std::{
     collections::BTreeMap,
@@ -27,13 +27,13 @@ use tokio::{
 use super::{CommandLine, Shared, output::Recent, running::Group};
 use crate::typed::typed;
 
-/// How many bytes of the output of one are kept.
+/// How many bytes of a process's output are kept.
 const KEPT: usize = 1 << 20;
-/// How many that have ended are remembered.
+/// How many ended processes are remembered.
 const ENDED: usize = 32;
 /// The longest that one call waits for output, in seconds.
 const WAIT_S: f64 = 30.0;
-/// How long what is written may take to be taken.
+/// How long a process has to read its input.
 const TAKEN: Duration = Duration::from_secs(10);
 
 /// The processes that were started.
@@ -49,9 +49,9 @@ struct Process {
     output: Mutex<Recent>,
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     group: Mutex<Group>,
-    /// How it ended, in words, once it has; changes with each piece of output too.
+    /// How it ended, in words; `None` while it runs. Each piece of output notifies the watchers, too.
     state: watch::Sender<Option<String>>,
-    /// Ends with the process, and with this.
+    /// The tasks end with the process, and with this value.
     _tasks: Mutex<JoinSet<()>>,
 }
 
@@ -178,14 +178,14 @@ impl Shared {
             _tasks: Mutex::default(),
         });
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        // Weak, so that a process ends with the last who knows it.
+        // A weak reference, so that the process ends when its last owner is dropped.
         let watched = Arc::downgrade(&process);
         process._tasks.lock().spawn(async move {
             let readers = (watched.clone(), watched.clone());
             let reading = async { tokio::join!(follow(out, readers.0), follow(err, readers.1)) };
             let ended = async {
                 let status = child.wait().await;
-                // What it left behind ends with it, and so do the pipes.
+                // The processes that it left running end with it, and so do the pipes.
                 if let Some(process) = watched.upgrade() {
                     process.group.lock().end();
                 }

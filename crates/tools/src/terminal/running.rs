@@ -1,4 +1,4 @@
-//! Commands that run, each with all that it starts in one group.
+//! Running commands, each with all of its descendants in one process group.
 
 use std::{
     path::PathBuf,
@@ -18,14 +18,14 @@ use tokio::{
 
 use super::output::Kept;
 
-/// How long the last output of a command that has ended is waited for.
+/// How long to wait for the last output of a command that has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// How many bytes of output a command may write before it is ended.
 const ENDLESS: u64 = 256 << 20;
-/// How many bytes of output are shown while a command runs.
+/// How many bytes of output are shown as progress while a command runs.
 const SHOWN: u64 = 1 << 20;
 
-/// A command that is to be started.
+/// A command to start.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
@@ -34,14 +34,14 @@ pub(crate) struct Start {
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// All processes of a command. Dropped, they are ended.
+/// All processes of a command. They are killed on drop.
 #[derive(Debug)]
 pub(crate) struct Group(Option<Pid>);
 
 impl Group {
     pub(crate) fn end(&mut self) {
         if let Some(group) = self.0.take() {
-            // There may be none left.
+            // The group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -54,7 +54,7 @@ impl Drop for Group {
 }
 
 impl Start {
-    /// Starts it, with its stdin open or at its end.
+    /// Starts it, with stdin open or at its end.
     pub(crate) fn spawn(&self, stdin: bool) -> Result<(Child, Group), ToolError> {
         let mut command = Command::new(&self.program);
         command
@@ -84,11 +84,11 @@ pub(super) enum End {
     Exited(ExitStatus),
     TimedOut,
     Cancelled,
-    /// It wrote without end.
+    /// It was ended for endless output.
     Endless,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) end: End,
@@ -96,7 +96,7 @@ pub(super) struct Ran {
     pub(super) stderr: Kept,
 }
 
-/// Runs a command to its end, its time's or its caller's.
+/// Runs a command until it ends, its time is up, or its caller cancels.
 pub(super) async fn run(
     start: &Start,
     most: usize,
@@ -135,7 +135,7 @@ pub(super) async fn run(
             }
         }
     };
-    // What it left running in the background ends with it, and so do the pipes.
+    // The background processes that it left end with it, and so do the pipes.
     group.end();
     if !read_all {
         let _ = timeout(LAST_OUTPUT, &mut reading).await;
@@ -150,7 +150,7 @@ pub(super) async fn run(
     })
 }
 
-/// Reads to the end; whether it gave up before, because there is none.
+/// Reads to the end; returns true if it gave up before, because the output seemed endless.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, kept: &Mutex<Kept>, cx: &ToolContext) -> bool {
     let Some(mut pipe) = pipe else { return false };
     let mut buffer = vec![0; 16 << 10];

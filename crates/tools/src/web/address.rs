@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The ranges of IPv4 that are not public: first address and length of the prefix (IANA's special-purpose
-/// registry, and what is reserved).
+/// The ranges of IPv4 that are not public: first address and prefix length (IANA's special-purpose registry, and
+/// reserved ranges).
 const V4: &[([u8; 4], u32)] = &[
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -23,21 +23,21 @@ const V4: &[([u8; 4], u32)] = &[
     ([203, 0, 113, 0], 24),
     ([224, 0, 0, 0], 4),
     ([240, 0, 0, 0], 4),
-    // The metadata of a cloud, which stands in a public range.
+    // A cloud's metadata service, in a public range.
     ([168, 63, 129, 16], 32),
 ];
 
-/// The same of IPv6, beyond what is not in 2000::/3.
+/// The same for IPv6, within 2000::/3; all other addresses are not public.
 const V6: &[([u16; 8], u32)] = &[
-    // Protocols, documentation, benchmarks, ORCHID.
+    // Protocol assignments, documentation, benchmarking, ORCHID.
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
     ([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48),
 ];
 
-/// Whether an address is one of the public internet: not this machine, its networks, a cloud's metadata,
-/// a group, or reserved; nor one in which such an IPv4 address is wrapped.
+/// Whether an address is on the public internet: not this machine, a private network, a cloud's metadata service,
+/// multicast, or reserved; nor an IPv6 address that embeds such an IPv4 address.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -63,7 +63,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if parts[0] == 0x2002 {
         return is_public_v4(Ipv4Addr::from_bits((bits >> 80) as u32));
     }
-    // All that is public is in 2000::/3: so mapped, local and group addresses are not.
+    // All public addresses are in 2000::/3, so IPv4-mapped, local and multicast addresses are not.
     let is_global = parts[0] >> 13 == 0b001;
     is_global
         && !V6.iter().any(|(first, length)| {

@@ -1,4 +1,4 @@
-//! Requests that reach public addresses only.
+//! Requests to public addresses only.
 
 use std::{
     io::Read,
@@ -23,7 +23,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::{WebError, WebSettings, address::is_public};
 
-/// Finds the addresses of a host.
+/// Resolves the addresses of a host.
 pub trait Resolver: Send + Sync + 'static {
     /// The addresses of this name.
     fn resolve(
@@ -32,7 +32,7 @@ pub trait Resolver: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 }
 
-/// The resolver of the machine.
+/// The operating system's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -52,22 +52,22 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// What may be asked for.
+/// The rules for addresses.
 #[derive(Debug)]
 struct Rules {
     settings: WebSettings,
-    /// Networks that are not public and yet allowed.
+    /// Networks that are not public but allowed.
     networks: Vec<IpNet>,
 }
 
 impl Rules {
     fn allows(&self, address: IpAddr) -> bool {
-        // `::ffff:10.0.0.1` is reached as 10.0.0.1.
+        // `::ffff:10.0.0.1` is treated as 10.0.0.1.
         let plain = address.to_canonical();
         is_public(plain) || self.networks.iter().any(|network| network.contains(&plain))
     }
 
-    /// Why an address of the web is refused, if it is.
+    /// The reason why an address is refused, if it is.
     fn refuses(&self, url: &Url) -> Option<String> {
         let settings = &self.settings;
         if !settings.schemes.iter().any(|scheme| scheme == url.scheme()) {
@@ -111,13 +111,12 @@ impl Rules {
     }
 }
 
-/// Whether a host fits a pattern: `example.org` is itself alone, `*.example.org` all below it.
+/// Whether a host matches a pattern: `example.org` matches only itself, `*.example.org` everything below it.
 fn fits(pattern: &str, host: &str) -> bool {
     ToolFilter::names([pattern.to_ascii_lowercase()]).takes(host)
 }
 
-/// Gives the connection those addresses only that were looked at: what is asked again later may have
-/// other ones.
+/// A resolver that gives the connection only checked addresses: a second look-up of the name could give other ones.
 struct Pinning {
     rules: Arc<Rules>,
     resolver: Arc<dyn Resolver>,
@@ -129,7 +128,7 @@ impl Resolve for Pinning {
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let found = resolver.resolve(host.clone()).await?;
-            // A name with one private address among public ones is up to something.
+            // A name with a private address among public ones is suspicious.
             if let Some(address) = found.iter().find(|address| !rules.allows(**address)) {
                 tracing::warn!(%host, %address, "a host of the web has an address that may not be reached");
                 return Err(PRIVATE.into());
@@ -147,7 +146,7 @@ impl Resolve for Pinning {
 const PRIVATE: &str =
     "the host's name leads to this machine, a private network, or a reserved address";
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
@@ -156,21 +155,21 @@ pub(crate) struct Ask {
     pub(crate) body: Option<String>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) url: Url,
     pub(crate) content_type: String,
-    /// Where it says that what follows it stands (RFC 8288).
+    /// The `Link` header, which names the next page (RFC 8288).
     pub(crate) link: String,
     pub(crate) body: Vec<u8>,
-    /// Whether there was more than is read.
+    /// Whether the body was longer than the limit.
     pub(crate) cut: bool,
 }
 
 impl Page {
-    /// The address of the page that follows this one, where the server names one.
+    /// The address of the next page, if the server names one.
     pub(crate) fn next_page(&self) -> Option<String> {
         let mut links = self.link.split(',');
         let next = links.find(|link| {
@@ -183,7 +182,7 @@ impl Page {
     }
 }
 
-/// Asks servers of the web.
+/// The client for requests to the web.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -222,7 +221,7 @@ impl Client {
         Ok(Self { http, rules })
     }
 
-    /// Asks, and follows redirects, each as carefully as the first address.
+    /// Sends a request and follows redirects; each address is checked like the first.
     pub(crate) async fn ask(&self, mut ask: Ask) -> Result<Page, ToolError> {
         let settings = &self.rules.settings;
         for hop in 0..=settings.max_redirects {
@@ -260,7 +259,7 @@ impl Client {
                 .join(location)
                 .map_err(|error| ToolError::new(format!("it leads on to no address: {error}")))?;
             if next.origin() != ask.url.origin() {
-                // What was meant for one server is not for another.
+                // Headers for one server are not sent to another.
                 ask.headers.clear();
             }
             let status = answer.status();
@@ -322,7 +321,7 @@ impl Client {
     }
 }
 
-/// A client that follows nothing and waits within bounds; no proxy, which would look up names itself.
+/// A client without automatic redirects, with time limits, and without a proxy, which would resolve names itself.
 pub(super) fn http_client(settings: &WebSettings) -> Result<reqwest::ClientBuilder, WebError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls =
@@ -347,7 +346,7 @@ pub(super) fn http_client(settings: &WebSettings) -> Result<reqwest::ClientBuild
         .tls_backend_preconfigured(tls.with_no_client_auth()))
 }
 
-/// Takes compression off, of which no more is read than fits; whether there was more.
+/// Decompresses a body up to a limit; returns whether there was more.
 fn decoded(encoding: &str, body: &[u8], most: usize) -> Result<(Vec<u8>, bool), ToolError> {
     let mut plain = Vec::new();
     let limit = most as u64 + 1;
@@ -361,7 +360,7 @@ fn decoded(encoding: &str, body: &[u8], most: usize) -> Result<(Vec<u8>, bool), 
         }
     };
     match read {
-        // A body that was cut ends in the middle.
+        // A body that was cut off ends in the middle.
         Err(error) if plain.is_empty() => Err(ToolError::new(format!(
             "the answer's compression is broken: {error}"
         ))),
@@ -373,7 +372,7 @@ fn decoded(encoding: &str, body: &[u8], most: usize) -> Result<(Vec<u8>, bool), 
     }
 }
 
-/// An address without its query, which may hold a secret.
+/// An address without its query, which may contain a secret.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -394,7 +393,7 @@ fn without_url(error: reqwest::Error) -> String {
     causes.join(": ")
 }
 
-/// What a model reads of a request that failed: known to have failed where no server was reached.
+/// The error of a failed request, for the model. It counts as certainly failed only if no server was reached.
 fn failure(ask: &Ask, error: &reqwest::Error) -> ToolError {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -7,34 +7,33 @@ use regex::Regex;
 
 /// How many bytes of HTML are read.
 const BYTES: usize = 512 << 10;
-/// How deep elements may nest: a parser looks through all open elements at each tag, and what writes
-/// Markdown is recursive.
+/// The deepest nesting of elements: the parser searches all open elements at each tag, and the conversion to Markdown
+/// is recursive.
 const DEPTH: usize = 300;
-/// What is no content.
+/// Elements without content for a reader.
 const SKIPPED: [&str; 10] = [
     "head", "script", "style", "noscript", "template", "iframe", "object", "svg", "canvas", "form",
 ];
 
-/// Comments, and elements whose content is no HTML.
+/// Comments, and elements whose content is not HTML.
 const RAW: &str = r"(?is)<!--.*?-->|<script\b.*?</script\s*>|<style\b.*?</style\s*>|<textarea\b.*?</textarea\s*>|<noscript\b.*?</noscript\s*>";
-/// Elements that a parser opens again in each paragraph where they are left open, which can multiply a
-/// page beyond all memory.
+/// Elements that a parser opens again in each paragraph if they are left open, which can multiply a page without bound.
 const FORMATTING: &str = r#"(?i)</?(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)(?:[\s/](?:"[^"]*"|'[^']*'|[^'">])*)?>"#;
-/// A tag with its name, and with a slash before it where it closes.
+/// A tag with its name, and the slash of a closing tag.
 const TAG: &str = r#"<(/?)([a-zA-Z][a-zA-Z0-9-]*)(?:"[^"]*"|'[^']*'|[^'">])*>"#;
-/// Elements that have no content, or that another one of them closes.
+/// Elements without content, or that the next such element closes.
 const FLAT: [&str; 20] = [
     "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta",
     "option", "p", "source", "td", "th", "tr", "wbr",
 ];
 
-/// The content of a page as Markdown; where it nests too deep, its text alone.
+/// A page as Markdown; if it is nested too deep, only its text.
 pub(super) fn markdown(html: &str) -> String {
     let mut end = html.len().min(BYTES);
     while !html.is_char_boundary(end) {
         end -= 1;
     }
-    // A space in its place, so that nothing grows together to a tag.
+    // A space replaces each match, so that the text around it cannot form a tag.
     let without = |pattern: &str, text: &str| match Regex::new(pattern) {
         Ok(pattern) => pattern.replace_all(text, " ").into_owned(),
         Err(_) => String::new(),
@@ -52,7 +51,7 @@ pub(super) fn markdown(html: &str) -> String {
     without_gaps(&text)
 }
 
-/// Whether so many elements may be open at once that a page is not parsed.
+/// Whether so many elements may be open at once that the page must not be parsed.
 fn nests_deep(html: &str) -> bool {
     let Ok(tags) = Regex::new(TAG) else {
         return true;
@@ -76,7 +75,7 @@ fn nests_deep(html: &str) -> bool {
     false
 }
 
-/// With at most one empty line between others.
+/// The text with at most one empty line in a row.
 fn without_gaps(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut empty = 0;

@@ -1,8 +1,8 @@
-//! Pages and requests of the web, from public addresses only.
+//! Web pages and requests, from public addresses only.
 //!
-//! A host's addresses are looked at when its name is resolved, and the connection is made to these very
-//! addresses, at each redirect too. So a name that leads to a private network, or first to a public
-//! address and then to another, is refused.
+//! A host's addresses are checked when its name is resolved, and the connection is made to exactly these addresses,
+//! also after each redirect. So a name that leads to a private network, or first to a public address and then to
+//! another, is refused.
 
 mod address;
 mod client;
@@ -36,39 +36,38 @@ pub(crate) use client::{Ask, Client, Page};
 use robots::Robots;
 use search::Searching;
 
-/// Of how many sites the wishes to robots are remembered, and for how long.
+/// The number of sites whose `robots.txt` is remembered, and for how long.
 const SITES: usize = 256;
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 
-/// What [`Web`] may ask for, and its bounds.
+/// The settings of [`Web`]: its rules and bounds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WebSettings {
-    /// `https` when left out; `http` may be added.
+    /// The allowed schemes: `https` when left out; `http` may be added.
     pub schemes: Vec<String>,
-    /// The hosts that may be asked, such as `docs.rs` or `*.example.org`; all when left out.
+    /// The allowed hosts, such as `docs.rs` or `*.example.org`; all when left out.
     pub hosts: Option<Vec<String>>,
-    /// Hosts that may not be asked.
+    /// Hosts that are refused.
     pub deny_hosts: Vec<String>,
-    /// The ports that may be asked; 80 and 443 when left out, and all where the list is empty.
+    /// The allowed ports; 80 and 443 when left out, all if the list is empty.
     pub ports: Vec<u16>,
-    /// Addresses and networks that are not public and yet may be reached, such as `10.1.0.0/16`.
+    /// Addresses and networks that are allowed although they are not public, such as `10.1.0.0/16`.
     pub allow_addresses: Vec<String>,
-    /// The methods of `web_request`, which is there where one of them is neither GET nor HEAD; GET when
-    /// left out.
+    /// The methods of `web_request`; GET when left out. The tool exists only if one of them is neither GET nor HEAD.
     pub methods: Vec<String>,
     /// How many redirects are followed; 5 when left out.
     pub max_redirects: usize,
-    /// How many bytes of an answer are read, also after decompression; 2 MiB when left out.
+    /// How many bytes of a response are read, before and after decompression; 2 MiB when left out.
     pub max_bytes: usize,
-    /// How many characters of a page one call gives; 20,000 when left out.
+    /// How many characters of a page one call returns; 20,000 when left out.
     pub max_output: usize,
     /// How long one request may take, in seconds; 30 when left out.
     pub timeout_s: f64,
-    /// Whether what sites ask of robots (`robots.txt`) is honoured by `web_fetch`; it is when left out.
+    /// Whether `web_fetch` obeys `robots.txt`; it does when left out.
     pub robots: bool,
-    /// Who is asked by `web_search`; there is none when left out.
+    /// The search provider of `web_search`; there is no such tool when left out.
     pub search: Option<SearchSettings>,
 }
 
@@ -91,17 +90,17 @@ impl Default for WebSettings {
     }
 }
 
-/// Why the web cannot be served.
+/// Why the tools for the web cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// A setting cannot be kept.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
 }
 
-/// The tools `web_fetch`, which reads a page, `web_request`, where other methods than GET are allowed, and
-/// `web_search`, where it is said who is asked.
+/// The tools `web_fetch`, which reads a page; `web_request`, if the settings allow other methods than GET; and
+/// `web_search`, if they name a provider.
 #[derive(Clone, Debug)]
 pub struct Web {
     tools: Vec<ToolHandle>,
@@ -146,12 +145,12 @@ impl Web {
     /// The tools for the web.
     ///
     /// # Errors
-    /// A setting cannot be kept.
+    /// A setting is invalid.
     pub fn open(settings: WebSettings) -> Result<Self, WebError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
-    /// The same, with a resolver of one's own, whose addresses are looked at as carefully.
+    /// The same, with another resolver; its addresses are checked in the same way.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -182,7 +181,7 @@ impl Web {
         Ok(Self { tools })
     }
 
-    /// Adds the tool `web_search`, which asks a provider of one's own.
+    /// Adds the tool `web_search` with this provider.
     #[must_use]
     pub fn search(mut self, provider: impl SearchProvider) -> Self {
         self.tools.push(Searching::with(provider).tool());
@@ -287,7 +286,7 @@ impl Shared {
             );
         }
         if !matches!(method, Method::GET | Method::HEAD) && cx.origin().is_some() {
-            // Servers that know it do not do the same twice.
+            // Servers that know this header ignore a repeated request.
             let key = HeaderValue::try_from(cx.idempotency_key());
             headers
                 .entry("idempotency-key")
@@ -308,8 +307,8 @@ impl Shared {
         }
     }
 
-    /// Whether the site lets robots read this page. A site whose wishes cannot be read has none; one whose
-    /// server fails wants to be left alone.
+    /// Whether the site lets robots read this page. A missing `robots.txt` allows everything; a server that fails
+    /// allows nothing.
     async fn robots_allow(&self, url: &Url) -> Result<bool, ToolError> {
         let origin = url.origin().ascii_serialization();
         let path = match url.query() {
@@ -346,7 +345,7 @@ impl Shared {
     }
 }
 
-/// What belongs to the connection, and not to a model.
+/// Headers that belong to the connection, and that a model must not set.
 pub(crate) const UNSENT: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -371,7 +370,7 @@ fn get(url: Url) -> Ask {
     }
 }
 
-/// An answer as a model reads it: its status, so many characters of its body, and where the next page is.
+/// A response for the model: its status, up to this many characters of its body, and the address of the next page.
 pub(crate) async fn told_of_page(page: Page, most: usize) -> Result<String, ToolError> {
     let (status, next) = (page.status, page.next_page());
     let text = blocking(move || Ok(text_of_page(&page, true))).await?;
@@ -386,7 +385,7 @@ pub(crate) async fn told_of_page(page: Page, most: usize) -> Result<String, Tool
     Ok(told)
 }
 
-/// A page as text: HTML as Markdown unless it is wanted raw.
+/// A page as text: HTML becomes Markdown unless the raw page is wanted.
 fn text_of_page(page: &Page, raw: bool) -> String {
     let kind = page
         .content_type

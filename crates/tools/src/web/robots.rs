@@ -1,6 +1,6 @@
-//! What a site asks of robots (RFC 9309).
+//! A site's rules for robots (RFC 9309).
 
-/// By what name these tools are asked for something.
+/// The name of these tools in `robots.txt`.
 pub(super) const AGENT: &str = "ghostlight";
 /// How many rules of one site are kept.
 const RULES: usize = 2_000;
@@ -8,7 +8,7 @@ const RULES: usize = 2_000;
 /// The rules of one site for these tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Robots {
-    /// Patterns over paths, and whether they allow.
+    /// Patterns for paths, each with whether it allows them.
     rules: Vec<(String, bool)>,
 }
 
@@ -16,7 +16,7 @@ impl Robots {
     /// Reads a `robots.txt`.
     pub(super) fn parse(text: &str) -> Self {
         let (mut own, mut all) = (None::<Self>, Self::default());
-        // Whether the rules that follow are for these tools, and for all.
+        // Whether the following rules apply to these tools, and whether they apply to all.
         let (mut for_own, mut for_all, mut naming) = (false, false, false);
         for line in text.lines() {
             let line = line.split('#').next().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Robots {
         own.unwrap_or(all)
     }
 
-    /// Whether a path, with its query, may be fetched: the longest pattern that fits says so.
+    /// Whether a path, with its query, may be fetched: the longest matching pattern decides.
     pub(super) fn allows(&self, path: &str) -> bool {
         let fitting = self.rules.iter().filter(|(pattern, _)| fits(pattern, path));
         let longest = fitting.max_by_key(|(pattern, allows)| (pattern.len(), *allows));

@@ -1,4 +1,4 @@
-//! Searching the web, by whoever offers it.
+//! Web search, by several providers.
 
 use std::{fmt::Write as _, pin::Pin, sync::Arc};
 
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::{WebError, WebSettings, client::http_client};
 use crate::typed::typed;
 
-/// How many bytes of an answer are read.
+/// How many bytes of a response are read.
 const ANSWER_BYTES: usize = 4 << 20;
 /// How many characters of a title or text are shown.
 const SHOWN: usize = 500;
@@ -28,13 +28,13 @@ pub struct SearchHit {
     pub title: String,
     /// Its address.
     pub url: String,
-    /// What of it fits.
+    /// The part of the page that matches.
     pub text: String,
 }
 
 /// A provider of web searches.
 pub trait SearchProvider: Send + Sync + 'static {
-    /// The pages that fit best, at most so many.
+    /// The best matching pages, up to a limit.
     fn search(
         &self,
         query: &str,
@@ -42,12 +42,12 @@ pub trait SearchProvider: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<SearchHit>, ToolError>> + Send;
 }
 
-/// Who is asked, as a team file says it.
+/// The search provider, as a team file names it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "provider", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum SearchSettings {
-    /// A SearXNG server, whose settings allow the format JSON.
+    /// A SearXNG server, whose settings must allow the format JSON.
     Searxng {
         /// Its address, such as `http://localhost:8080`.
         url: String,
@@ -62,7 +62,7 @@ pub enum SearchSettings {
     },
 }
 
-/// A server of an operator's choice, which may stand in a private network; redirects are not followed.
+/// A server that the operator chose, which may be in a private network; redirects are not followed.
 #[derive(Clone, Debug)]
 struct Endpoint {
     http: reqwest::Client,
@@ -125,7 +125,7 @@ impl SearXng {
     /// The server at this address.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// The address is invalid.
     pub fn new(url: &str) -> Result<Self, WebError> {
         Endpoint::new(url, &WebSettings::default()).map(Self)
     }
@@ -154,10 +154,10 @@ pub struct Brave {
 }
 
 impl Brave {
-    /// With the key of a subscription.
+    /// Brave's search, with the key of a subscription.
     ///
     /// # Errors
-    /// No client can be made.
+    /// The HTTP client cannot be made.
     pub fn new(key: SecretString) -> Result<Self, WebError> {
         Self::at(
             "https://api.search.brave.com/res/v1",
@@ -195,7 +195,7 @@ impl SearchProvider for Brave {
     }
 }
 
-/// The results at a place of an answer, whatever else stands there.
+/// The results at this path of a response; its other content is ignored.
 fn hits(
     answer: &serde_json::Value,
     place: &str,
